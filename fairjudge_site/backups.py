@@ -34,6 +34,7 @@ from judging.core.bounds import (
 )
 from judging.core.caching import report_cache
 from judging.core.errors import UserError
+from judging.projects.models import ApiToken
 from judging.runs.models import Run
 
 _KIND = "fairjudge-backup"
@@ -141,7 +142,7 @@ def _bring_back_uploads(left: Path) -> None:
 
 
 def _end_links_and_logins() -> None:
-    """End all links and logins from before.
+    """End all links, logins and API tokens from before.
 
     Otherwise those that were withdrawn, used or logged out since the backup would work again, and a
     link could refer to a row that is a different one now.
@@ -151,6 +152,7 @@ def _end_links_and_logins() -> None:
             for key in model._base_manager.values_list("pk", flat=True):
                 model._base_manager.filter(pk=key).update(**{NONCE: secrets.token_urlsafe()})
     Session.objects.all().delete()
+    ApiToken.objects.filter(revoked_at=None).update(revoked_at=timezone.now())
 
 
 def _pack(stream: IO[bytes], vendor: str, database: Path) -> None:

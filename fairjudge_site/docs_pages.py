@@ -38,12 +38,13 @@ CHAPTERS = {
         "methods/calibration",
         "methods/likelihood",
     ),
-    "Reference": ("files", "report", "environment", "operators"),
+    "Reference": ("files", "report", "api", "environment", "operators", "security"),
     "Evidence": ("faireval", "validation"),
     "Code": ("architecture",),
 }
 # Which page of the docs explains a page of the site, by the name of its URL or the start of it.
 HELP = {
+    "api": "api",
     "annotate": "pages#the-annotators-screen",
     "example": "pages#one-example",
     "examples": "pages#data",
@@ -61,6 +62,7 @@ HELP = {
     "scores": "files#scores-of-single-responses-to-import",
     "settings": "pages#settings",
     "template": "pages#runs",
+    "token": "api#tokens",
 }
 # Shown when nothing more exact is known.
 FIRST_HELP = "tutorial"

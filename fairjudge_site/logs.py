@@ -8,7 +8,10 @@ from django.conf import settings
 from judging.core.text import printable
 
 # Anybody who has the address of an invitation or of a password link can use it.
-_TOKEN = re.compile(r"(/join/|/password/[^/\s]+/)[^/\s]+")
+_LINK = re.compile(r"(/join/|/password/[^/\s]+/)[^/\s]+")
+# An API token: its beginning is no secret. (`judging.projects.tokens` makes them; the tables that
+# it needs don't exist yet when logging starts.)
+_API_TOKEN = re.compile(r"(fj_[a-z0-9]{8})_[A-Za-z0-9_-]{20,}")
 
 
 class SecretsFormatter(logging.Formatter):
@@ -18,7 +21,7 @@ class SecretsFormatter(logging.Formatter):
         line = super().format(record)
         for secret in known_secrets():
             line = line.replace(secret, "***")
-        return printable(_TOKEN.sub(r"\1***", line))
+        return printable(_API_TOKEN.sub(r"\1_***", _LINK.sub(r"\1***", line)))
 
 
 def known_secrets() -> list[str]:

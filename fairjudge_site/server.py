@@ -59,6 +59,21 @@ def is_logged_in(cookies: str) -> bool:
         return False
 
 
+def has_token(authorization: str) -> bool:
+    """Return True if the header holds a token of the REST interface that works."""
+    if not authorization:
+        return False
+    # Gunicorn reads this module before Django has its tables.
+    from judging.projects.tokens import token_of_header
+
+    close_old_connections()
+    try:
+        return token_of_header(authorization) is not None
+    except DATABASE_AWAY as error:
+        log.warning("A large request was refused, since its token can't be read: %s", error)
+        return False
+
+
 class Request(HTTPRequestParser):
     """A request whose body is as large as its sender's login allows, and the last of what was sent.
 
@@ -70,9 +85,16 @@ class Request(HTTPRequestParser):
         super().parse_header(header_plus)
         large = self.content_length > LARGEST_WITHOUT_LOGIN
         # A chunked body may be of any length. Few clients send one.
-        if (large or self.chunked) and not is_logged_in(self.headers.get("COOKIE", "")):
+        if (large or self.chunked) and not self.is_from_a_user():
             self.adj = copy(self.adj)
             self.adj.max_request_body_size = LARGEST_WITHOUT_LOGIN
+
+    def is_from_a_user(self) -> bool:
+        """A token lets in what goes to the REST interface alone, where it is asked for again."""
+        path = self.path.decode() if isinstance(self.path, bytes) else self.path
+        if path.startswith("/api/"):
+            return has_token(self.headers.get("AUTHORIZATION", ""))
+        return is_logged_in(self.headers.get("COOKIE", ""))
 
     def received(self, data: bytes) -> int:
         used: int = super().received(data)

@@ -250,6 +250,8 @@ WHITENOISE_USE_FINDERS = True
 MEDIA_ROOT = FAIRJUDGE_DATA / "uploads"
 FILE_UPLOAD_PERMISSIONS = 0o600
 FAIRJUDGE_MAX_UPLOAD_BYTES = 2**20 * environment.integer("FAIRJUDGE_MAX_UPLOAD_MB", 200, 1, 10_000)
+# Requests a minute that each token of the REST interface is granted.
+FAIRJUDGE_API_RATE = environment.integer("FAIRJUDGE_API_RATE", 600, 1, 1_000_000)
 FILE_UPLOAD_HANDLERS = ["fairjudge_site.requests.LimitedUploadHandler"]
 
 LANGUAGE_CODE = "en-gb"

@@ -23,6 +23,7 @@ urlpatterns = [
     path("docs/glossary", glossary, name="glossary"),
     path("docs/images/<slug:name>.png", picture, name="docs_picture"),
     path("docs/<path:name>", docs, name="docs_page"),
+    path("", include("fairjudge_site.api.urls")),
     path("", include("judging.urls")),
     path("", include("annotation.urls")),
     path("", include("annotation.results.urls")),

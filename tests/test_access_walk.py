@@ -21,10 +21,12 @@ from annotation.people.invitations import Terms, invite, link_of
 from annotation.queue.queue import claim_next
 from annotation.rounds.opening import RoundSettings, open_round
 from annotation.screen.hand import address_of
+from fairjudge_site.api.urls import urlpatterns
 from judging.dataset.models import Import
 from judging.dataset.uploads import record_import, refused_path
 from judging.projects.accounts import password_link
 from judging.projects.models import Membership
+from judging.projects.tokens import make_token
 from judging.runs.models import JudgeTemplate
 from tests.factories import (
     make_examples,
@@ -36,12 +38,16 @@ from tests.factories import (
 
 ROLES = ("nobody", "outsider", "annotator", "researcher", "owner", "superuser")
 LOGIN, UNKNOWN, REFUSED, IN = "log in first", "not found", "refused", "let in"
+TOKEN = "send a token"
 
 # By the smallest role that is let in. What an item in hand is about is its holder's alone.
 TABLE = {
-    "anybody": "docs docs_page docs_picture glossary healthz invite login password_reset_confirm",
+    "anybody": """
+        api_reference api_schema docs docs_page docs_picture glossary healthz invite login
+        password_reset_confirm
+    """,
     "nobody outside the demo": "demo_enter",
-    "logged in": "annotate annotate_preferences home logout password_change",
+    "logged in": "annotate annotate_preferences home logout password_change tokens",
     "annotator": "annotate_leave annotate_own annotate_return annotate_round project project_leave",
     "holder": """
         annotate_ahead annotate_back annotate_beat annotate_draft annotate_flag annotate_item
@@ -57,6 +63,16 @@ TABLE = {
         run_resume run_start runs scores scores_undo template template_retire template_write
         templates
     """,
+    # No login and no cookie lets in: tests/fairjudge_site/api/test_walk.py asks with tokens.
+    "token": """
+        api_close_round api_cancel_run api_estimate api_extend_round api_get_certificate
+        api_get_import api_get_project api_get_report api_get_round api_get_run api_get_table
+        api_list_annotators api_list_examples api_list_invitations api_list_projects api_list_rows
+        api_me api_new_decision api_new_round api_new_run api_new_votes api_nothing api_pause_round
+        api_pause_run api_plan_round api_raise_votes api_reopen_round api_resume_round
+        api_resume_run api_withdraw_invitation
+    """,
+    "its user": "token_revoke",
     "owner": "invitation_revoke member people project_delete settings trail",
 }
 NAMES = {name: group for group, names in TABLE.items() for name in names.split()}
@@ -146,6 +162,7 @@ def arguments_of(project, annotator, folder):
         "password_reset_confirm": {
             "uidb64": uid, "token": password_link(annotator).rstrip("/").rpartition("/")[2]
         },
+        "token_revoke": {"number": make_token(annotator, "notebook", ["read"])[0].pk},
         **{name: {"pk": template.pk} for name in ("template", "template_retire")},
         "round_item": numbers["round"] | {"item": draft.item.pk},
     }  # fmt: skip
@@ -154,6 +171,9 @@ def arguments_of(project, annotator, folder):
     def arguments(name):
         if NAMES[name] == "holder":
             return {"token": draft.token}
+        if NAMES[name] == "token":
+            named = here | {"number": 1, "what": "labels", "kind": "csv"}
+            return {one: named[one] for one in parameters_of(name)}
         kind = name.split("_")[0]
         number = numbers.get(kind, {}) if name not in numberless else {}
         found = special.get(name, number)
@@ -161,6 +181,12 @@ def arguments_of(project, annotator, folder):
             name in SIGNED) else here | found  # fmt: skip
 
     return {name: arguments(name) for name in NAMES}
+
+
+def parameters_of(name):
+    """The parameters of an address that takes a token, by its pattern."""
+    route = next(str(one.pattern) for one in urlpatterns if one.name == name)
+    return re.findall(r"<(\w+)>", route)
 
 
 def template_of(project):
@@ -194,11 +220,13 @@ def expected(name: str, role: str) -> str:
         return IN
     if group == "nobody outside the demo":
         return UNKNOWN
+    if group == "token":
+        return TOKEN
     if role == "nobody":
         return LOGIN
     if group == "logged in":
         return IN
-    if group == "holder":
+    if group in ("holder", "its user"):
         return IN if role == "annotator" else UNKNOWN
     if role == "outsider":
         return UNKNOWN
@@ -209,7 +237,7 @@ def outcome(response) -> str:
     if response.status_code == 302 and response["Location"].startswith(reverse("login") + "?"):
         return LOGIN
     assert response.status_code != 500
-    return {404: UNKNOWN, 403: REFUSED}.get(response.status_code, IN)
+    return {404: UNKNOWN, 403: REFUSED, 401: TOKEN}.get(response.status_code, IN)
 
 
 def ask(client, method, address, user):

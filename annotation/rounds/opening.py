@@ -9,7 +9,7 @@ choosing it after seeing votes would invalidate the guarantee.
 import hashlib
 import json
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
 from random import Random
@@ -94,6 +94,7 @@ def open_round(
     *,
     advance: Advance = no_news,
     background: bool = False,
+    made: Callable[[Round], None] = lambda round_: None,
 ) -> Round:
     """Select examples, put them in a random order, and open the round.
 
@@ -102,6 +103,7 @@ def open_round(
     Args:
         advance: Told how many items were written.
         background: Leave a large round to a worker. Nobody sees it until it is written whole.
+        made: Called in the transaction that makes the round. If it raises, there is no round.
     """
     _check(project, run, settings)
     seed = settings.seed if settings.seed is not None else secrets.randbelow(_SEEDS)
@@ -142,6 +144,7 @@ def open_round(
             round={"state": Round.State.OPEN},
             event={"items": len(rows), **_parameters(settings, m)},
         )
+        made(round_)
     if growing.do(work, advance, background=background):
         round_.refresh_from_db(fields=["state"])
     return round_

@@ -208,6 +208,62 @@ class PasswordLink(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
 
 
+class ApiToken(models.Model):
+    """A token with which a program acts for a user. Only its hash is stored.
+
+    It may never do more than its user may at the time of each request, and no more than its scopes
+    allow. With a project, it opens nothing else.
+
+    prefix: the token's visible beginning, by which people tell their tokens apart.
+    window, taken: how many requests were granted in the current window of the rate limit.
+    """
+
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="api_tokens"
+    )
+    # Deleted with its project: without one it would open all the others.
+    project = models.ForeignKey(
+        Project, null=True, blank=True, on_delete=models.CASCADE, related_name="api_tokens"
+    )
+    name = models.CharField(max_length=100)
+    prefix = models.CharField(max_length=16, unique=True)
+    digest = models.CharField(max_length=64)
+    scopes = models.JSONField(default=list)
+    created_at = models.DateTimeField(default=timezone.now)
+    expires_at = models.DateTimeField(null=True, blank=True)
+    last_used_at = models.DateTimeField(null=True, blank=True)
+    revoked_at = models.DateTimeField(null=True, blank=True)
+    window = models.BigIntegerField(default=0)
+    taken = models.PositiveIntegerField(default=0)
+
+    def __str__(self) -> str:
+        return self.prefix
+
+    @property
+    def is_live(self) -> bool:
+        """Return True unless the token was revoked or has expired."""
+        expired = self.expires_at is not None and self.expires_at <= timezone.now()
+        return self.revoked_at is None and not expired
+
+
+class KeptAnswer(models.Model):
+    """The answer to a request with an idempotency key. A repeat gets it again.
+
+    It is written in the transaction of what it answers, so that a crash keeps both or neither.
+    """
+
+    token = models.ForeignKey(ApiToken, on_delete=models.CASCADE, related_name="answers")
+    key = models.CharField(max_length=200)
+    request_digest = models.CharField(max_length=64)
+    status = models.PositiveSmallIntegerField(default=0)
+    headers = models.JSONField(default=dict)
+    body = models.TextField(blank=True)
+    at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["token", "key"], name="answered_once")]
+
+
 class Preferences(models.Model):
     """A user's own settings, the same in all projects.
 

@@ -401,6 +401,22 @@ def export(
     """
     if request.what not in KINDS or request.format not in FORMATS:
         raise UserError(f"Export one of {', '.join(KINDS)} as {' or '.join(FORMATS)}.")
+    columns, rows, preferences = _table(project, run, request)
+    return _recorded(project, run, user, request, _lines(columns, rows, request), preferences)
+
+
+def rows_as_json(
+    project: Project, run: Run | None, request: ExportRequest, start: int, end: int
+) -> list[dict[str, Any]]:
+    """Return some rows of a table, from `start` to before `end`, as JSON lines have them."""
+    columns, rows, _ = _table(project, run, request)
+    shown = islice(rows, start, end)
+    return [{name: as_json(row.get(name)) for name in columns} for row in shown]
+
+
+def _table(
+    project: Project, run: Run | None, request: ExportRequest
+) -> tuple[Sequence[str], Iterable[dict[str, Any]], "PreferencePairs | None"]:
     if request.what == "samples" and run is None:
         raise UserError("Samples belong to a run, and this project has none yet.")
     preferences = PreferencePairs(project, run) if request.what == "preferences" else None
@@ -413,7 +429,7 @@ def export(
         columns, rows = SAMPLE_COLUMNS, sample_rows(run)
     else:
         rows = label_rows(project, run, names=request.names)
-    return _recorded(project, run, user, request, _lines(columns, rows, request), preferences)
+    return columns, rows, preferences
 
 
 def file_name(project: Project, run: Run | None, request: ExportRequest) -> str:

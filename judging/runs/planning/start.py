@@ -6,7 +6,7 @@ estimate alike. `start_run` makes the run.
 
 import asyncio
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
@@ -240,11 +240,13 @@ def start_run(
     tpm: int | None = None,
     unread_calls: int | None = None,
     background: bool = True,
+    made: Callable[[Run], None] = lambda run: None,
     **choices: Any,
 ) -> Run:
     """Make the run, and wake a worker unless the caller pumps it.
 
     Args:
+        made: Called in the transaction that makes the run. If it raises, there is no run.
         unread_calls: How many first calls may bring no verdict before the run pauses; 0: never.
         choices: See choose_judge.
     """
@@ -281,6 +283,7 @@ def start_run(
         access.record_event(
             project, user, "run started", run.name, model=run.model, method=run.method
         )
+        made(run)
         if background:
             lifecycle.send(run.pk)
     return run

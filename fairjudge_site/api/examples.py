@@ -1,0 +1,162 @@
+"""Examples: pages of them, and many at once by their ids, written by a worker."""
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from django.http import Http404, HttpRequest, HttpResponse
+from ninja import Query, Router, Schema
+from pydantic import AfterValidator, Field
+
+from fairjudge_site.api.bodies import rows_in_schema, stored_body
+from fairjudge_site.api.gate import READ, WRITE, access_to, answer, once
+from fairjudge_site.api.paging import Cursor, Limit, Number, Page, page_of, storable
+from fairjudge_site.api.problems import FieldError, Refusal
+from fairjudge_site.api.projects import address_of
+from judging.dataset import writing
+from judging.dataset.models import Example, Import
+from judging.dataset.records import Place
+from judging.dataset.uploads import FirstPass, first_pass, record_checked
+from judging.projects.models import Role
+
+router = Router(tags=["examples"])
+
+
+class ExampleOut(Schema):
+    external_id: str
+    question: str
+    response_1: str
+    response_2: str
+    model_1: str
+    model_2: str
+    category: str
+    reference: str
+    gold_label: str | None
+    is_check: bool
+
+
+class ImportOut(Schema):
+    """An import. Its rows are seen once all of them are written: then `state` is `done`."""
+
+    number: int
+    state: str = Field(description="checked, writing, interrupted, done, undone or failed.")
+    rows: int
+    written: int = Field(description="New examples.")
+    known: int = Field(description="Rows that the project has already, with the same content.")
+    conflicts: int = Field(description="Ids that it has with other content, which stays.")
+    refused: int = Field(description="Invalid rows, left out by `skip_invalid`.")
+    conflicting: list[str]
+    reason: str
+    created_at: datetime
+
+
+OneText = Annotated[str, Query(max_length=200), AfterValidator(storable)]
+
+
+@router.get("/projects/{slug}/examples", auth=READ, response=Page[ExampleOut])
+def list_examples(
+    request: HttpRequest,
+    slug: str,
+    limit: Limit = 100,
+    cursor: Cursor = "",
+    external_id: OneText = "",
+    category: OneText = "",
+    model: OneText = "",
+    label: Annotated[str, Query(pattern="^(|win|tie|lose|none)$")] = "",
+) -> dict[str, Any]:
+    """List examples in import order. Filter by id, category, either model, or gold label.
+
+    It shows which model wrote which response, so that your later votes are marked as unblinded.
+    """
+    access = access_to(request, slug, Role.RESEARCHER, shows_judge=True)
+    rows = Example.objects.visible_of(access.project)
+    if external_id:
+        rows = rows.filter(external_id=external_id)
+    if category:
+        rows = rows.filter(category=category)
+    if model:
+        rows = rows.filter(model_1=model) | rows.filter(model_2=model)
+    if label:
+        rows = rows.filter(gold_label=None if label == "none" else label)
+    names = ExampleOut.model_fields
+    shown = lambda row: {name: getattr(row, name) for name in names}  # noqa: E731
+    return page_of(rows, cursor, limit, shown, by="number")
+
+
+@router.post(
+    "/projects/{slug}/examples",
+    auth=WRITE,
+    response={202: ImportOut},
+    openapi_extra=rows_in_schema("One example a line; docs/files.md has the columns."),
+)
+def upsert_examples(
+    request: HttpRequest, slug: str, skip_invalid: Annotated[bool, Query()] = False
+) -> HttpResponse:
+    """Add examples by their ids, as NDJSON or CSV. What the project has already stays as it is.
+
+    All rows are checked first. If one is invalid, nothing is imported and the answer names each
+    problem by line; `skip_invalid` leaves such rows out. A worker writes: poll `Location`.
+    """
+    access = access_to(request, slug, Role.RESEARCHER)
+    with stored_body(request, "examples") as (path, file_format, digest, kept):
+        checked = first_pass(access.project, [path], file_format)
+        _refuse_invalid(checked, skip_invalid)
+
+        def work() -> HttpResponse:
+            imported = record_checked(access.project, access.user, checked)
+            writing.refuse_invalid(imported, skip_invalid)
+            writing.begin(imported, skip_invalid=skip_invalid)
+            imported.refresh_from_db()
+            kept.append(True)
+            where = address_of(slug, "imports", imported.number)
+            return answer(ImportOut(**_out(imported)), 202, location=where)
+
+        try:
+            return once(request, work, body_digest=digest)
+        except BaseException:
+            kept.clear()
+            raise
+
+
+@router.get("/projects/{slug}/imports/{number}", auth=READ, response=ImportOut)
+def get_import(request: HttpRequest, slug: str, number: Number) -> dict[str, Any]:
+    """Say how far an import is."""
+    access = access_to(request, slug, Role.RESEARCHER)
+    imported = Import.objects.filter(
+        project=access.project, number=number, kind=Import.Kind.EXAMPLES
+    ).first()
+    if imported is None:
+        raise Http404("No such import.")
+    return _out(writing.look_after(imported))
+
+
+def _refuse_invalid(checked: FirstPass, skip_invalid: bool) -> None:
+    summary = checked.summary
+    if not summary.n_problems or (skip_invalid and not summary.fatal and summary.n_rows):
+        return
+    errors = [
+        FieldError(field=problem.column or "row", detail=problem.sentence, line=line(problem.place))
+        for problem in summary.problems
+    ]
+    first = summary.problems[0]
+    more = "" if summary.n_problems == 1 else f" There are {summary.n_problems} problems."
+    said = f"Line {first.place.line}: {first.sentence}{more} Nothing was imported."
+    raise Refusal("rows_invalid", said, errors=errors)
+
+
+def line(place: Place) -> int:
+    return place.line
+
+
+def _out(imported: Import) -> dict[str, Any]:
+    return {
+        "number": imported.number,
+        "state": imported.state,
+        "rows": imported.n_rows,
+        "written": imported.n_written,
+        "known": imported.n_known,
+        "conflicts": imported.n_conflicts,
+        "refused": imported.n_refused,
+        "conflicting": imported.summary.get("conflicts", []),
+        "reason": imported.reason,
+        "created_at": imported.created_at,
+    }

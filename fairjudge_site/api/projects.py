@@ -1,0 +1,138 @@
+"""Projects, and who the token acts for."""
+
+from datetime import datetime
+from typing import Any
+
+from django.db.models import OuterRef, QuerySet
+from django.http import HttpRequest, HttpResponse
+from ninja import Router, Schema
+from pydantic import Field
+
+from fairjudge_site.api.gate import READ, WRITE, access_to, answer, once, token_of
+from fairjudge_site.api.paging import Cursor, Limit, Page, Text, page_of
+from fairjudge_site.api.problems import Refusal
+from judging.core.queries import count_of
+from judging.dataset.models import Example
+from judging.projects.access import LONGEST_SLUG, create_project, may_research, projects_of
+from judging.projects.models import Membership, Project, Role
+
+router = Router(tags=["projects"])
+
+
+class TokenOut(Schema):
+    prefix: str
+    name: str
+    scopes: list[str]
+    project: str | None = Field(description="The only project that the token opens; null: all.")
+    expires_at: datetime | None
+
+
+class Me(Schema):
+    """The user for whom the token acts, and what the token may do."""
+
+    user: str
+    may_create_projects: bool
+    may_start_runs: bool
+    token: TokenOut
+
+
+class ProjectOut(Schema):
+    slug: str
+    name: str
+    description: str
+    role: str = Field(description="Your role: owner, researcher or annotator.")
+    question_asked: str
+    scale: str
+    examples: int = Field(description="Pairs that judges are asked about, without checks.")
+    primary_run: int | None = Field(description="The number of the run that decides labels.")
+    created_at: datetime
+
+
+class ProjectIn(Schema):
+    name: Text = Field(min_length=1, max_length=200)
+    slug: Text = Field("", max_length=LONGEST_SLUG, description="Default: made of the name.")
+    description: Text = Field("", max_length=20_000)
+
+
+@router.get("/me", auth=READ, response=Me, tags=["me"])
+def me(request: HttpRequest) -> dict[str, Any]:
+    """Say for whom the token acts and what it may do."""
+    token = token_of(request)
+    researcher = may_research(token.user)
+    return {
+        "user": token.user.get_username(),
+        "may_create_projects": researcher and "write" in token.scopes and token.project is None,
+        "may_start_runs": researcher and "spend" in token.scopes,
+        "token": {
+            "prefix": token.prefix,
+            "name": token.name,
+            "scopes": token.scopes,
+            "project": token.project.slug if token.project else None,
+            "expires_at": token.expires_at,
+        },
+    }
+
+
+@router.get("/projects", auth=READ, response=Page[ProjectOut])
+def list_projects(request: HttpRequest, limit: Limit = 50, cursor: Cursor = "") -> dict[str, Any]:
+    """List the projects that the token opens, the oldest first."""
+    token = token_of(request)
+    rows = projects_of(token.user)
+    if token.project is not None:
+        rows = rows.filter(pk=token.project.pk)
+    roles = dict(Membership.objects.filter(user=token.user).values_list("project", "role"))
+    shown = _with_counts(rows)
+    return page_of(shown, cursor, limit, lambda one: _out(one, roles.get(one.pk, Role.OWNER)))
+
+
+@router.post("/projects", auth=WRITE, response={201: ProjectOut})
+def new_project(request: HttpRequest, body: ProjectIn) -> HttpResponse:
+    """Create a project that you own. It needs the site permission “researcher”."""
+    token = token_of(request)
+    if token.project is not None:
+        raise Refusal(
+            "role_too_small",
+            f"This token opens {token.project.slug} alone, so it can't create projects.",
+        )
+
+    def work() -> HttpResponse:
+        fields = {"description": body.description}
+        made = create_project(token.user, body.name.strip(), body.slug, **fields)
+        return answer(
+            ProjectOut(**_out(_with_counts(Project.objects.filter(pk=made.pk)).get(), Role.OWNER)),
+            201,
+            location=address_of(made.slug),
+        )
+
+    return once(request, work)
+
+
+@router.get("/projects/{slug}", auth=READ, response=ProjectOut)
+def get_project(request: HttpRequest, slug: str) -> dict[str, Any]:
+    access = access_to(request, slug)
+    return _out(_with_counts(Project.objects.filter(pk=access.project.pk)).get(), access.role)
+
+
+def address_of(slug: str, *parts: object) -> str:
+    """Return the address of a project or of something in it."""
+    return "/".join([f"/api/v1/projects/{slug}", *map(str, parts)])
+
+
+def _with_counts(projects: QuerySet[Project]) -> QuerySet[Project]:
+    examples = Example.objects.filter(project=OuterRef("pk")).judged()
+    rows = projects.select_related("primary_run").annotate(n_examples=count_of(examples, "project"))
+    return rows
+
+
+def _out(project: Project, role: str) -> dict[str, Any]:
+    return {
+        "slug": project.slug,
+        "name": project.name,
+        "description": project.description,
+        "role": role,
+        "question_asked": project.question_asked,
+        "scale": project.scale,
+        "examples": project.n_examples,  # type: ignore[attr-defined]
+        "primary_run": project.primary_run.number if project.primary_run else None,
+        "created_at": project.created_at,
+    }

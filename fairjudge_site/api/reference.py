@@ -1,0 +1,174 @@
+"""The schema of the interface, as OpenAPI 3.1, and its reference page.
+
+The page is drawn here from the schema, as plain HTML: the viewers that django-ninja brings need
+inline scripts, which the site's content policy forbids.
+"""
+
+import json
+from functools import lru_cache
+from typing import Any
+
+from django.contrib.auth.decorators import login_not_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils.cache import get_conditional_response
+from django.utils.http import quote_etag
+from django.views.decorators.http import require_safe
+from ninja import NinjaAPI
+
+from fairjudge_site.api.gate import Scope
+from fairjudge_site.api.problems import CODES, CONTENT_TYPE, Problem
+
+VERSION = "1.0"
+DESCRIPTION = (
+    "Everything that FairJudge's pages do, for programs. Send a token with each request: "
+    "`Authorization: Bearer fj_…`. Refusals are problems (RFC 9457) with a stable `code`."
+)
+# Which statuses any operation may answer with instead of its own.
+_REFUSALS = sorted(set(CODES.values()) - {500})
+_IDEMPOTENCY = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "description": "A key of your own. A repeat within 24 hours gets the first answer again.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[ -~]+$"},
+}
+
+
+def document(api: NinjaAPI) -> dict[str, Any]:
+    """Return the OpenAPI document: what django-ninja knows, and what all operations share."""
+    made = json.loads(json.dumps(api.get_openapi_schema(path_prefix="api/v1/"), default=str))
+    schemas = made["components"]["schemas"]
+    problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+    schemas |= problem.pop("$defs", {}) | {"Problem": problem}
+    made["components"]["responses"] = {
+        "Problem": {
+            "description": "A refusal. Nothing was changed.",
+            "content": {CONTENT_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+        }
+    }
+    made["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+    scopes = _scopes(api)
+    for operations in made["paths"].values():
+        for method, operation in operations.items():
+            scope = scopes[operation["operationId"]]
+            operation["security"] = [{"token": []}]
+            operation["x-scope"] = scope
+            refused = {"$ref": "#/components/responses/Problem"}
+            operation["responses"] |= {str(status): refused for status in _REFUSALS}
+            if method == "get":
+                operation["responses"]["304"] = {"description": "It is as the ETag says."}
+            if method == "post":
+                operation.setdefault("parameters", []).append(_IDEMPOTENCY)
+    return made
+
+
+def _scopes(api: NinjaAPI) -> dict[str, str]:
+    found = {}
+    for bound in api._get_bound_routers():
+        for view in bound.path_operations.values():
+            for operation in view.operations:
+                name = operation.operation_id or api.get_openapi_operation_id(operation)
+                scopes = [one.scope for one in operation.auth_callbacks if isinstance(one, Scope)]
+                # An operation without a scope would let every token in: it fails here, in tests.
+                (found[name],) = scopes
+    return found
+
+
+@lru_cache(maxsize=1)
+def _text(api: NinjaAPI) -> str:
+    return json.dumps(document(api), indent=1, sort_keys=True, ensure_ascii=False)
+
+
+def pages(api: NinjaAPI) -> tuple[Any, Any]:
+    """Return the views of the schema and of the reference page. Both are open to everybody."""
+
+    @login_not_required
+    @require_safe
+    def schema(request: HttpRequest) -> HttpResponse:
+        text = _text(api)
+        response = HttpResponse(text, content_type="application/json")
+        etag = quote_etag(str(abs(hash(text))))
+        response.headers["ETag"] = etag
+        return get_conditional_response(request, etag=etag, response=response) or response
+
+    @login_not_required
+    @require_safe
+    def reference(request: HttpRequest) -> HttpResponse:
+        made = json.loads(_text(api))
+        context = {"groups": _groups(made), "schemas": _schemas(made), "codes": CODES.items()}
+        return render(request, "api/reference.html", context)
+
+    return schema, reference
+
+
+def _groups(made: dict[str, Any]) -> list[tuple[str, list[dict[str, Any]]]]:
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for path, operations in made["paths"].items():
+        for method, operation in operations.items():
+            groups.setdefault(operation["tags"][0], []).append(
+                {
+                    "id": operation["operationId"],
+                    "method": method.upper(),
+                    "path": path,
+                    "summary": operation["summary"],
+                    "description": operation.get("description", ""),
+                    "scope": operation["x-scope"],
+                    "parameters": [_field(one["name"], one) for one in operation["parameters"]],
+                    "body": _content(operation.get("requestBody", {})),
+                    "answers": [
+                        (status, _content(one) or one.get("description", ""))
+                        for status, one in operation["responses"].items()
+                        if status.startswith("2")
+                    ],
+                }
+            )
+    return list(groups.items())
+
+
+def _content(holder: dict[str, Any]) -> str:
+    """Return what a body is, such as `application/json: ProjectIn`."""
+    said = [
+        f"{kind}: {_type(one.get('schema', {}))}" for kind, one in holder.get("content", {}).items()
+    ]
+    return "; ".join(said)
+
+
+def _field(name: str, one: dict[str, Any]) -> dict[str, str]:
+    schema = one.get("schema", one)
+    default = schema.get("default")
+    return {
+        "name": name,
+        "where": one.get("in", ""),
+        "type": _type(schema),
+        "required": "required" if one.get("required") else "",
+        "default": "" if default in (None, "") else json.dumps(default),
+        "description": one.get("description") or schema.get("description", ""),
+    }
+
+
+def _type(schema: dict[str, Any]) -> str:
+    if "$ref" in schema:
+        return str(schema["$ref"]).rpartition("/")[2]
+    if "anyOf" in schema:
+        return " or ".join(_type(one) for one in schema["anyOf"])
+    if "enum" in schema:
+        return " | ".join(map(str, schema["enum"]))
+    kind = str(schema.get("type", "any"))
+    if kind == "array":
+        return f"list of {_type(schema.get('items', {}))}"
+    return f"{kind} ({schema['format']})" if "format" in schema else kind
+
+
+def _schemas(made: dict[str, Any]) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": name,
+            "description": schema.get("description", ""),
+            "fields": [
+                _field(field, one | {"required": field in schema.get("required", ())})
+                for field, one in schema.get("properties", {}).items()
+            ],
+        }
+        for name, schema in sorted(made["components"]["schemas"].items())
+    ]

@@ -1,0 +1,299 @@
+"""Rounds: planned, opened and steered, and how far people are, without what a judge said."""
+
+from collections.abc import Callable
+from datetime import datetime
+from decimal import Decimal
+from typing import Annotated, Any
+
+from django.http import Http404, HttpRequest, HttpResponse
+from ninja import Router, Schema
+from pydantic import Field
+
+from annotation.models import Item, Round
+from annotation.results.planner.planning import plan as plan_of
+from annotation.results.planner.planning import problems
+from annotation.rounds import changes
+from annotation.rounds.opening import RoundSettings, open_round
+from annotation.rounds.progress import round_progress
+from annotation.votes.voting import decide
+from fairjudge_site.api.gate import READ, WRITE, access_to, answer, once, once_made
+from fairjudge_site.api.paging import Cursor, Limit, Number, Page, Text, page_of
+from fairjudge_site.api.problems import FieldError, Refusal
+from fairjudge_site.api.projects import address_of
+from fairjudge_site.api.runs import run_named
+from judging.projects.access import Access
+from judging.projects.models import Role
+from judging.runs.models import Run
+
+router = Router(tags=["rounds"])
+
+Percent = Annotated[Decimal, Field(ge=0, le=100, max_digits=20, decimal_places=15)]
+
+
+class RoundIn(Schema):
+    """What a round is opened with. Give exactly one of `beta`, `budget_usd` and `everything`."""
+
+    run: Number | None = Field(None, description="Default: the project's primary run.")
+    beta: Percent | None = Field(None, description="Percent of all examples.")
+    budget_usd: Annotated[Decimal, Field(ge=0, le=1_000_000_000, max_digits=20)] | None = None
+    everything: bool = False
+    votes: Annotated[int, Field(ge=1, le=99)] = 3
+    audit: Annotated[int, Field(ge=0, le=100_000_000)] = 0
+    learn: Annotated[int, Field(ge=0, le=100_000_000)] = 0
+    partial: bool = False
+    paper_mode: bool = False
+    seed: Annotated[int, Field(ge=0, lt=2**62)] | None = None
+    epsilon: Annotated[float, Field(gt=0, le=0.5)] = 0.1
+    alpha: Annotated[float, Field(gt=0, lt=1)] = 0.05
+    looks: list[Annotated[int, Field(ge=1, le=100_000_000)]] = Field(
+        default_factory=list, max_length=20
+    )
+
+    def settings(self) -> RoundSettings:
+        names = ("beta", "everything", "votes", "audit", "learn", "partial", "paper_mode", "seed",
+                 "epsilon", "alpha")  # fmt: skip
+        chosen = {name: getattr(self, name) for name in names}
+        return RoundSettings(**chosen, budget=self.budget_usd, looks=tuple(self.looks))
+
+
+class PlanOut(Schema):
+    """What these settings select and cost. `problems` keep them from being a round."""
+
+    selected: int
+    audit: int
+    frame: int
+    beta: Decimal
+    new_votes: int
+    hours: Decimal
+    usd: Decimal
+    problems: list[FieldError]
+
+
+class RoundOut(Schema):
+    number: int
+    kind: str
+    state: str = Field(description="opening, open, paused or closed.")
+    stage: str
+    run: int | None
+    votes_per_item: int
+    frame_size: int
+    opened_at: datetime
+    closed_at: datetime | None
+
+
+class StandingOut(RoundOut):
+    """A round and how far people are. The progress is null until it is written whole."""
+
+    items: int | None
+    done: int | None
+    undecided: int | None
+    in_work: int | None
+    votes_asked: int | None
+    votes_given: int | None
+    usd: Decimal | None
+    usd_left: Decimal | None
+    can_vote: int | None
+    out_of_reach: int | None
+    flags: int | None
+
+
+class ExtendIn(Schema):
+    beta: Percent
+
+
+class VotesIn(Schema):
+    votes: Annotated[int, Field(ge=1, le=99)]
+
+
+class DecisionIn(Schema):
+    external_id: Annotated[Text, Field(min_length=1, max_length=200)]
+    label: Annotated[str, Field(pattern="^(win|tie|lose)$", description="Of response 1.")]
+    reason: Annotated[Text, Field(min_length=1, max_length=5_000)]
+
+
+class DecisionOut(Schema):
+    external_id: str
+    label: str
+    reason: str
+    decided_at: datetime
+
+
+@router.post("/projects/{slug}/rounds/plan", auth=READ, response=PlanOut)
+def plan_round(request: HttpRequest, slug: str, body: RoundIn) -> HttpResponse:
+    """Say what a round with these settings selects and costs. Nothing is opened."""
+    access = access_to(request, slug, Role.RESEARCHER)
+    run, settings = _chosen(access, body)
+
+    def work() -> HttpResponse:
+        _refuse_two(body)
+        plan = plan_of(access.project, run, settings)
+        faults = [
+            FieldError(field=name, detail=said)
+            for name, said in problems(access.project, run, settings)
+        ]
+        return answer(
+            PlanOut(
+                selected=plan.m,
+                audit=plan.audit,
+                frame=plan.n_frame,
+                beta=plan.beta,
+                new_votes=plan.new_votes,
+                hours=plan.hours,
+                usd=plan.usd,
+                problems=faults,
+            )
+        )
+
+    return once(request, work)
+
+
+@router.post("/projects/{slug}/rounds", auth=WRITE, response={202: RoundOut})
+def new_round(request: HttpRequest, slug: str, body: RoundIn) -> HttpResponse:
+    """Open a round. Annotators see it once it is written whole: poll `Location`."""
+    access = access_to(request, slug, Role.RESEARCHER)
+    run, settings = _chosen(access, body)
+    _refuse_two(body)
+
+    def work(keep: Callable[[HttpResponse], None]) -> None:
+        open_round(
+            access.project,
+            access.user,
+            run,
+            settings,
+            background=True,
+            made=lambda round_: keep(_accepted(round_)),
+        )
+
+    return once_made(request, work)
+
+
+@router.get("/projects/{slug}/rounds", auth=READ, response=Page[RoundOut])
+def list_rounds(
+    request: HttpRequest, slug: str, limit: Limit = 50, cursor: Cursor = ""
+) -> dict[str, Any]:
+    """List the rounds, the oldest first."""
+    access = access_to(request, slug, Role.RESEARCHER)
+    rows = Round.every.filter(project=access.project).select_related("run")
+    return page_of(rows, cursor, limit, _out, by="number")
+
+
+@router.get("/projects/{slug}/rounds/{number}", auth=READ, response=StandingOut)
+def get_round(request: HttpRequest, slug: str, number: Number) -> dict[str, Any]:
+    """Say how far people are in a round."""
+    return _standing(_round_of(access_to(request, slug, Role.RESEARCHER), number))
+
+
+def _changed(request: HttpRequest, slug: str, number: int, change: Callable[..., Any]) -> Any:
+    """Make a change of a round, and answer with the round as it is then."""
+    access = access_to(request, slug, Role.RESEARCHER)
+    round_ = _round_of(access, number)
+
+    def work() -> HttpResponse:
+        change(round_, access.user)
+        return answer(RoundOut(**_out(_round_of(access, number))))
+
+    return once(request, work)
+
+
+@router.post("/projects/{slug}/rounds/{number}/pause", auth=WRITE, response=RoundOut)
+def pause_round(request: HttpRequest, slug: str, number: Number) -> HttpResponse:
+    """Hand out no new items."""
+    return _changed(request, slug, number, changes.pause)
+
+
+@router.post("/projects/{slug}/rounds/{number}/resume", auth=WRITE, response=RoundOut)
+def resume_round(request: HttpRequest, slug: str, number: Number) -> HttpResponse:
+    """Hand out items again."""
+    return _changed(request, slug, number, changes.resume)
+
+
+@router.post("/projects/{slug}/rounds/{number}/close", auth=WRITE, response=RoundOut)
+def close_round(request: HttpRequest, slug: str, number: Number) -> HttpResponse:
+    """End the round and settle its items."""
+    return _changed(request, slug, number, lambda *of: changes.close(*of, background=True))
+
+
+@router.post("/projects/{slug}/rounds/{number}/reopen", auth=WRITE, response=RoundOut)
+def reopen_round(request: HttpRequest, slug: str, number: Number) -> HttpResponse:
+    """Go on with the items that didn't get all their votes."""
+    return _changed(request, slug, number, lambda *of: changes.reopen(*of, background=True))
+
+
+@router.post("/projects/{slug}/rounds/{number}/extend", auth=WRITE, response=RoundOut)
+def extend_round(request: HttpRequest, slug: str, number: Number, body: ExtendIn) -> HttpResponse:
+    """Select up to a larger cut."""
+    return _changed(
+        request, slug, number, lambda *of: changes.extend(*of, body.beta, background=True)
+    )
+
+
+@router.post("/projects/{slug}/rounds/{number}/votes", auth=WRITE, response=RoundOut)
+def raise_votes(request: HttpRequest, slug: str, number: Number, body: VotesIn) -> HttpResponse:
+    """Ask for more votes per item."""
+    return _changed(
+        request, slug, number, lambda *of: changes.raise_votes(*of, body.votes, background=True)
+    )
+
+
+@router.post(
+    "/projects/{slug}/rounds/{number}/decisions",
+    auth=WRITE,
+    response={201: DecisionOut},
+    tags=["decisions"],
+)
+def new_decision(request: HttpRequest, slug: str, number: Number, body: DecisionIn) -> HttpResponse:
+    """Decide about an item that votes did not settle."""
+    access = access_to(request, slug, Role.RESEARCHER)
+    items = Item.objects.select_related("example", "round__project").filter(
+        round=_round_of(access, number), example__external_id=body.external_id
+    )
+    item = items.first()
+    if item is None:
+        raise Http404("No such item.")
+
+    def work() -> HttpResponse:
+        made = decide(item, access.user, body.label, body.reason)
+        named = {"external_id": body.external_id, "decided_at": made.at}
+        return answer(DecisionOut(label=made.label, reason=made.reason, **named), 201)
+
+    return once(request, work)
+
+
+def _chosen(access: Access, body: RoundIn) -> tuple[Run | None, RoundSettings]:
+    return run_named(access, body.run), body.settings()
+
+
+def _refuse_two(body: RoundIn) -> None:
+    if (body.beta is not None) + (body.budget_usd is not None) + body.everything != 1:
+        said = "Give exactly one of beta, budget_usd and everything."
+        wrong = FieldError(field="body.beta", detail=said)
+        raise Refusal("field_unusable", f"{said} Nothing was changed.", errors=[wrong])
+
+
+def _round_of(access: Access, number: int) -> Round:
+    rounds = Round.every.select_related("project", "run", "protocol")
+    round_ = rounds.filter(project=access.project, number=number).first()
+    if round_ is None:
+        raise Http404("No such round.")
+    return round_
+
+
+def _accepted(round_: Round) -> HttpResponse:
+    where = address_of(round_.project.slug, "rounds", round_.number)
+    return answer(RoundOut(**_out(round_)), 202, location=where)
+
+
+def _out(round_: Round) -> dict[str, Any]:
+    names = ("number", "kind", "state", "stage", "votes_per_item", "frame_size", "opened_at",
+             "closed_at")  # fmt: skip
+    found = {name: getattr(round_, name) for name in names}
+    return found | {"run": round_.run.number if round_.run else None}
+
+
+def _standing(round_: Round) -> dict[str, Any]:
+    names = StandingOut.model_fields.keys() - RoundOut.model_fields.keys()
+    if round_.state == Round.State.OPENING:
+        return _out(round_) | dict.fromkeys(names)
+    found = round_progress(round_)
+    renamed = {"items": "n_items", "usd": "cost", "usd_left": "cost_left", "flags": "n_flags"}
+    return _out(round_) | {name: getattr(found, renamed.get(name, name)) for name in names}

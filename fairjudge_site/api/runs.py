@@ -1,0 +1,328 @@
+"""Judge runs: what one would cost, starting and steering it, how far it is, and its report."""
+
+from datetime import datetime
+from decimal import Decimal
+from typing import Annotated, Any
+
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
+from ninja import Query, Router, Schema
+from pydantic import Field
+
+from annotation.results.data.figures import to_json
+from annotation.results.report.cache import shown_report
+from fairjudge_site.api.gate import READ, SPEND, WRITE, access_to, answer, once, once_made
+from fairjudge_site.api.paging import Cursor, Limit, Number, Page, Text, page_of
+from fairjudge_site.api.projects import address_of
+from judging.core.errors import UserError
+from judging.projects.access import Access
+from judging.projects.models import Role
+from judging.runs import lifecycle
+from judging.runs.engine.progress import progress_of
+from judging.runs.forms.portia import PortiaOptions
+from judging.runs.models import Parse, Run
+from judging.runs.pages.runs import MAY_NOT_START
+from judging.runs.planning.estimate import estimate_run
+from judging.runs.planning.start import LARGEST_SEED, start_run
+
+router = Router(tags=["runs"])
+
+Dollars = Annotated[Decimal, Field(ge=0, le=1_000_000_000, max_digits=20, decimal_places=10)]
+Whole = Annotated[int, Field(ge=1, le=10_000_000)]
+Name = Annotated[Text, Field(max_length=200)]
+
+
+class PriceIn(Schema):
+    """USD per million tokens."""
+
+    prompt: Dollars
+    completion: Dollars
+
+
+class PortiaIn(Schema):
+    parts: Annotated[int, Field(ge=1, le=100)] | None = None
+    tokens: Name = ""
+    unsplit_first: bool = False
+    without: Name = ""
+
+
+class RunIn(Schema):
+    """What `manage.py judge` takes. What is left out has the same default as there."""
+
+    name: Name = ""
+    endpoint: Name = Field("", description="As the operator named it. No request takes a URL.")
+    model: Name = ""
+    method: Name = ""
+    form: Annotated[Text, Field(max_length=20)] = "score"
+    template: Name = ""
+    criteria: Annotated[Text, Field(max_length=20_000)] = ""
+    scale: Name = Field("", description="pointwise: the range of scores, such as 1,10.")
+    k: Annotated[int, Field(ge=1, le=99)] | None = None
+    max_tokens: Whole | None = None
+    temperature: Annotated[Decimal, Field(ge=0, le=10, max_digits=6)] | None = None
+    price: PriceIn | None = None
+    budget_usd: Dollars | None = None
+    concurrency: Whole | None = None
+    rpm: Whole | None = None
+    tpm: Whole | None = None
+    batch: bool = False
+    adaptive: Annotated[float, Field(gt=0, lt=1)] | None = None
+    portia: PortiaIn | None = None
+    permutations: Annotated[int, Field(ge=1, le=4)] | None = None
+    ids: Name = ""
+    seed: Annotated[int, Field(ge=0, le=LARGEST_SEED)] | None = None
+    unread_calls: Annotated[int, Field(ge=0, le=10_000)] | None = None
+
+    def judge(self) -> dict[str, Any]:
+        """Return the arguments of `choose_judge`."""
+        names = ("endpoint", "model", "method", "form", "template", "criteria", "scale", "k",
+                 "max_tokens", "adaptive", "permutations", "ids")  # fmt: skip
+        found = {name: getattr(self, name) for name in names if getattr(self, name)}
+        found |= {"batch": True} if self.batch else {}
+        if self.price is not None:
+            found["price"] = (self.price.prompt, self.price.completion)
+        if self.portia is not None:
+            found["portia"] = PortiaOptions(**self.portia.dict())
+        return found
+
+    def pace(self) -> dict[str, Any]:
+        names = ("temperature", "concurrency", "rpm", "tpm")
+        found = {name: getattr(self, name) for name in names}
+        return found | {"name": self.name, "budget": self.budget_usd}
+
+
+class EstimateOut(Schema):
+    """What a run would need. Dollars are null if the price is unknown."""
+
+    examples: int
+    calls: int
+    calls_most: int
+    prompt_tokens: int
+    completion_tokens: int
+    usd: Decimal | None
+    usd_most: Decimal | None
+    seconds: float | None
+    batch_hours: int | None
+    model: str
+    endpoint: str
+    basis: str
+
+
+class RunOut(Schema):
+    number: int
+    name: str
+    method: str
+    form: str
+    endpoint: str
+    model: str
+    k: int
+    state: str = Field(
+        description="queued, running, pausing, paused, cancelling, cancelled, done or failed."
+    )
+    reason: str
+    budget_usd: Decimal | None
+    created_at: datetime
+    finished_at: datetime | None
+    ranked: bool = Field(description="If there is a report.")
+
+
+class ProgressOut(RunOut):
+    """A run and how far it is, in samples. It tells nothing that the judge said."""
+
+    examples: int
+    expected: int
+    settled: int
+    statuses: dict[str, int]
+    in_flight: int
+    eta_seconds: float | None
+    spent_usd: Decimal | None
+    worker_missing: bool
+
+
+class ResumeIn(Schema):
+    retry: list[Annotated[Text, Field(max_length=20)]] = Field(
+        default_factory=list, max_length=10, description="Statuses to repeat besides errors."
+    )
+    max_tokens: Whole | None = None
+    budget_usd: Dollars | None = None
+
+
+@router.post("/projects/{slug}/runs/estimate", auth=READ, response=EstimateOut)
+def estimate(request: HttpRequest, slug: str, body: RunIn) -> HttpResponse:
+    """Estimate what such a run costs. Nothing is started."""
+    access = _starter(request, slug)
+
+    def work(keep: Any) -> None:
+        found = estimate_run(access.project, **body.judge(), **body.pace())
+        keep(
+            answer(
+                EstimateOut(
+                    examples=found.n_examples,
+                    calls=found.n_calls,
+                    calls_most=found.n_calls_most,
+                    **{name: getattr(found, name) for name in EstimateOut.model_fields
+                       if hasattr(found, name)},
+                )
+            )
+        )  # fmt: skip
+
+    return once_made(request, work)
+
+
+@router.post("/projects/{slug}/runs", auth=SPEND, response={202: RunOut})
+def new_run(request: HttpRequest, slug: str, body: RunIn) -> HttpResponse:
+    """Start a run, which may cost money. A worker asks the judge: poll `Location`."""
+    access = _starter(request, slug)
+
+    def work(keep: Any) -> None:
+        start_run(
+            access.project,
+            access.user,
+            seed=body.seed,
+            unread_calls=body.unread_calls,
+            made=lambda run: keep(_accepted(run)),
+            **body.judge(),
+            **body.pace(),
+        )
+
+    return once_made(request, work)
+
+
+@router.get("/projects/{slug}/runs", auth=READ, response=Page[RunOut])
+def list_runs(
+    request: HttpRequest, slug: str, limit: Limit = 50, cursor: Cursor = ""
+) -> dict[str, Any]:
+    """List the runs, the oldest first."""
+    access = access_to(request, slug, Role.RESEARCHER)
+    rows = Run.objects.filter(project=access.project).defer("template_text", "schema")
+    return page_of(rows, cursor, limit, _out, by="number")
+
+
+@router.get("/projects/{slug}/runs/{number}", auth=READ, response=ProgressOut)
+def get_run(request: HttpRequest, slug: str, number: Number) -> dict[str, Any]:
+    """Say how far a run is."""
+    return _progress(_run_of(access_to(request, slug, Role.RESEARCHER), number))
+
+
+@router.post("/projects/{slug}/runs/{number}/pause", auth=WRITE, response=RunOut)
+def pause_run(request: HttpRequest, slug: str, number: Number) -> HttpResponse:
+    """Send nothing more. Answers on their way are still recorded."""
+    access = access_to(request, slug, Role.RESEARCHER)
+    run = _run_of(access, number)
+
+    def work() -> HttpResponse:
+        lifecycle.pause(run, user=access.user)
+        return _now(run)
+
+    return once(request, work)
+
+
+@router.post("/projects/{slug}/runs/{number}/cancel", auth=WRITE, response=RunOut)
+def cancel_run(request: HttpRequest, slug: str, number: Number) -> HttpResponse:
+    """Stop the run. Its answers are kept, and it can be resumed."""
+    access = access_to(request, slug, Role.RESEARCHER)
+    run = _run_of(access, number)
+
+    def work() -> HttpResponse:
+        lifecycle.cancel(run, access.user)
+        return _now(run)
+
+    return once(request, work)
+
+
+@router.post("/projects/{slug}/runs/{number}/resume", auth=SPEND, response={202: RunOut})
+def resume_run(request: HttpRequest, slug: str, number: Number, body: ResumeIn) -> HttpResponse:
+    """Ask for what has no answer yet, which may cost money."""
+    access = _starter(request, slug)
+    run = _run_of(access, number)
+
+    def work() -> HttpResponse:
+        lifecycle.resume(
+            run,
+            access.user,
+            retry={Parse.Status.ERROR, *body.retry},
+            max_tokens=body.max_tokens,
+            budget=body.budget_usd,
+        )
+        run.refresh_from_db()
+        return _accepted(run)
+
+    return once(request, work)
+
+
+@router.get("/projects/{slug}/runs/{number}/report", auth=READ, response=dict[str, Any])
+def get_report(request: HttpRequest, slug: str, number: Number) -> HttpResponse | dict[str, Any]:
+    """Return the report, as docs/report.md describes it. It shows what the judge said.
+
+    While a worker computes the figures of a large project, the answer is 202 with `Retry-After`.
+    """
+    access = access_to(request, slug, Role.RESEARCHER, shows_judge=True)
+    found = _report(access, _run_of(access, number))
+    return found if isinstance(found, HttpResponse) else to_json(found)
+
+
+@router.get("/projects/{slug}/runs/{number}/certificate", auth=READ, response=dict[str, Any])
+def get_certificate(
+    request: HttpRequest, slug: str, number: Number
+) -> HttpResponse | dict[str, Any]:
+    """Return what the audit certifies: the part `certificate` of the report."""
+    access = access_to(request, slug, Role.RESEARCHER, shows_judge=True)
+    found = _report(access, _run_of(access, number))
+    if isinstance(found, HttpResponse):
+        return found
+    part: dict[str, Any] = to_json(found)["certificate"]
+    return part
+
+
+def _report(access: Access, run: Run) -> Any:
+    if run.ranked_at is None:
+        raise UserError(f"{run.name} is not ranked yet. Wait until it is done, or pause it.")
+    shown = shown_report(access.project, run)
+    if shown.report is None or shown.renewing:
+        headers = {"Retry-After": "5"}
+        return HttpResponse("{}", status=202, content_type="application/json", headers=headers)
+    return shown.report
+
+
+def _starter(request: HttpRequest, slug: str) -> Access:
+    access = access_to(request, slug, Role.RESEARCHER)
+    if not access.may_start_runs:
+        raise PermissionDenied(MAY_NOT_START)
+    return access
+
+
+def run_named(access: Access, number: int | None) -> Run | None:
+    """Return the run of this number, or without one the project's primary run."""
+    return access.project.primary_run if number is None else _run_of(access, number)
+
+
+RunNumber = Annotated[Number | None, Query(description="Default: the project's primary run.")]
+
+
+def _run_of(access: Access, number: int) -> Run:
+    run = Run.objects.filter(project=access.project, number=number).first()
+    if run is None:
+        raise Http404("No such run.")
+    return run
+
+
+def _now(run: Run) -> HttpResponse:
+    run.refresh_from_db()
+    return answer(RunOut(**_out(run)))
+
+
+def _accepted(run: Run) -> HttpResponse:
+    where = address_of(run.project.slug, "runs", run.number)
+    return answer(RunOut(**_out(run)), 202, location=where)
+
+
+def _out(run: Run) -> dict[str, Any]:
+    names = ("number", "name", "method", "form", "endpoint", "model", "k", "state", "reason",
+             "budget_usd", "created_at", "finished_at")  # fmt: skip
+    return {name: getattr(run, name) for name in names} | {"ranked": run.ranked_at is not None}
+
+
+def _progress(run: Run) -> dict[str, Any]:
+    found = progress_of(run)
+    names = ProgressOut.model_fields.keys() - RunOut.model_fields.keys()
+    return _out(run) | {name: getattr(found, name) for name in names}

@@ -1,0 +1,143 @@
+"""Projects by the interface, and what every operation shares: problems, ETags, keys."""
+
+import pytest
+from django.test import Client
+
+from judging.projects.models import KeptAnswer, Membership, Project
+from tests.factories import make_examples, make_project
+
+pytestmark = pytest.mark.django_db
+
+
+def test_strangers_get_404_as_if_there_was_no_project(token_for, project, outsider):
+    there = token_for(outsider).get("projects/vicuna")
+    nowhere = token_for(outsider).get("projects/nowhere")
+    assert there.status_code == nowhere.status_code == 404
+    assert there.content == nowhere.content
+    assert there.json()["code"] == "not_found"
+
+
+def test_a_project_is_made_listed_and_shown(token_for, outsider):
+    one = token_for(outsider)
+    made = one.post("projects", {"name": "New pairs", "description": "Of mine."})
+    assert made.status_code == 201
+    assert made["Location"] == "/api/v1/projects/new-pairs"
+    make_examples(Project.objects.get(slug="new-pairs"), 3)
+    shown = one.get(made["Location"]).json()
+    assert (shown["role"], shown["examples"], shown["description"]) == ("owner", 3, "Of mine.")
+    assert [row["slug"] for row in one.get("projects").json()["items"]] == ["new-pairs"]
+
+
+def test_a_refusal_has_a_code_the_pages_sentence_and_the_field(
+    token_for, project, annotator, outsider
+):
+    one = token_for(outsider)
+    taken = one.post("projects", {"name": "Vicuna"})
+    assert (taken.status_code, taken.json()["code"]) == (422, "refused")
+    assert "exists already" in taken.json()["detail"]
+    wrong = one.post("projects", {"name": "", "slug": "x" * 200}).json()
+    assert (wrong["code"], wrong["field"]) == ("field_unusable", "body.name")
+    assert [error["field"] for error in wrong["errors"]] == ["body.name", "body.slug"]
+    odd = one.post("projects", {"name": "a\0b"}).json()
+    assert odd["errors"][0]["field"] == "body.name"
+    assert (
+        one.post("projects", b"{no json", **{"Content-Type": "application/json"}).status_code == 400
+    )
+    assert one.ask("PATCH", "projects").json()["code"] == "method_not_allowed"
+    assert one.get("nothing/here").json()["code"] == "not_found"
+    refused = token_for(annotator).post("projects", {"name": "mine"})
+    assert "researcher" in refused.json()["detail"]
+
+
+def test_pages_follow_each_other_whatever_is_added(token_for, outsider):
+    one = token_for(outsider)
+    for number in range(5):
+        project = make_project(f"p{number}")
+        Membership.objects.create(project=project, user=outsider, role="researcher")
+    seen, cursor = [], ""
+    while True:
+        page = one.get(f"projects?limit=2&cursor={cursor}").json()
+        seen += [row["slug"] for row in page["items"]]
+        cursor = page["next_cursor"]
+        if cursor is None:
+            break
+    assert seen == [f"p{number}" for number in range(5)]
+    for wrong in ("limit=0", "limit=1001", "cursor=zzz", "cursor=azk5OTk5OTk5OTk5OTk5OTk5OTk5OTk"):
+        assert one.get(f"projects?{wrong}").status_code == 422
+
+
+@pytest.mark.parametrize("n", [1, 50])
+def test_a_list_of_projects_takes_the_same_queries_with_one_and_fifty(
+    token_for, outsider, n, django_assert_num_queries
+):
+    one = token_for(outsider)
+    one.get("me")
+    for number in range(n):
+        project = make_project(f"p{number}")
+        Membership.objects.create(project=project, user=outsider, role="owner")
+    with django_assert_num_queries(3):
+        assert len(one.get("projects").json()["items"]) == n
+
+
+def test_a_read_that_has_not_changed_is_not_sent_again(token_for, owner, project):
+    one = token_for(owner)
+    first = one.get("projects/vicuna")
+    again = one.get("projects/vicuna", **{"If-None-Match": first["ETag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    Project.objects.update(description="other")
+    assert one.get("projects/vicuna", **{"If-None-Match": first["ETag"]}).status_code == 200
+    assert "Authorization" in first["Vary"]
+    assert "private" in first["Cache-Control"]
+
+
+def test_a_repeat_with_the_same_key_gets_the_first_answer(token_for, outsider):
+    one, key = token_for(outsider), {"Idempotency-Key": "k1"}
+    first = one.post("projects", {"name": "New"}, **key)
+    again = one.post("projects", {"name": "New"}, **key)
+    assert (again.status_code, again.content) == (201, first.content)
+    assert again["Location"] == first["Location"]
+    assert again["Idempotency-Replayed"] == "true"
+    other = one.post("projects", {"name": "Other"}, **key)
+    assert (other.status_code, other.json()["code"]) == (409, "idempotency_key_reused")
+    assert Project.objects.count() == 1
+    assert token_for(outsider).post("projects", {"name": "Other"}, **key).status_code == 201
+    for unusable in ("", "x" * 201, "é"):
+        refused = one.post("projects", {"name": "X"}, **{"Idempotency-Key": unusable})
+        assert refused.status_code == 400
+
+
+def test_a_crash_before_the_answer_was_kept_leaves_neither(token_for, outsider, monkeypatch):
+    from fairjudge_site.api import gate
+
+    one, key = token_for(outsider), {"Idempotency-Key": "k1"}
+
+    def crash(*args):
+        raise RuntimeError("the process is gone")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(gate, "_keep", crash)
+        failed = one.post("projects", {"name": "New"}, **key)
+    assert (failed.status_code, failed.json()["code"]) == (500, "unexpected")
+    assert not Project.objects.exists()
+    assert not KeptAnswer.objects.exists()
+    assert one.post("projects", {"name": "New"}, **key).status_code == 201
+
+
+def test_a_refused_request_may_succeed_when_it_is_repeated(token_for, owner, outsider):
+    one, key = token_for(outsider), {"Idempotency-Key": "k1"}
+    assert one.post("projects", {"name": "vicuna"}, **key).status_code == 422
+    Project.objects.update(slug="renamed")
+    assert one.post("projects", {"name": "vicuna"}, **key).status_code == 201
+
+
+def test_the_schema_and_its_page_are_open_and_need_no_script(db):
+    client = Client()
+    schema = client.get("/api/v1/openapi.json")
+    assert schema.json()["openapi"].startswith("3.1")
+    page = client.get("/api/v1/docs")
+    assert page.status_code == 200
+    text = page.content.decode()
+    for path in schema.json()["paths"]:
+        assert path in text
+    assert "<script>" not in text
+    assert "http://" not in text.replace("http://testserver", "")

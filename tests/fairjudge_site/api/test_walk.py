@@ -1,0 +1,163 @@
+"""Every operation, asked for by every role with every scope, and by whoever is not let in.
+
+The table names each operation of the schema once. A new one that is not in it fails the test.
+"""
+
+import json
+
+import pytest
+from django.db import transaction
+from django.test import Client
+
+from annotation.people.invitations import Terms, invite
+from annotation.rounds.opening import RoundSettings, open_round
+from fairjudge_site.api.reference import document
+from fairjudge_site.api.urls import api
+from judging.projects.models import Membership
+from judging.projects.tokens import SCOPES
+from tests.factories import make_examples, make_project, make_run, make_user, make_verdict
+
+# By the smallest role that is let in; those that need the site permission, too, say so.
+TABLE = {
+    "anybody": "me list_projects",
+    "site permission": "new_project",
+    "annotator": "get_project",
+    "researcher": """
+        list_examples upsert_examples get_import list_runs get_run pause_run cancel_run get_report
+        get_certificate plan_round new_round list_rounds get_round pause_round resume_round
+        close_round reopen_round extend_round raise_votes new_decision get_table list_rows new_votes
+    """,
+    "researcher with the site permission": "estimate new_run resume_run",
+    "owner": "list_annotators list_invitations new_invitation withdraw_invitation",
+}
+GROUP = {name: group for group, names in TABLE.items() for name in names.split()}
+ROLES = ("outsider", "annotator", "researcher", "owner", "superuser")
+BODIES = {
+    "new_project": {"name": "Another one"},
+    "estimate": {},
+    "new_run": {},
+    "resume_run": {},
+    "plan_round": {"everything": True},
+    "new_round": {"everything": True},
+    "extend_round": {"beta": 50},
+    "raise_votes": {"votes": 4},
+    "new_decision": {"external_id": "e0", "label": "win", "reason": "So."},
+    "new_invitation": {},
+    "upsert_examples": b'{"question": "Q", "response_1": "a", "response_2": "b"}\n',
+    "new_votes": b'{"external_id": "e0", "label": "win", "annotator": "ana"}\n',
+}
+
+
+def operations():
+    for path, methods in document(api)["paths"].items():
+        for method, operation in methods.items():
+            yield operation["operationId"], method.upper(), path, operation["x-scope"]
+
+
+OPERATIONS = {name: (method, path, scope) for name, method, path, scope in operations()}
+
+
+@pytest.fixture
+def world(project, owner, researcher, annotator, outsider, settings, tmp_path):
+    settings.MEDIA_ROOT = tmp_path
+    settings.FAIRJUDGE_API_RATE = 1_000_000
+    example, *_ = make_examples(project, 2)
+    make_verdict(make_run(project), example, 0.5)
+    open_round(project, None, None, RoundSettings(everything=True, votes=1, seed=1))
+    invite(project, None, Terms())
+    # The outsider has the highest role somewhere else, which must not help here.
+    another = make_project("another")
+    Membership.objects.create(project=another, user=outsider, role="owner")
+    return {
+        "outsider": outsider, "annotator": annotator, "researcher": researcher, "owner": owner,
+        "superuser": make_user("sue", is_superuser=True),
+    }  # fmt: skip
+
+
+def address(path, project):
+    numbers = {"imports": project.imports, "rounds": project.rounds, "runs": project.runs}
+    named = next((rows for name, rows in numbers.items() if f"/{name}/" in path), None)
+    number = named.first().number if named is not None else project.invitations.first().pk
+    found = path.replace("{slug}", project.slug).replace("{number}", str(number))
+    return found.replace("{what}", "labels").replace("{kind}", "jsonl")
+
+
+def ask(client, name, project):
+    """As if nothing had been asked before: whatever it changes is rolled back."""
+    method, path, _ = OPERATIONS[name]
+    with transaction.atomic():
+        response = client.ask(method, address(path, project), BODIES.get(name))
+        b"".join(response)
+        transaction.set_rollback(True)
+    return response
+
+
+def expected(name, role, user):
+    group = GROUP[name]
+    researcher = user.has_perm("judging.researcher")
+    if group == "anybody":
+        return "in"
+    if group == "site permission":
+        return "in" if researcher else "refused"
+    if role == "outsider":
+        return 404
+    smallest = group.split()[0]
+    if ROLES.index(role) < ROLES.index(smallest):
+        return 403
+    return 403 if "site permission" in group and not researcher else "in"
+
+
+def test_the_table_names_every_operation_and_no_other():
+    assert sorted(GROUP) == sorted(OPERATIONS)
+
+
+@pytest.mark.parametrize("name", sorted(OPERATIONS))
+@pytest.mark.django_db
+def test_each_operation_lets_in_whom_it_may(world, token_for, project, name):
+    _, _, needed = OPERATIONS[name]
+    for role, user in world.items():
+        for scope in SCOPES:
+            response = ask(token_for(user, scope), name, project)
+            what = f"{role} with {scope}: {response.status_code}"
+            assert response.status_code != 500, what
+            if scope != needed:
+                assert (response.status_code, response.json()["code"]) == (403, "scope_missing")
+                continue
+            wanted = expected(name, role, user)
+            if wanted == "in":
+                assert response.status_code not in (401, 403, 404), what
+            elif wanted == "refused":
+                assert response.status_code == 422, what
+            else:
+                assert response.status_code == wanted, what
+
+
+@pytest.mark.parametrize("name", sorted(OPERATIONS))
+@pytest.mark.django_db
+def test_nobody_comes_in_without_a_token_or_with_one_of_another_project(
+    world, token_for, project, outsider, owner, name
+):
+    method, path, _ = OPERATIONS[name]
+    client = Client()
+    client.force_login(owner)
+    where = address(path, project)
+    body = BODIES.get(name, {})
+    kind = "application/json" if isinstance(body, dict) else "application/x-ndjson"
+    sent = json.dumps(body) if isinstance(body, dict) else body
+    assert client.generic(method, where, sent, content_type=kind).status_code == 401
+    if "{slug}" in path:
+        another = outsider.memberships.get().project
+        Membership.objects.create(project=project, user=outsider, role="owner")
+        assert ask(token_for(outsider, project=another), name, project).status_code == 404
+
+
+@pytest.mark.parametrize("name", sorted(OPERATIONS))
+@pytest.mark.django_db
+def test_whoever_gets_judge_output_is_marked_and_nobody_else(
+    world, token_for, project, owner, name
+):
+    method, path, _ = OPERATIONS[name]
+    b"".join(token_for(owner).ask(method, address(path, project), BODIES.get(name)))
+    seen = Membership.objects.get(user=owner, project=project).unblinded_at is not None
+    shows = {"list_examples", "get_report", "get_certificate", "get_table", "list_rows"}
+    assert seen == (name in shows)
