@@ -39,6 +39,8 @@ ARGUMENTS = {
     "demo": [],
     "erase": ["nobody", "--yes"],
     "export": ["none", "-o", "labels.csv"],
+    "compare": ["none", "1", "2"],
+    "gate": ["none", "--require", "accuracy>=0.5"],
     "import_examples": ["none", "no-such-file.csv"],
     "import_judgments": ["none", "no-such-file.csv"],
     "import_scores": ["none", "no-such-file.csv"],
