@@ -38,7 +38,7 @@ CHAPTERS = {
         "methods/calibration",
         "methods/likelihood",
     ),
-    "Reference": ("files", "report", "commands", "environment", "operators"),
+    "Reference": ("files", "report", "commands", "gate", "environment", "operators"),
     "Evidence": ("faireval", "validation"),
     "Code": ("architecture",),
 }
