@@ -538,6 +538,38 @@ class Adjudication(models.Model):
     at = models.DateTimeField(auto_now_add=True)
 
 
+class GateLook(models.Model):
+    """One look at a gate: what was required of a run, and what the data said.
+
+    Looks at the same requirements share one error, so each spends its part of it by its number.
+
+    requirements: as they are compared, in order. other: the run that it is compared with, if any.
+    examples_sha256: the frozen set. data_sha256: what the look saw; a look at the same again is
+        no new one.
+    """
+
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="gate_looks")
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="gate_looks")
+    other = models.ForeignKey(Run, null=True, on_delete=models.CASCADE, related_name="+")
+    requirements = models.JSONField()
+    requirements_sha256 = models.CharField(max_length=64)
+    number = models.PositiveIntegerField()
+    examples_sha256 = models.CharField(max_length=64)
+    data_sha256 = models.CharField(max_length=64)
+    confidence = models.FloatField()
+    verdict = models.CharField(max_length=12)
+    result = models.JSONField()
+    decided_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["run", "requirements_sha256", "examples_sha256", "number"],
+                name="gate_look_once",
+            ),
+        ]
+
+
 class FirstChoice(models.Model):
     """What an adjudicator chose while the votes were hidden, and which response was on the left.
 

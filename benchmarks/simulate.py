@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
-from benchmarks.simulations import bars, certificates, figures, two_stage
+from benchmarks.simulations import bars, certificates, figures, looks, two_stage
 from benchmarks.simulations.certificates import Promise
 from benchmarks.simulations.coverage import FEWER, INTERVALS, SETTINGS, Coverage, coverage
 from benchmarks.simulations.projects import settings
@@ -23,13 +23,14 @@ REPEATS = 10_000
 # Each of the intervals is a check too, by its name.
 CERTIFICATES, STAGES = "certificates", "rounds that learn"
 BARS = "learned routing against BPDE"
+LOOKS = "gates that are looked at ten times"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=REPEATS)
     parser.add_argument("--processes", type=int, default=os.cpu_count())
-    checks = [*INTERVALS, *figures.FIGURES, CERTIFICATES, STAGES, BARS]
+    checks = [*INTERVALS, *figures.FIGURES, CERTIFICATES, STAGES, BARS, LOOKS]
     parser.add_argument("--only", action="append", choices=checks, help="this check; repeatable")
     chosen = parser.parse_args()
     with ProcessPoolExecutor(chosen.processes) as pool:
@@ -50,6 +51,9 @@ def table(name: str, pool: ProcessPoolExecutor, repeats: int) -> Iterator[str]:
     if name == BARS:
         check_bars = partial(bars.simulate, repeats=min(repeats, FEWER), seed=SEED)
         return bar_table(list(pool.map(check_bars, bars.draws())))
+    if name == LOOKS:
+        check_looks = partial(looks.simulate, repeats=repeats, seed=SEED)
+        return look_table(list(pool.map(check_looks, looks.cases())))
     if name in figures.FIGURES:
         check_figures = partial(figures.simulate, name, repeats=repeats, seed=SEED)
         found = pool.map(check_figures, figures.places(name))
@@ -87,6 +91,17 @@ def certificate_table(rows: list[Promise]) -> Iterator[str]:
     for row in rows:
         kept = "kept" if row.passes() else "broken"
         yield f"| {row.case} | {row.issued} | {row.false} | {kept} |"
+
+
+def look_table(rows: list[looks.FalsePasses]) -> Iterator[str]:
+    yield f"### Gates looked at {looks.LOOKS} times, {rows[0].repeats:,} repeats each"
+    yield ""
+    yield "| gate, at its bound | wrong passes | the same at 95 % each time | |"
+    yield "|---|---|---|---|"
+    for row in rows:
+        kept = "kept" if row.passes() else "broken"
+        shares = f"{row.planned / row.repeats:.2%} | {row.unplanned / row.repeats:.2%}"
+        yield f"| {row.case} | {shares} | {kept} |"
 
 
 def bar_table(rows: list[bars.Gain]) -> Iterator[str]:

@@ -19,9 +19,10 @@ def main() -> None:
         execute_from_command_line(sys.argv)
     except (OSError, OperationalError, InterfaceError) as error:
         # FairJudge's own commands do this themselves. Django's commands, such as `migrate`, don't.
-        from judging.core.commands import system_failure
+        from judging.core.commands import exit_of, system_failure
 
-        sys.exit(system_failure(error))
+        print(system_failure(error), file=sys.stderr)  # noqa: T201
+        sys.exit(exit_of(error))
 
 
 if __name__ == "__main__":

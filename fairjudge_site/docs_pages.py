@@ -38,7 +38,16 @@ CHAPTERS = {
         "methods/calibration",
         "methods/likelihood",
     ),
-    "Reference": ("files", "report", "api", "environment", "operators", "security"),
+    "Reference": (
+        "files",
+        "report",
+        "commands",
+        "api",
+        "gate",
+        "environment",
+        "operators",
+        "security",
+    ),  # fmt: skip
     "Evidence": ("faireval", "validation"),
     "Code": ("architecture",),
 }

@@ -1,15 +1,25 @@
-"""What all commands share: a database that is ready, plain errors, progress and arguments."""
+"""What all commands share: a database that is ready, plain errors, exit codes, pipes, progress.
+
+docs/commands.md documents the exit codes and the JSON documents.
+"""
 
 import fcntl
+import json
 import os
+import shutil
+import signal
 import sys
+import tempfile
+import threading
 import time
+import traceback
 from argparse import ArgumentTypeError
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from decimal import Decimal, InvalidOperation
+from enum import IntEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from django.conf import settings
 from django.core.management import call_command
@@ -23,8 +33,8 @@ from django.db import DEFAULT_DB_ALIAS, DatabaseError, InterfaceError, Operation
 from django.db.migrations.executor import MigrationExecutor
 from tqdm import tqdm
 
-from judging.core.errors import UserError
-from judging.core.text import printable, unstorable
+from judging.core.errors import Failed, Interrupted, Usage, UserError
+from judging.core.text import UNPRINTABLE, printable, unstorable
 
 LINE_EVERY = 10.0
 # The status with which a shell reports a program that was ended by SIGPIPE.
@@ -40,22 +50,92 @@ class Printable(OutputWrapper):
         super().write(printable(str(msg)), style_func, ending)
 
 
+class Exit(IntEnum):
+    """How a command ended. A command may have verdicts of its own, from 10 on."""
+
+    DONE = 0
+    REFUSED = 1
+    USAGE = 2
+    FAILED = 3
+    INTERRUPTED = 4
+
+
+_EXITS = {Usage: Exit.USAGE, Failed: Exit.FAILED, Interrupted: Exit.INTERRUPTED}
+# What the system says if the user named a file wrongly. Anything else is not the user's mistake.
+_MISNAMED = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError)
+_MISNAMED_OR_BARRED = (*_MISNAMED, PermissionError)
+
+
+def exit_of(error: BaseException) -> Exit:
+    """Return the code with which a command ends after this error."""
+    for kind, code in _EXITS.items():
+        if isinstance(error, kind):
+            return code
+    if isinstance(error, UserError):
+        cause = error.__cause__
+        return exit_of(cause) if isinstance(cause, OSError) else Exit.REFUSED
+    return Exit.REFUSED if isinstance(error, _MISNAMED_OR_BARRED) else Exit.FAILED
+
+
+# Stands for standard input where a file is read, and for standard output where one is written.
+STANDARD = Path("-")
+STANDARD_OUTPUT = "standard-output"
+
+
 class FairJudgeCommand(BaseCommand):
     """A command that prepares its database first, and shows a user's mistake without a traceback.
 
-    Subclasses write `handle` as usual. A `UserError` that it raises is shown as a sentence.
+    Subclasses write `handle` as usual. A `UserError` that it raises is shown as a sentence. Once
+    the work is done, it calls `tell` with what `--json` prints.
+
+    reads, writes: names of options that hold paths, of which `-` means standard input or output.
+    Subclasses get the path of a temporary file instead, and need to know nothing of it.
+    has_document: False if the command runs until it is stopped, and has no result.
     """
 
     requires_system_checks: list[str] = []
     prepares_database = True
+    has_document = True
+    reads: tuple[str, ...] = ()
+    # The folder that holds what came from standard input, while the command works.
+    spool: Path | None = None
+    writes: tuple[str, ...] = ()
+    # Where `--json` writes its one document; None without `--json`, or once it is written.
+    document: Any = None
+
+    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
+        parser = super().create_parser(prog_name, subcommand, **kwargs)
+        if self.has_document:
+            parser.add_argument(
+                "--json",
+                action="store_true",
+                help="print one JSON document; everything else goes to standard error",
+            )
+        return parser
 
     def execute(self, *args: Any, **options: Any) -> str | None:
+        self.document = None
+        if options.get("json"):
+            self.document = options.get("stdout") or self.stdout
+            options["stdout"] = options.get("stderr") or Printable(sys.stderr)
+        try:
+            return self._execute(*args, **options)
+        except CommandError as error:
+            self.tell({"error": str(error), "exit": int(error.returncode)})
+            raise
+        except Exception as error:
+            sentence = f"An unexpected error ({type(error).__name__}). Please report it."
+            self.tell({"error": sentence, "exit": int(Exit.FAILED)})
+            raise
+
+    def _execute(self, *args: Any, **options: Any) -> str | None:
         try:
             refuse_undecodable(options)
             self.refuse_empty(options)
             if self.prepares_database:
                 prepare_database()
-            output = super().execute(*args, **options)
+            with self._standard_streams(options):
+                output = super().execute(*args, **options)
             sys.stdout.flush()
             return output
         except BrokenPipeError:
@@ -65,11 +145,63 @@ class FairJudgeCommand(BaseCommand):
                 os.dup2(nowhere.fileno(), sys.stdout.fileno())
             sys.exit(CLOSED_PIPE)
         except UserError as error:
-            raise CommandError(str(error)) from error
+            raise CommandError(str(error), returncode=exit_of(error)) from error
         except (OSError, OperationalError, InterfaceError) as error:
-            raise CommandError(system_failure(error)) from error
+            raise CommandError(system_failure(error), returncode=exit_of(error)) from error
         except KeyboardInterrupt:
-            raise CommandError("Stopped. What was recorded is kept.", returncode=130) from None
+            raise CommandError(
+                "Stopped. What was recorded is kept.", returncode=Exit.INTERRUPTED
+            ) from None
+
+    def tell(self, document: Any) -> None:
+        """Print the document of `--json`, once. Without `--json`, nothing happens."""
+        if self.document is None:
+            return
+        stream, self.document = self.document, None
+        stream.write(as_document(document) + "\n")
+        stream.flush()
+
+    def shown(self, path: Path) -> str:
+        """Return how a file is called in a sentence."""
+        return "standard output" if path.stem == STANDARD_OUTPUT else str(path)
+
+    @property
+    def as_json(self) -> bool:
+        """Return True if a document is asked for and not printed yet."""
+        return self.document is not None
+
+    @contextmanager
+    def _standard_streams(self, options: dict[str, Any]) -> Iterator[None]:
+        """Put temporary files in the place of `-`: files are read twice, and written whole."""
+        from_input = [name for name in self.reads for _ in range(_standard_in(options.get(name)))]
+        to_output = [name for name in self.writes if options.get(name) == STANDARD]
+        if len(from_input) > 1:
+            raise Usage("Standard input can be read once only. Name one file as “-”.")
+        if len(to_output) > 1 or (to_output and options.get("json")):
+            raise Usage(
+                "Standard output holds one file or the JSON document. Name a file for the others."
+            )
+        with ExitStack() as kept:
+            if from_input:
+                folder = kept.enter_context(tempfile.TemporaryDirectory(prefix="fairjudge-"))
+                self.spool = Path(folder)
+                path = self.spool / "standard-input"
+                with path.open("wb") as file:
+                    shutil.copyfileobj(sys.stdin.buffer, file)
+                for name in from_input:
+                    options[name] = _in_place_of_standard(options[name], path)
+            for name in to_output:
+                folder = kept.enter_context(tempfile.TemporaryDirectory(prefix="fairjudge-"))
+                options[name] = Path(folder, STANDARD_OUTPUT)
+                # What the command says belongs to people, and must not be in the file.
+                options["stdout"] = options.get("stderr") or Printable(sys.stderr)
+            try:
+                yield
+            except SystemExit:
+                # The command has a verdict of its own, and its files are whole.
+                _to_standard_output(options, to_output)
+                raise
+            _to_standard_output(options, to_output)
 
     def refuse_empty(self, options: dict[str, Any]) -> None:
         """Refuse `--flag ""`, which a shell makes of an unset variable, rather than ignore it."""
@@ -82,7 +214,13 @@ class FairJudgeCommand(BaseCommand):
     def run_from_argv(self, argv: list[str]) -> None:
         self.stdout, self.stderr = Printable(sys.stdout), Printable(sys.stderr)
         self.stderr.style_func = self.style.ERROR
-        super().run_from_argv(argv)
+        try:
+            with stopped_by_request():
+                super().run_from_argv(argv)
+        except Exception:
+            # A mistake in FairJudge. Python's own code for it, 1, would blame the user.
+            traceback.print_exc()
+            sys.exit(Exit.FAILED)
 
     @contextmanager
     def progress(self, what: str, total: int | None = None) -> Iterator["ProgressBar"]:
@@ -92,6 +230,58 @@ class FairJudgeCommand(BaseCommand):
             yield bar
         finally:
             bar.close()
+
+
+def _standard_in(value: Any) -> int:
+    """Return how many of these paths, or of this one, are standard input."""
+    return list(value if isinstance(value, list) else [value]).count(STANDARD)
+
+
+def _to_standard_output(options: dict[str, Any], names: Sequence[str]) -> None:
+    # The command may have added an ending to the name that it got.
+    for folder in [options[name].parent for name in names]:
+        for path in folder.iterdir():
+            with path.open("rb") as file:
+                shutil.copyfileobj(file, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+
+
+def _in_place_of_standard(value: Any, path: Path) -> Any:
+    if isinstance(value, list):
+        return [path if one == STANDARD else one for one in value]
+    return path
+
+
+def as_document(document: Any) -> str:
+    """Return JSON that reads back exactly, and yet steers no terminal and turns no line around."""
+    text = json.dumps(document, indent=2, ensure_ascii=False, default=_plain)
+    return UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Decimal | Path):
+        return str(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} has no form in JSON")
+
+
+@contextmanager
+def stopped_by_request() -> Iterator[None]:
+    """Treat a request to end (SIGTERM), as a CI server sends it, like Ctrl-C."""
+    ours = threading.current_thread() is threading.main_thread()
+    if not ours or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+
+    def stop(number: int, frame: Any) -> NoReturn:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 class ProgressBar:
@@ -165,7 +355,7 @@ def prepare_database() -> None:
         if not unapplied(connection):
             return
     except DatabaseError as error:
-        raise UserError(
+        raise Failed(
             f"The database does not answer ({first_line(error)}). Nothing was changed. Start the "
             "database, or correct DATABASE_URL."
         ) from None

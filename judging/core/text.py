@@ -134,14 +134,14 @@ def storable_json(value: Any) -> Any:
 
 
 # Controls but tab and line feed, and the marks that turn the order of what follows (bidi).
-_UNPRINTABLE = re.compile(
+UNPRINTABLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
 )
 
 
 def printable(text: str) -> str:
     """Replace what would steer a terminal or turn a line around by U+FFFD."""
-    return _UNPRINTABLE.sub("\ufffd", text.replace("\r\n", "\n"))
+    return UNPRINTABLE.sub("\ufffd", text.replace("\r\n", "\n"))
 
 
 # A CSV file that FairJudge wrote says in this column that its cells are escaped.

@@ -30,6 +30,7 @@ class Command(FairJudgeCommand):
             self._confirm(slug, options["yes"])
         with self.progress("Items, calls and examples deleted") as bar:
             gone = delete_project(project, None, advance=bar.advance)
+        self.tell({"project": slug, "deleted": bool(gone)})
         if gone:
             self.stdout.write(f"{slug} and everything in it was deleted.")
         else:

@@ -41,6 +41,7 @@ class Command(FairJudgeCommand):
             kept = erase_person(user, None, remove_votes=remove)
         votes = "with their votes" if remove else f"their {kept} votes stay under a pseudonym"
         self.stdout.write(f"{name} was erased; {votes}.")
+        self.tell({"erased": name, "votes_kept": 0 if remove else kept})
 
     def _confirm(self, name: str, sure: bool) -> None:
         if sure:

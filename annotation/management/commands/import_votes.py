@@ -1,5 +1,6 @@
 """import_votes PROJECT FILE: import votes that people gave elsewhere."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,11 @@ from judging.projects.access import project_for_command
 class Command(FairJudgeCommand):
     help = "Import votes that people gave elsewhere. Importing the same votes again adds nothing."
 
+    reads = ("file",)
+
     def add_arguments(self, parser: CommandParser) -> None:
         add_project(parser)
-        parser.add_argument("file", type=Path, help="the votes, one per row")
+        parser.add_argument("file", type=Path, help="the votes, one per row; - is stdin")
         add_format(parser, FORMATS)
         add_labels(parser)
         parser.add_argument("--annotator", help="whose votes they are, if no column says it")
@@ -32,8 +35,9 @@ class Command(FairJudgeCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
+        project = project_for_command(options["project"])
         done = import_votes(
-            project_for_command(options["project"]),
+            project,
             None,
             options["file"],
             file_format=options["format"],
@@ -48,5 +52,6 @@ class Command(FairJudgeCommand):
         )
         if done.filled:
             self.stdout.write(f"{count(done.filled)} of them fill places in open rounds.")
+        self.tell({"project": project.slug} | asdict(done))
         for conflict in done.conflicts:
             self.stderr.write(f"conflict, {conflict}")

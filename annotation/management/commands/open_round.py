@@ -75,6 +75,7 @@ class Command(FairJudgeCommand):
         if cancel:
             growing.cancel(round_, None)
             self.stdout.write(f"Cancelled. Round {number} is as it was before.")
+            self.tell({"project": project.slug, "round": number, "cancelled": True})
             return
         work = growing.current_work(round_)
         if work is None:
@@ -100,6 +101,18 @@ class Command(FairJudgeCommand):
                 "learned about the judge. The round then continues while a worker runs."
             )
         voters, newcomers = voters_of(round_)
+        self.tell(
+            {
+                "project": round_.project.slug,
+                "round": round_.number,
+                "items": items,
+                "votes": round_.votes_per_item,
+                "complete": complete,
+                "stage": str(round_.stage),
+                "seed": round_.seed,
+                "out_of_reach": out_of_reach(round_, voters, newcomers),
+            }
+        )
         if too_many := out_of_reach(round_, voters, newcomers):
             self.stderr.write(
                 f"Only {number_of(len(voters) + newcomers, 'annotator')} can vote, so "

@@ -384,7 +384,7 @@ def ablation(
     if isinstance(known, Undefined):
         return rows
     # A copy, so that the intervals of the runs' own figures are those of the other tables.
-    paired = [_compare(sheet, known, other, deepcopy(rng)) for other in others]
+    paired = [paired_with(sheet, known, other, deepcopy(rng)) for other in others]
     tested = [one.p for one in paired if one.p is not None]
     adjusted = iter(holm(tested).tolist() if tested else [])
     for other, one in zip(others, paired, strict=True):
@@ -419,7 +419,14 @@ def _run_row(
     return RunRow(other.name, differs, *figures, paired.p, p_holm)
 
 
-def _compare(sheet: Sheet, known: KnownLabels, other: OtherRun, rng: np.random.Generator) -> Paired:
+def paired_with(
+    sheet: Sheet,
+    known: KnownLabels,
+    other: OtherRun | Sheet,
+    rng: np.random.Generator,
+    confidence: float = 0.95,
+) -> Paired:
+    """This judge's accuracy less the other's, on the examples that both judged."""
     both = (sheet.judged & other.judged)[known.rows]
     rows = known.rows[both]
     if not len(rows):
@@ -435,6 +442,7 @@ def _compare(sheet: Sheet, known: KnownLabels, other: OtherRun, rng: np.random.G
         question=question,
         stratum=known.stratum[both],
         limits=(-1, 1),
+        confidence=confidence,
     )
     groups, code = coded(question)
     apart = np.bincount(code, weight * (here - there), minlength=groups)

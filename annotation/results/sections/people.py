@@ -153,12 +153,21 @@ def people(sheet: Sheet, rng: np.random.Generator) -> PeopleFigures:
     )
 
 
-def _agreement(counts: Counts, question: Codes, rng: np.random.Generator) -> VotersAgree:
+def voters_agree(sheet: Sheet, rng: np.random.Generator, confidence: float = 0.95) -> VotersAgree:
+    """How all voters agree, over the votes that the labels rest on."""
+    ballots = sheet.ballots
+    counts = category_counts(ballots.votes, ballots.present, SIGNS)
+    return _agreement(counts, sheet.question, rng, confidence)
+
+
+def _agreement(
+    counts: Counts, question: Codes, rng: np.random.Generator, confidence: float = 0.95
+) -> VotersAgree:
     given = counts.sum(axis=1)
     twice, (fleiss_votes, alike) = given >= 2, equally_often(counts)
 
     def over(statistic: Statistic, rows: Booleans) -> Figure:
-        return agreement_interval(statistic, counts[rows], question[rows], rng)
+        return agreement_interval(statistic, counts[rows], question[rows], rng, confidence)
 
     return VotersAgree(
         n=int((given > 0).sum()),

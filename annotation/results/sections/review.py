@@ -44,16 +44,19 @@ class LabelAgreement:
 
 
 def label_agreement(
-    compared: Comparison | Undefined, rng: np.random.Generator, ties: Ties = Ties.HALF
+    compared: Comparison | Undefined,
+    rng: np.random.Generator,
+    ties: Ties = Ties.HALF,
+    confidence: float = 0.95,
 ) -> LabelAgreement:
     """Each figure by the draws of the generator as it comes, so that the same labels have the same
     intervals wherever they stand, whatever was drawn before."""
     if isinstance(compared, Undefined):
         return LabelAgreement(compared, compared, compared)
     return LabelAgreement(
-        accuracy(compared, ties=ties),
-        accuracy(compared, ties=ties, unjudged_wrong=True),
-        kappa(compared, deepcopy(rng)),
+        accuracy(compared, ties=ties, confidence=confidence),
+        accuracy(compared, ties=ties, unjudged_wrong=True, confidence=confidence),
+        kappa(compared, deepcopy(rng), confidence=confidence),
     )
 
 
@@ -91,23 +94,27 @@ def after_review(sheet: Sheet) -> AfterReview | Undefined:
     return AfterReview(replace(done, question=question, **own), rest)
 
 
-def agreement_after(sheet: Sheet, rng: np.random.Generator, ties: Ties) -> LabelAgreement:
+def agreement_after(
+    sheet: Sheet, rng: np.random.Generator, ties: Ties = Ties.HALF, confidence: float = 0.95
+) -> LabelAgreement:
     found = after_review(sheet)
     if isinstance(found, Undefined):
         return LabelAgreement(found, found, found)
     if not len(found.done):
-        return label_agreement(found.rest, rng, ties)
+        return label_agreement(found.rest, rng, ties, confidence)
 
     def reached(*, over_all: bool) -> Figure:
         given = {"ties": ties, "unjudged_wrong": over_all}
-        return final_accuracy(found.done, found.rest, **given)
+        return final_accuracy(found.done, found.rest, **given, confidence=confidence)
 
     by_audit = len(found.rest) and found.rest.stratum.all()
-    agreed = final_kappa(found.done, found.rest, deepcopy(rng)) if by_audit else None
+    agreed = None
+    if by_audit:
+        agreed = final_kappa(found.done, found.rest, deepcopy(rng), confidence)
     return LabelAgreement(
         reached(over_all=False),
         reached(over_all=True),
-        kappa(found.both, deepcopy(rng)) if agreed is None else agreed,
+        kappa(found.both, deepcopy(rng), confidence=confidence) if agreed is None else agreed,
     )
 
 

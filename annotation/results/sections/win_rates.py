@@ -501,6 +501,14 @@ def _pairs(sheet: Sheet, rows: Booleans, pairs: Sequence[PairResult]) -> list[Mo
     ]
 
 
+def people_prefer(
+    sheet: Sheet, model: str, other: str, confidence: float = 0.95
+) -> Figure | Undefined:
+    """The win rate of a model against another, by people with the judge's help."""
+    labels = _between(sheet, PairResult(model, other, 0, 0, 0))
+    return labels if isinstance(labels, Undefined) else win_rate(labels, confidence=confidence)
+
+
 def _between(sheet: Sheet, pair: PairResult) -> AuditedLabels | Undefined:
     """What the win rate between two models is estimated from; the audit is random among these
     examples too."""

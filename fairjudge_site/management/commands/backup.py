@@ -16,10 +16,17 @@ class Command(FairJudgeCommand):
         "contains password hashes, but not the secret key. Restoring it ends links and logins."
     )
 
+    writes = ("file",)
+
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("file", nargs="?", type=Path, help="default: fairjudge-DATE.zip")
+        parser.add_argument(
+            "file", nargs="?", type=Path, help="default: fairjudge-DATE.zip; - is stdout"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         path = options["file"] or Path(f"fairjudge-{timezone.now():%Y%m%d-%H%M%S}.zip")
         size = back_up(path)
-        self.stdout.write(f"{path}: {size / 1e6:.1f} MB. Keep it as safe as the site itself.")
+        self.tell({"file": path, "bytes": size})
+        self.stdout.write(
+            f"{self.shown(path)}: {size / 1e6:.1f} MB. Keep it as safe as the site itself."
+        )

@@ -16,8 +16,10 @@ from judging.projects.models import Project
 class Command(FairJudgeCommand):
     help = "Replace the database and the uploads by a backup. Stop the site and its workers first."
 
+    reads = ("file",)
+
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("file", type=Path, help="a file made by `backup`")
+        parser.add_argument("file", type=Path, help="a file made by `backup`; - is stdin")
         parser.add_argument("--yes", action="store_true", help="replace projects without asking")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -26,6 +28,7 @@ class Command(FairJudgeCommand):
             self._confirm(number_of(n_projects, "project"))
         restore(options["file"])
         restored = number_of(Project.objects.count(), "project")
+        self.tell({"restored": True, "projects": Project.objects.count()})
         self.stdout.write(f"Restored from {options['file']}: {restored}.")
 
     def _confirm(self, projects: str) -> None:

@@ -15,7 +15,7 @@ from django.core.management import CommandError, call_command
 
 from annotation.results.demo import wait_for_run_and_open_round
 from fairjudge_site.processes import Child, Part, Supervisor
-from judging.core.commands import FairJudgeCommand
+from judging.core.commands import Exit, FairJudgeCommand
 from judging.core.errors import UserError
 from judging.core.processes import status_at
 from judging.local_judge import local_judge
@@ -24,6 +24,7 @@ NAMES = ("web", "runs", "quick", "judge")
 
 
 class Command(FairJudgeCommand):
+    has_document = False
     help = "Run the web server, the workers and the local judge until Ctrl-C."
 
     def add_arguments(self, parser: Any) -> None:
@@ -56,7 +57,8 @@ class Command(FairJudgeCommand):
                 time.sleep(0.2)
             raise CommandError(
                 "No part runs any more. The last lines above say why. What was recorded is kept. "
-                "Start again with: manage.py runall"
+                "Start again with: manage.py runall",
+                returncode=Exit.FAILED,
             )
 
     def start_judge(self, started: ExitStack, supervisor: Supervisor, needed: bool) -> None:

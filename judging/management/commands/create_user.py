@@ -23,4 +23,6 @@ class Command(FairJudgeCommand):
             options["name"], researcher=options["researcher"], superuser=options["superuser"]
         )
         self.stdout.write(f"{user.get_username()} sets a password here, once:")
-        self.stdout.write(password_link(user))
+        link = password_link(user)
+        self.stdout.write("(in the JSON document)" if self.as_json else link)
+        self.tell({"user": user.get_username(), "link": link})

@@ -1,5 +1,7 @@
 """`manage.py import_examples`: check files of pairs and import them into a project."""
 
+import shutil
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +22,13 @@ from judging.projects.models import Project
 
 class Command(FairJudgeCommand):
     help = "Import pairs of responses. Importing the same file again adds nothing."
+    reads = ("files",)
 
     def add_arguments(self, parser: CommandParser) -> None:
         add_project(parser, "; a new project is created")
-        parser.add_argument("files", metavar="FILE", nargs="*", type=Path, help="a file of pairs")
+        parser.add_argument(
+            "files", metavar="FILE", nargs="*", type=Path, help="a file of pairs; - is stdin"
+        )
         add_format(parser, FORMATS)
         add_labels(parser)
         parser.add_argument(
@@ -61,11 +66,13 @@ class Command(FairJudgeCommand):
         summary = checked.summary
         self.describe(checked)
         if options["dry_run"]:
+            self.tell(document_of(summary))
             if summary.n_problems:
                 raise UserError(f"{problem_count(summary)} found. Nothing was written.")
             self.stdout.write("Nothing was written.")
             return
         if summary.n_problems and (summary.fatal or not options["skip_invalid"]):
+            self.tell(document_of(summary))
             hint = "" if summary.fatal else ", or leave these rows out with --skip-invalid"
             raise UserError(
                 f"{problem_count(summary)} found. Nothing was imported. Fix the file{hint}."
@@ -82,7 +89,7 @@ class Command(FairJudgeCommand):
                 skip_invalid=options["skip_invalid"],
                 advance=progress.advance,
             )
-        self.report(imported)
+        self.report(imported, summary)
 
     def describe(self, checked: FirstPass) -> None:
         summary, write = checked.summary, self.stdout.write
@@ -112,7 +119,7 @@ class Command(FairJudgeCommand):
         for conflict in checked.comparison.conflicts:
             self.stderr.write(conflict)
 
-    def report(self, imported: Import) -> None:
+    def report(self, imported: Import, summary: Summary) -> None:
         parts = [
             f"{number_of(imported.n_written, 'example')} imported into {imported.project.slug}"
         ]
@@ -123,7 +130,8 @@ class Command(FairJudgeCommand):
                 f"already in the project with different content: {count(imported.n_conflicts)}"
             )
         self.stdout.write(f"{'; '.join(parts)} (import {imported.number}).")
-        for path in refused_files_of(imported):
+        refused = [self.kept(path) for path in refused_files_of(imported)]
+        for path in refused:
             self.stdout.write(f"{count(imported.n_refused)} refused: {path}")
         named = [one for one in imported.summary.get("notices", []) if one["kind"] == NAMED]
         hidden = Project.objects.filter(pk=imported.project_id, hide_models=True).exists()
@@ -132,6 +140,21 @@ class Command(FairJudgeCommand):
                 "Annotators see the models' names. --hide-models hides them in rounds that open "
                 "from now on, also when the same file is imported again."
             )
+        self.tell(
+            document_of(summary)
+            | {
+                "project": imported.project.slug,
+                "import": imported.number,
+                "written": imported.n_written,
+                "known": imported.n_known,
+                "conflicts": imported.n_conflicts,
+                "refused_files": refused,
+            }
+        )
+
+    def kept(self, path: Path) -> Path:
+        """Return where refused rows stay: those of standard input in the working directory."""
+        return path if path.parent != self.spool else Path(shutil.move(path, path.name))
 
     def undo(self, slug: str, number: int) -> None:
         imported = Import.objects.filter(project__slug=slug, number=number).first()
@@ -139,6 +162,7 @@ class Command(FairJudgeCommand):
             raise UserError(f"Project {slug} has no import {number}. Nothing was changed.")
         undo(imported, None)
         self.stdout.write(f"Import {number} is undone. Its examples are deleted.")
+        self.tell({"project": slug, "import": number, "undone": True})
 
 
 def one_mapping(text: str) -> tuple[str, str]:
@@ -151,6 +175,32 @@ def one_mapping(text: str) -> tuple[str, str]:
             "Nothing was imported."
         )
     return column, fields[plain(field)]
+
+
+def document_of(summary: Summary) -> dict[str, Any]:
+    """What `--json` prints of a check. Nothing is written unless `import` is a number."""
+    return {
+        "project": None,
+        "import": None,
+        "format": summary.format,
+        "rows": summary.n_rows,
+        "written": 0,
+        "known": 0,
+        "conflicts": 0,
+        "refused": summary.n_refused,
+        "n_problems": summary.n_problems,
+        "problems": [
+            {
+                "file": Path(one.place.file).name,
+                "line": one.place.line,
+                "column": one.column,
+                "sentence": one.sentence,
+            }
+            for one in summary.problems
+        ],
+        "notices": [asdict(one) for one in summary.notices],
+        "refused_files": [],
+    }
 
 
 def problem_count(summary: Summary) -> str:

@@ -15,6 +15,7 @@ from judging.runs.recorded.writing import import_judgments
 
 
 class Command(FairJudgeCommand):
+    reads = ("files",)
     help = "Turn recorded judge outputs into a run of a project that has the examples."
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -24,7 +25,7 @@ class Command(FairJudgeCommand):
             metavar="FILE",
             nargs="+",
             type=Path,
-            help="a file of samples; all files become one run",
+            help="a file of samples; all files become one run; - is stdin",
         )
         add_format(parser, FORMATS)
         add_labels(parser)
@@ -49,4 +50,14 @@ class Command(FairJudgeCommand):
         self.stdout.write(
             f"Run {run.number} ({run.name}): {number_of(run.calls.count(), 'sample')}, "
             f"{count(judged)} of {number_of(verdicts.count(), 'example')} judged."
+        )
+        self.tell(
+            {
+                "project": project.slug,
+                "run": run.number,
+                "name": run.name,
+                "samples": run.calls.count(),
+                "judged": judged,
+                "examples": verdicts.count(),
+            }
         )

@@ -19,6 +19,8 @@ class Command(FairJudgeCommand):
         "Import single responses with people's scores. Importing the same file again adds nothing."
     )
 
+    reads = ("file",)
+
     def add_arguments(self, parser: CommandParser) -> None:
         add_project(parser, "; a new project is created")
         parser.add_argument(
@@ -26,7 +28,8 @@ class Command(FairJudgeCommand):
             metavar="FILE",
             nargs="?",
             type=Path,
-            help="columns: input, output, criterion, rater, score; optional: model, external_id",
+            help="- is stdin; columns: input, output, criterion, rater, score; optional: model, "
+            "external_id",
         )
         add_format(parser, FORMATS)
         parser.add_argument("--rater", help="the rater, if the file has no column for it")
@@ -45,15 +48,25 @@ class Command(FairJudgeCommand):
         checked = check_scores(options["file"], options["format"], (options["rater"] or "").strip())
         if options["dry_run"]:
             existing = Project.objects.filter(slug=slug).first()
-            self.describe(write_scores(existing, None, checked, dry_run=True))
+            self.describe(slug, write_scores(existing, None, checked, dry_run=True))
             self.stdout.write("Nothing was written.")
             return
         project = project_for_command(slug, options["owner"], create=True)
         counts = write_scores(project, None, checked)
-        self.describe(counts)
+        self.describe(slug, counts)
         self.stdout.write(f"Written to {project.slug} as import {counts.number}.")
 
-    def describe(self, counts: ScoresImported) -> None:
+    def describe(self, slug: str, counts: ScoresImported) -> None:
+        self.tell(
+            {
+                "project": slug,
+                "import": counts.number,
+                "items": counts.items,
+                "scores": counts.scores,
+                "known": counts.known,
+                "conflicts": counts.conflicts,
+            }
+        )
         self.stdout.write(
             f"{number_of(counts.items, 'new item')}, {number_of(counts.scores, 'new score')}; "
             f"already in the project: {number_of(counts.known, 'score')}."
@@ -67,4 +80,5 @@ class Command(FairJudgeCommand):
         if imported is None:
             raise UserError(f"Project {slug} has no import of scores with the number {number}.")
         undone = undo_scores(imported, None)
+        self.tell({"project": slug, "import": number, "undone": True})
         self.stdout.write(f"Import {number} {'is undone' if undone else 'was undone before'}.")

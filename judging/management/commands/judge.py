@@ -2,6 +2,7 @@
 
 import time
 from argparse import ArgumentTypeError
+from dataclasses import asdict
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from django.core.management.base import CommandParser
 
 from judging.core import leases
 from judging.core.commands import FairJudgeCommand, add_project, decimal_argument
-from judging.core.errors import UserError
+from judging.core.errors import Failed, Interrupted, UserError
 from judging.core.formatting import count, duration, number_of
 from judging.projects.access import project_for_command
 from judging.runs import lifecycle
@@ -190,6 +191,8 @@ def price(text: str) -> tuple[Decimal, Decimal]:
 
 
 State = Run.State
+# `--resume` goes on with such a run, and repeats no answer.
+RESUMABLE = (State.PAUSED, State.PAUSING, State.QUEUED, State.RUNNING)
 JUDGE = ("endpoint", "model", "method", "form", "template", "k", "max_tokens", "price", "criteria")
 MODE = ("batch", "adaptive")
 CONFIDENCE = 0.95
@@ -256,18 +259,33 @@ class Command(FairJudgeCommand):
         pace = {name: options[name] for name in PACE if options[name] is not None}
         if options["resume"] and options["adaptive"] and options["estimate"]:
             run = find_run(project, options["resume"])
-            self.stdout.write(str(replay_run(run, options["adaptive"])))
+            saved = replay_run(run, options["adaptive"])
+            self.stdout.write(str(saved))
+            self.tell(
+                {
+                    "project": project.slug,
+                    "run": run.number,
+                    "samples": saved.samples,
+                    "asked": saved.asked,
+                    "saved": saved.saved,
+                    "agreement": saved.agreement.as_json(),
+                }
+            )
         elif options["resume"]:
             self.resume(find_run(project, options["resume"]), options)
         elif options["estimate"]:
             for name in ("seed", "unread_calls"):
                 pace.pop(name, None)
-            self.stdout.write(estimate_text(estimate_run(project, **judge, **pace)))
+            estimate = estimate_run(project, **judge, **pace)
+            self.stdout.write(estimate_text(estimate))
+            self.tell({"project": project.slug} | asdict(estimate))
         else:
             background = options["background"]
             run = start_run(project, None, background=background, **judge, **pace)
             self.stdout.write(f"Run {run.number} ({run.name}): {run.model} at {run.endpoint}.")
-            if not background:
+            if background:
+                self.tell(document_of(run))
+            else:
                 self.work(run)
 
     def resume(self, run: Run, options: dict[str, Any]) -> None:
@@ -279,6 +297,7 @@ class Command(FairJudgeCommand):
                 f"{count(counts.read)} replies read again, {count(counts.changed)} differently."
             )
             if not options["retry"]:
+                self.tell(document_of(run) | {"read": counts.read, "changed": counts.changed})
                 return
         if run.state in (State.PAUSING, State.CANCELLING):
             recording.recover(run)
@@ -292,6 +311,7 @@ class Command(FairJudgeCommand):
         )
         if options["background"]:
             self.stdout.write(f"Run {run.number} ({run.name}) waits for a worker.")
+            self.tell(document_of(run))
         else:
             self.work(run)
 
@@ -320,8 +340,11 @@ class Command(FairJudgeCommand):
             bar.move_to(after.settled)
         for line in summary(run, after):
             self.stdout.write(line)
+        run.refresh_from_db()
+        self.tell(document_of(run))
         if after.state != State.DONE:
-            raise UserError(after.reason or f"Run {run.name} is {run.get_state_display()}.")
+            kind = Interrupted if after.state in RESUMABLE else Failed
+            raise kind(after.reason or f"Run {run.name} is {run.get_state_display()}.")
 
 
 def check_given(options: dict[str, Any]) -> None:
@@ -369,6 +392,26 @@ def summary(run: Run, progress: Any) -> list[str]:
     more = f" Up to {held:.6f} USD more may still be billed." if held else ""
     lines.append(f"Cost of run {run.number} ({run.name}): {cost}.{more}")
     return lines
+
+
+def document_of(run: Run) -> dict[str, Any]:
+    """What `--json` prints of a run."""
+    progress = progress_of(run)
+    return {
+        "project": run.project.slug,
+        "run": run.number,
+        "name": run.name,
+        "endpoint": run.endpoint,
+        "model": run.model,
+        "state": str(progress.state),
+        "reason": progress.reason,
+        "samples": progress.statuses,
+        "expected": progress.expected,
+        "settled": progress.settled,
+        "calls_lost": progress.calls_lost,
+        "errors": [[one.calls, one.message] for one in progress.complaints],
+        "usd": progress.spent_usd,
+    }
 
 
 def estimate_text(estimate: RunEstimate) -> str:

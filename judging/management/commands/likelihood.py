@@ -2,6 +2,7 @@
 
 from argparse import ArgumentTypeError
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 from django.core.management.base import CommandParser
@@ -52,15 +53,19 @@ class Command(FairJudgeCommand):
                 advance=progress.advance,
             )
         self.stdout.write(described(asked))
+        told = asdict(asked) | {"project": project.slug, "run": run.number, "report": None}
         if run.form != Form.POINTWISE:
             self.stdout.write(
                 "Its preference for likelier responses: manage.py report "
                 f"{project.slug} --run {run.number} --json, under judge_card."
             )
+            self.tell(told)
             return
         run.refresh_from_db()
-        for line in lines(whole_report(run)):
+        figures = whole_report(run)
+        for line in lines(figures):
             self.stdout.write(line)
+        self.tell(told | {"report": figures})
 
 
 def model_name(text: str) -> str:

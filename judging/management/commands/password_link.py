@@ -20,4 +20,7 @@ class Command(FairJudgeCommand):
         user = User.objects.filter(username=options["name"]).first()
         if user is None:
             raise UserError(f"There is no user “{options['name']}”.")
-        self.stdout.write(password_link(user))
+        link = password_link(user)
+        if not self.as_json:
+            self.stdout.write(link)
+        self.tell({"user": user.get_username(), "link": link})

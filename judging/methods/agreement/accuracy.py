@@ -167,7 +167,11 @@ def credit(
 
 
 def accuracy(
-    compared: Comparison, *, ties: Ties = Ties.HALF, unjudged_wrong: bool = False
+    compared: Comparison,
+    *,
+    ties: Ties = Ties.HALF,
+    unjudged_wrong: bool = False,
+    confidence: float = 0.95,
 ) -> Figure:
     """Return the judge's weighted accuracy, sum w 1[j = h] / sum w.
 
@@ -179,6 +183,7 @@ def accuracy(
         compared: the labelled examples.
         ties: as in `credit`.
         unjudged_wrong: divide by all examples and count unjudged ones as not right.
+        confidence: of the interval.
     Returns: accuracy, 0 to 1, with its interval, or Undefined without a label of the judge."""
     earned = credit(compared.judge, compared.judged, compared.human, ties, compared.knows_ties)
     rows = np.ones(len(compared), bool) if unjudged_wrong else compared.judged
@@ -189,9 +194,10 @@ def accuracy(
     if audited.any():
         total = round(float(weight.sum()))
         inside, drawn = earned[~audited], earned[audited]
-        found = design_total(inside, drawn, total - len(inside))
+        found = design_total(inside, drawn, total - len(inside), confidence)
         return found if isinstance(found, Undefined) else found.scaled(1 / total)
-    return share(earned, compared.question[rows], exact=bool(np.any(earned == 0.5)))
+    exact = bool(np.any(earned == 0.5))
+    return share(earned, compared.question[rows], exact=exact, confidence=confidence)
 
 
 def final_accuracy(
@@ -200,6 +206,7 @@ def final_accuracy(
     *,
     ties: Ties = Ties.HALF,
     unjudged_wrong: bool = False,
+    confidence: float = 0.95,
 ) -> Figure:
     """Return how often final labels are right: people's if reviewed, the judge's elsewhere.
 
@@ -210,20 +217,20 @@ def final_accuracy(
     Args:
         done: the reviewed and audited examples by their final labels, each once.
         rest: by the judge's labels, weighted by how many unreviewed and unaudited ones they are.
-        ties, unjudged_wrong: as in `accuracy`.
+        ties, unjudged_wrong, confidence: as in `accuracy`.
     Returns: accuracy, 0 to 1, with its interval; n counts an audited example once."""
     right = credit(done.judge, done.judged, done.human, ties, done.knows_ties)
     rows = np.ones(len(rest), bool) if unjudged_wrong else rest.judged
     left = float(rest.weight[rows].sum())
     if left and rest.stratum.all():
         earned = credit(rest.judge, rest.judged, rest.human, ties, rest.knows_ties)[rows]
-        held = unseen_total(float(earned.sum()), len(earned), round(left))
+        held = unseen_total(float(earned.sum()), len(earned), round(left), confidence)
         value, low, high = ((float(right.sum()) + one) / (len(right) + left) for one in held)
         return Estimate(value, len(right), low, high)
     reviewed: Figure = Estimate(1.0, len(right), 1.0, 1.0)
     if not (right == 1).all():
         # Known labels that came with the examples may say otherwise than the review.
-        reviewed = wilson(float(right.sum()), len(right))
+        reviewed = wilson(float(right.sum()), len(right), confidence)
     assert isinstance(reviewed, Estimate)
-    alone = accuracy(rest, ties=ties, unjudged_wrong=unjudged_wrong)
+    alone = accuracy(rest, ties=ties, unjudged_wrong=unjudged_wrong, confidence=confidence)
     return joined(len(right) / (len(right) + left), reviewed, alone)

@@ -72,7 +72,13 @@ def cohen_kappa(table: Floats, *, linear: bool = False) -> float | Undefined:
     return value if np.isfinite(value) else Undefined(ONE_LABEL)
 
 
-def kappa(compared: Comparison, rng: np.random.Generator, *, linear: bool = False) -> Figure:
+def kappa(
+    compared: Comparison,
+    rng: np.random.Generator,
+    *,
+    linear: bool = False,
+    confidence: float = 0.95,
+) -> Figure:
     """Return the weighted kappa of judge and people over the judged examples.
 
     The interval draws tables (`_likely_tables`).
@@ -80,7 +86,7 @@ def kappa(compared: Comparison, rng: np.random.Generator, *, linear: bool = Fals
     Args:
         compared: the labelled examples.
         rng: for the draws.
-        linear: as in `cohen_kappa`.
+        linear, confidence: as in `cohen_kappa`, and the level.
     Returns: kappa with its interval, or Undefined."""
     rows: Booleans = compared.judged
     n = int(rows.sum())
@@ -93,17 +99,19 @@ def kappa(compared: Comparison, rng: np.random.Generator, *, linear: bool = Fals
     tables = _likely_tables(compared, rng, linear=linear)
     if isinstance(tables, Undefined):
         return Estimate(value, n, note=tables.reason)
-    low, high, _ = interval(_kappas(tables, linear=linear))
+    low, high, _ = interval(_kappas(tables, linear=linear), confidence)
     return Estimate(value, n, min(low, value), max(high, value))
 
 
-def final_kappa(done: Comparison, rest: Comparison, rng: np.random.Generator) -> Figure:
+def final_kappa(
+    done: Comparison, rest: Comparison, rng: np.random.Generator, confidence: float = 0.95
+) -> Figure:
     """Return the kappa of final labels and people, from the parts of `final_accuracy`.
 
     Only the table of the unaudited labels is by chance: it is drawn from the Dirichlet-multinomial
     posterior of the audit, with the pseudo-observation of `_likely_tables`.
 
-    Args: done, rest, rng: as in `final_accuracy`, and for the draws.
+    Args: done, rest, rng, confidence: as in `final_accuracy`, and for the draws.
     Returns: kappa with its interval, or Undefined."""
     seen = confusion(done.judge[done.judged], done.human[done.judged])
     rows = rest.judged
@@ -114,7 +122,7 @@ def final_kappa(done: Comparison, rest: Comparison, rng: np.random.Generator) ->
     shares = rng.standard_gamma(confusion(judge, human).reshape(-1) + DISAGREEING, (DRAWS, 9))
     shares /= shares.sum(axis=1, keepdims=True)
     unseen = rng.multinomial(round(float(weight.sum())), shares).reshape(-1, 3, 3)
-    low, high, _ = interval(_kappas(seen + unseen, linear=False))
+    low, high, _ = interval(_kappas(seen + unseen, linear=False), confidence)
     return Estimate(value, int(done.judged.sum()), min(low, value), max(high, value))
 
 
@@ -296,7 +304,11 @@ def _pairs_agreeing(counts: Floats) -> Floats:
 
 
 def agreement_interval(
-    statistic: Statistic, counts: Floats, question: ArrayLike, rng: np.random.Generator
+    statistic: Statistic,
+    counts: Floats,
+    question: ArrayLike,
+    rng: np.random.Generator,
+    confidence: float = 0.95,
 ) -> Figure:
     """Return a statistic of this module with its percentile limits.
 
@@ -308,7 +320,7 @@ def agreement_interval(
         statistic: from counts and times to the value, for example `gwet_ac1`.
         counts: (N, c) from `category_counts`.
         question: (N,) equal codes share a question and are resampled together.
-        rng: for the resamples.
+        rng, confidence: for the resamples, and the level.
     Returns: the value with its interval, n the examples in which votes met, or Undefined."""
     if not len(counts):
         return Undefined(TOO_FEW)
@@ -323,7 +335,8 @@ def agreement_interval(
     else:
         drawn = resampled_counts(cell, rng, question=question, repeats=REPEATS)
     found = [statistic(rows, times) for times in drawn]
-    low, high, lacking = interval([np.nan if isinstance(one, Undefined) else one for one in found])
+    values = [np.nan if isinstance(one, Undefined) else one for one in found]
+    low, high, lacking = interval(values, confidence)
     if high - low < WIDTH:
         return Estimate(float(value), n, note=ALIKE)
     note = f"undefined in {lacking} of {len(drawn)} resamples" if lacking else ""

@@ -244,14 +244,16 @@ def benjamini_yekutieli(p_values: Sequence[float], q: float) -> Booleans:
     return rejected
 
 
-def design_total(selected: ArrayLike, audited: ArrayLike, n_rest: int) -> Figure:
+def design_total(
+    selected: ArrayLike, audited: ArrayLike, n_rest: int, confidence: float = 0.95
+) -> Figure:
     """Return sum_S z + sum_A z + (N_U - n) mean_A z, with exact limits for the last part.
 
     Only what neither selection nor audit saw is uncertain, and has the limits of `unseen_total`.
 
     Args:
         selected, audited: z of S and of A, each 0 to 1; A is a simple random sample of the rest U.
-        n_rest: N_U, the size of U.
+        n_rest, confidence: N_U, the size of U, and the level.
     Returns: the total, 0 to N, or Undefined without the audit that it needs."""
     inside, drawn = (np.asarray(z, dtype=np.float64) for z in (selected, audited))
     seen, n = float(inside.sum() + drawn.sum()), len(inside) + len(drawn)
@@ -260,5 +262,5 @@ def design_total(selected: ArrayLike, audited: ArrayLike, n_rest: int) -> Figure
         return Estimate(seen, n, seen, seen)
     if not len(drawn):
         return Undefined("an audit of the rest is needed")
-    held = unseen_total(float(drawn.sum()), len(drawn), unseen)
+    held = unseen_total(float(drawn.sum()), len(drawn), unseen, confidence)
     return Estimate(seen + held[0], n, seen + held[1], seen + held[2])

@@ -90,7 +90,7 @@ def test_the_unset_variable_of_a_shell_does_not_stand_for_what_is_usual(db, proj
 def test_ctrl_c_is_no_traceback_and_its_own_exit_code(db):
     with pytest.raises(CommandError) as stopped:
         call_command(Interrupted())
-    assert stopped.value.returncode == 130
+    assert stopped.value.returncode == 4
 
 
 def test_a_reader_that_has_read_enough_is_no_traceback(own_environment):
@@ -148,7 +148,7 @@ def test_a_server_database_without_tables_asks_for_migrate(own_environment, post
 def test_a_database_that_does_not_answer_is_named(own_environment):
     away = {**own_environment, "DATABASE_URL": "postgres://user:sk-pw@127.0.0.1:1/none"}
     done = manage(away, "runall", "--only", "web")
-    assert done.returncode == 1
+    assert done.returncode == 3
     assert done.stderr.startswith("CommandError: The database does not answer")
     assert "Traceback" not in done.stderr
     assert "sk-pw" not in done.stderr
@@ -163,7 +163,7 @@ def test_a_database_that_does_not_answer_is_named(own_environment):
 )
 def test_djangos_own_commands_show_no_traceback_of_it_either(own_environment, address):
     done = manage({**own_environment, "DATABASE_URL": address}, "migrate")
-    assert done.returncode == 1
+    assert done.returncode == 3
     assert done.stderr.startswith("The database failed (")
     assert "Traceback" not in done.stderr
     assert "sk-pw" not in done.stderr

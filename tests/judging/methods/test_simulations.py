@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.simulations import bars, figures
+from benchmarks.simulations import bars, figures, looks
 from benchmarks.simulations.certificates import Case, simulate
 from benchmarks.simulations.coverage import INTERVALS, SETTINGS, SIMULATED, coverage
 from benchmarks.simulations.projects import LEVELS, Setting, settings
@@ -96,3 +96,12 @@ def test_learned_routing_costs_little_and_gains_much(kind):
     if kind == "likes length":
         assert found.gain > 0.2
         assert found.used > 0.9
+
+
+@pytest.mark.parametrize("measure", looks.MEASURES)
+def test_ten_looks_at_a_gate_pass_wrongly_in_five_percent_at_most(measure):
+    found = looks.simulate(looks.Case(measure, 0.85, 40), repeats=REPEATS, seed=1)
+    # Three standard errors of 5 % above it.
+    assert found.planned <= REPEATS * (0.05 + 3 * (0.05 * 0.95 / REPEATS) ** 0.5)
+    # Without the plan the same looks pass far too often, so the simulation can tell.
+    assert found.unplanned > 1.5 * found.planned

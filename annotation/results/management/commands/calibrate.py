@@ -7,6 +7,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
+from annotation.results.data.figures import to_json
 from annotation.results.report.text import figure
 from annotation.results.sections.analysis import Analysis
 from annotation.results.sections.calibration import CalibrationFigures, calibration
@@ -56,6 +57,7 @@ class Command(FairJudgeCommand):
             raise UserError(f"Run {run.name} can't be calibrated: {found.reason}.")
         for line in lines(found):
             self.stdout.write(line)
+        self.tell(to_json(found))
 
     def ask(self, run: Any, methods: list[str]) -> None:
         before = run.spent_usd

@@ -7,8 +7,8 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from annotation.results.tables.exports import FORMATS, KINDS, ExportRequest, export, whole_file
-from judging.core.commands import FairJudgeCommand, add_project
-from judging.core.errors import UserError
+from judging.core.commands import STANDARD, FairJudgeCommand, add_project
+from judging.core.errors import Usage, UserError
 from judging.projects.access import project_for_command
 from judging.projects.models import Project
 from judging.runs.models import find_run
@@ -32,19 +32,26 @@ class Command(FairJudgeCommand):
             action="store_true",
             help="don't escape cells that a spreadsheet would run as formulas",
         )
-        parser.add_argument("-o", "--output", type=Path, help="the file to write")
+        parser.add_argument(
+            "-o", "--output", type=Path, help="the file to write; default: standard output"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
+        path = None if options["output"] == STANDARD else options["output"]
+        if path is None and self.as_json:
+            raise Usage(
+                "--json says what was written to a file, so it needs -o FILE. For the rows "
+                "themselves as JSON, use --format jsonl instead."
+            )
         project = project_for_command(options["project"])
         run = find_run(project, options["run"]) if options["run"] else project.primary_run
         wanted = ExportRequest(
             what=options["what"],
-            format=_format(options["what"], options["format"], options["output"]),
+            format=_format(options["what"], options["format"], path),
             names=options["names"],
             escape=not options["no_escape"],
         )
         pieces = export(project, run, None, wanted)
-        path = options["output"]
         if path is None:
             for piece in pieces:
                 sys.stdout.buffer.write(piece)
@@ -55,6 +62,18 @@ class Command(FairJudgeCommand):
             stream.writelines(pieces)
         self.stdout.write(f"{wanted.what} of {project.slug} written to {path}")
         self._tell_contradictory(project, wanted)
+        done = project.exports.latest("pk")
+        self.tell(
+            {
+                "project": project.slug,
+                "run": run and run.number,
+                "what": wanted.what,
+                "format": wanted.format,
+                "file": path,
+                "sha256": done.sha256,
+                "bytes": path.stat().st_size,
+            }
+        )
 
     def _tell_contradictory(self, project: Project, wanted: ExportRequest) -> None:
         if wanted.what != "preferences":

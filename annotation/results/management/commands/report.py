@@ -13,8 +13,13 @@ from annotation.results.report.report import people_alone, report, report_json
 from annotation.results.report.text import people_lines, report_lines
 from annotation.results.sections.analysis import Analysis
 from annotation.results.tables.exports import whole_file
-from judging.core.commands import FairJudgeCommand, add_project
-from judging.core.errors import UserError
+from judging.core.commands import (
+    STANDARD_OUTPUT,
+    FairJudgeCommand,
+    add_project,
+    as_document,
+)
+from judging.core.errors import Usage, UserError
 from judging.projects.access import project_for_command
 from judging.projects.models import Project
 from judging.runs.forms.point_shots import whole_report
@@ -24,6 +29,7 @@ WRITTEN = (".html", ".zip", ".json")
 
 
 class Command(FairJudgeCommand):
+    writes = ("output",)
     help = (
         "Print a run's results: coverage, agreement, position bias, cost. Without a finished run, "
         "print what people say alone."
@@ -32,14 +38,19 @@ class Command(FairJudgeCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         add_project(parser)
         parser.add_argument("--run", help="number, name or `latest`; default: the primary run")
-        parser.add_argument("--json", action="store_true", help="each number with interval and n")
         parser.add_argument("-o", "--output", type=Path, help="write a file: .html, .zip, or .json")
+        parser.add_argument(
+            "--format",
+            choices=[one.removeprefix(".") for one in WRITTEN],
+            help="default: as the file's name says; standard output (-o -): json",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
+        options["output"] = _named(options["output"], options["format"])
         project = project_for_command(options["project"])
         run = find_run(project, options["run"]) if options["run"] else project.primary_run
         if run is None:
-            self.people_alone(project, options["output"], as_json=options["json"])
+            self.people_alone(project, options["output"])
             return
         if run.form == Form.POINTWISE:
             self.pointwise(run, options["output"])
@@ -49,19 +60,22 @@ class Command(FairJudgeCommand):
             raise UserError(f"A report is written as {' or '.join(WRITTEN)}, not as {path.name}.")
         if path is not None and path.suffix != ".json":
             deliver(project, run, None, path)
-            self.stdout.write(f"report of {project.slug}, {run.name}, written to {path}")
+            self.stdout.write(
+                f"report of {project.slug}, {run.name}, written to {self.shown(path)}"
+            )
+            self.tell({"project": project.slug, "run": run.number, "file": path})
             return
         analysis = Analysis(project, run)
-        if not options["json"] and path is None:
+        if not self.as_json and path is None:
             for one in in_short(report(analysis)):
                 self.stdout.write(f"* {one.text}")
             self.stdout.write("")
             for line in report_lines(analysis):
                 self.stdout.write(line)
             return
-        self.tell(report_json(analysis), path)
+        self.print_or_write(report_json(analysis), path)
 
-    def people_alone(self, project: Project, path: Path | None, *, as_json: bool) -> None:
+    def people_alone(self, project: Project, path: Path | None) -> None:
         """Tell what people say, which needs no judge."""
         found = people_alone(project)
         if found is None:
@@ -71,8 +85,8 @@ class Command(FairJudgeCommand):
             )
         if path is not None and path.suffix != ".json":
             raise UserError("Without a finished run, the report is written as .json.")
-        if as_json or path is not None:
-            self.tell(to_json(found), path)
+        if self.as_json or path is not None:
+            self.print_or_write(to_json(found), path)
             return
         for line in people_lines(found):
             self.stdout.write(line)
@@ -81,12 +95,30 @@ class Command(FairJudgeCommand):
         """Tell the report of a run over single responses, which have scores and no verdicts."""
         if path is not None and path.suffix != ".json":
             raise UserError("The report of a run over single responses is written as .json.")
-        self.tell(whole_report(run), path)
+        self.print_or_write(whole_report(run), path)
 
-    def tell(self, figures: Json, path: Path | None) -> None:
-        text = json.dumps(figures, indent=2, ensure_ascii=False)
-        if path is None:
-            self.stdout.write(text)
-            return
-        with whole_file(path) as partial:
-            partial.write_text(text + "\n", encoding="utf-8")
+    def print_or_write(self, figures: Json, path: Path | None) -> None:
+        """Print the figures, also without `--json`, or write them to a file and say so."""
+        if path is None and not self.as_json:
+            self.stdout.write(as_document(figures))
+        elif path is None:
+            self.tell(figures)
+        else:
+            with whole_file(path) as partial:
+                text = json.dumps(figures, indent=2, ensure_ascii=False)
+                partial.write_text(text + "\n", encoding="utf-8")
+            # Both are the report, so that a script finds it where it looks for it.
+            self.tell(figures)
+
+
+def _named(path: Path | None, file_format: str | None) -> Path | None:
+    """Return the path with the ending of its format. Raises Usage if the two contradict."""
+    if path is None:
+        if file_format is not None:
+            raise Usage("--format says how a file is written, so it needs -o FILE.")
+        return None
+    if path.name == STANDARD_OUTPUT:
+        return path.with_suffix(f".{file_format or 'json'}")
+    if file_format is not None and path.suffix != f".{file_format}":
+        raise Usage(f"--format {file_format} contradicts the name of {path}. Leave one out.")
+    return path

@@ -14,9 +14,10 @@ from judging.core.formatting import number_of
 class Command(FairJudgeCommand):
     help = "Check a report's files and certificate, and recompute every number from the ZIP."
     prepares_database = False
+    reads = ("file",)
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("file", type=Path, help="made by `report -o FILE.zip`")
+        parser.add_argument("file", type=Path, help="made by `report -o FILE.zip`; - is stdin")
 
         parser.add_argument(
             "--time-limit",
@@ -30,6 +31,7 @@ class Command(FairJudgeCommand):
         if options["time_limit"] < 1:
             raise UserError("--time-limit must be at least 1 second. Nothing was verified.")
         problems = verify_within(options["file"], options["time_limit"])
+        self.tell({"holds": not problems, "problems": problems})
         for problem in problems:
             self.stderr.write(problem)
         if problems:

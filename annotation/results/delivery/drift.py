@@ -1,0 +1,224 @@
+"""Two runs on the same examples: has the judge drifted, and where?
+
+If labels by people are known, the question is whether run B is as accurate as run A. Else it is
+whether the win rate of response 1 stays the same. Both are paired: an example that both runs label
+alike says nothing for either.
+"""
+
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+from annotation.results.data.sheet import Sheet
+from annotation.results.delivery.gate import Answer, Decision, take_look
+from annotation.results.sections.analysis import Analysis
+from annotation.results.sections.methods import paired_with
+from judging.core.errors import Usage, UserError
+from judging.methods.arrays import Booleans, Floats
+from judging.methods.intervals.bootstrap import coded, plus_two_mean, share
+from judging.methods.intervals.estimates import Estimate, Figure, Undefined, holm, sign_flip
+from judging.methods.intervals.looks import Spending, Verdict, decide
+from judging.projects.models import Project
+from judging.runs.models import Run
+
+MARGIN = Decimal("0.05")
+
+
+@dataclass(frozen=True)
+class CategoryChange:
+    """changed: share of examples with another label. shift: of the win rate, B less A.
+
+    p_holm: that the shift is not by chance, adjusted for the number of categories.
+    """
+
+    category: str
+    n: int
+    changed: Figure
+    shift: Figure
+    p_holm: float | None
+
+
+@dataclass(frozen=True)
+class Drift:
+    """decision: with its three exits. by_category: what changed where."""
+
+    decision: Decision
+    both: int
+    changed: Figure
+    shift: Figure
+    accuracy_difference: Figure
+    p: float | None
+    by_category: tuple[CategoryChange, ...]
+
+    def document(self) -> dict[str, Any]:
+        """What `compare --json` prints; docs/gate.md has the keys."""
+        return self.decision.document() | {
+            "judged_by_both": self.both,
+            "changed": self.changed.as_json(),
+            "shift": self.shift.as_json(),
+            "accuracy_difference": self.accuracy_difference.as_json(),
+            "p": self.p,
+            "by_category": [
+                {
+                    "category": one.category,
+                    "n": one.n,
+                    "changed": one.changed.as_json(),
+                    "shift": one.shift.as_json(),
+                    "p_holm": one.p_holm,
+                }
+                for one in self.by_category
+            ],
+        }
+
+
+def compare_runs(
+    project: Project, before: Run, after: Run, margin: Decimal = MARGIN, *, restart: bool = False
+) -> Drift:
+    """Compare run B with run A. Raises UserError if no example was judged by both."""
+    if before.pk == after.pk:
+        raise Usage(f"Run {before.name} can't be compared with itself. Name two runs.")
+    if not 0 < margin < 1:
+        raise Usage("The margin lies between 0 and 1, such as 0.05. Nothing was decided.")
+    old, new = Analysis(project, before), Analysis(project, after)
+    both = old.sheet.judged & new.sheet.judged
+    if not both.any():
+        raise UserError(
+            f"No example was judged by both {before.name} and {after.name}. Nothing was decided."
+        )
+    known = not isinstance(new.sheet.known, Undefined)
+
+    def answers(confidence: float) -> list[Answer]:
+        return [
+            _accuracy_kept(old, new, margin, confidence)
+            if known
+            else _win_rate_kept(old, new, both, margin, confidence)
+        ]
+
+    name = "accuracy" if known else "win_rate"
+    look = take_look(after, before, [f"drift of {name} within {margin}"], answers, restart=restart)
+    decision = Decision(
+        project=project.slug,
+        run=after.number,
+        name=after.name,
+        verdict=look.verdict,
+        look=look.number,
+        confidence=look.confidence,
+        alpha=Spending().alpha,
+        examples=int(both.sum()),
+        answers=look.answers,
+        needed=None,
+        other=before.number,
+    )
+    level = look.confidence
+    return Drift(
+        decision=decision,
+        both=int(both.sum()),
+        changed=_changed(old.sheet, new.sheet, both, level),
+        shift=_shift(old.sheet, new.sheet, both, level),
+        accuracy_difference=accuracy_difference(old, new, level),
+        p=_p(old, new, both),
+        by_category=_by_category(old.sheet, new.sheet, both, new.rng, level),
+    )
+
+
+def accuracy_difference(old: Analysis, new: Analysis, confidence: float) -> Figure:
+    """Accuracy of B less that of A, on the examples with a known label that both judged.
+
+    The sheet of B says which labels are known, so that a round of B alone counts.
+    """
+    known = new.sheet.known
+    if isinstance(known, Undefined):
+        return known
+    return paired_with(new.sheet, known, old.sheet, new.rng, confidence).difference
+
+
+def _accuracy_kept(old: Analysis, new: Analysis, margin: Decimal, confidence: float) -> Answer:
+    figure = accuracy_difference(old, new, confidence)
+    return Answer(
+        f"accuracy of B - accuracy of A>={-margin}",
+        "run B is not less accurate than run A by more than the margin",
+        decide(figure, -float(margin), at_least=True),
+        figure,
+        -margin,
+        True,
+        "" if isinstance(figure, Estimate) else figure.reason,
+    )
+
+
+def _win_rate_kept(
+    old: Analysis, new: Analysis, both: Booleans, margin: Decimal, confidence: float
+) -> Answer:
+    figure = _shift(old.sheet, new.sheet, both, confidence)
+    return Answer(
+        f"|win rate by B - win rate by A|<={margin}",
+        "the win rate of response 1 is the same within the margin, without labels by people",
+        _within(figure, float(margin)),
+        figure,
+        margin,
+        False,
+        "" if isinstance(figure, Estimate) else figure.reason,
+    )
+
+
+def _within(figure: Figure, margin: float) -> Verdict:
+    """Both sides must hold: two one-sided tests, each at the error of this look."""
+    above = decide(figure, -margin, at_least=True)
+    below = decide(figure, margin, at_least=False)
+    if Verdict.FAIL in (above, below):
+        return Verdict.FAIL
+    return Verdict.PASS if above is below is Verdict.PASS else Verdict.INCONCLUSIVE
+
+
+def _points(old: Sheet, new: Sheet) -> Floats:
+    """Win rate of response 1 by B less that by A, for each example."""
+    return (new.judge.astype(np.float64) - old.judge) / 2
+
+
+def _shift(old: Sheet, new: Sheet, rows: Booleans, confidence: float) -> Figure:
+    return plus_two_mean(
+        _points(old, new)[rows], (-1, 1), old.question[rows], confidence=confidence
+    )
+
+
+def _changed(old: Sheet, new: Sheet, rows: Booleans, confidence: float) -> Figure:
+    differs = (old.judge != new.judge)[rows]
+    return share(differs, old.question[rows], confidence=confidence)
+
+
+def _p(old: Analysis, new: Analysis, both: Booleans) -> float | None:
+    known = new.sheet.known
+    if not isinstance(known, Undefined):
+        return paired_with(new.sheet, known, old.sheet, new.rng).p
+    return _test(old.sheet, new.sheet, both, new.rng)
+
+
+def _test(old: Sheet, new: Sheet, rows: Booleans, rng: np.random.Generator) -> float | None:
+    groups, code = coded(old.question[rows])
+    if groups < 2:
+        return None
+    return sign_flip(np.bincount(code, 2 * _points(old, new)[rows], minlength=groups), rng)
+
+
+def _by_category(
+    old: Sheet, new: Sheet, both: Booleans, rng: np.random.Generator, confidence: float
+) -> tuple[CategoryChange, ...]:
+    found, tested = [], []
+    for category in dict.fromkeys(old.category[both].tolist()):
+        rows = both & (old.category == category)
+        tested.append(_test(old, new, rows, rng))
+        found.append(
+            CategoryChange(
+                category,
+                int(rows.sum()),
+                _changed(old, new, rows, confidence),
+                _shift(old, new, rows, confidence),
+                None,
+            )
+        )
+    adjusted = iter(holm([p for p in tested if p is not None]).tolist())
+    return tuple(
+        replace(one, p_holm=None if p is None else next(adjusted))
+        for one, p in zip(found, tested, strict=True)
+    )

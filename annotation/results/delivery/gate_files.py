@@ -1,0 +1,153 @@
+"""A gate's decision as text for a terminal, Markdown for a pull request, and JUnit XML for CI."""
+
+import re
+from collections.abc import Iterator
+from xml.etree import ElementTree
+
+from annotation.results.delivery.drift import Drift
+from annotation.results.delivery.gate import Answer, Decision
+from judging.core.formatting import decimals, interval, number_of, p_value
+from judging.core.text import printable
+from judging.methods.intervals.estimates import Estimate, Figure
+from judging.methods.intervals.looks import Verdict
+
+MARKS = {Verdict.PASS: "✅ pass", Verdict.FAIL: "❌ fail", Verdict.INCONCLUSIVE: "❔ inconclusive"}
+MOST_NAMED = 50
+# What Markdown and the HTML in it would act on. An entity has no meaning but its character.
+_ACTIVE = re.compile(r"[^\w\s.,%–]", re.ASCII)
+
+
+def measured(answer: Answer) -> str:
+    """Return the value with its interval and n, or why there is none."""
+    return figure_text(answer.figure)
+
+
+def figure_text(found: Figure) -> str:
+    """Return the value with its interval and n, or why there is none."""
+    if not isinstance(found, Estimate):
+        return f"no figure: {found.reason}"
+    limits = ""
+    if found.low is not None and found.high is not None:
+        limits = f" [{interval(found.low, found.high, 3)}]"
+    return f"{decimals(found.value, 3)}{limits}, n = {found.n}"
+
+
+def _because(answer: Answer) -> str:
+    """Return the reason, unless the figure's own text gives it."""
+    return f" ({answer.reason})" if answer.reason and answer.reason not in measured(answer) else ""
+
+
+def text_lines(decision: Decision) -> Iterator[str]:
+    yield f"{decision.verdict.upper()}: {_about(decision)}"
+    for one in decision.answers:
+        yield f"  {one.verdict:<12} {one.requirement}: {measured(one)}{_because(one)}"
+    yield f"  {_look(decision)}"
+    if decision.needed is not None:
+        yield decision.needed.sentence
+        if decision.needed.examples:
+            shown = decision.needed.examples[:MOST_NAMED]
+            more = len(decision.needed.examples) - len(shown)
+            yield f"  {', '.join(shown)}" + (f", and {more} more" if more else "")
+
+
+def _about(decision: Decision) -> str:
+    against = f" against run {decision.other}" if decision.other is not None else ""
+    return f"{decision.project}, run {decision.run} ({decision.name}){against}"
+
+
+def _look(decision: Decision) -> str:
+    return (
+        f"Look {decision.look}, intervals of {100 * decision.confidence:.4g} %, "
+        f"{number_of(decision.examples, 'example')}. All looks together pass wrongly in at most "
+        f"{100 * decision.alpha:g} % of cases."
+    )
+
+
+def markdown(decision: Decision) -> str:
+    """Return a summary that shows every name as text, whatever it holds."""
+    rows = [
+        f"| {MARKS[one.verdict]} | {plain(one.requirement)} | {plain(measured(one))}"
+        f"{plain(_because(one))} |"
+        for one in decision.answers
+    ]
+    parts = [
+        f"### {MARKS[decision.verdict]}: {plain(_about(decision))}",
+        "",
+        "| verdict | required | measured |",
+        "|---|---|---|",
+        *rows,
+        "",
+        plain(_look(decision)),
+    ]
+    needed = decision.needed
+    if needed is not None:
+        parts += ["", plain(needed.sentence)]
+        if needed.examples:
+            shown = ", ".join(plain(name) for name in needed.examples[:MOST_NAMED])
+            more = len(needed.examples) - MOST_NAMED
+            parts += ["", f"Examples: {shown}" + (f", and {more} more" if more > 0 else "")]
+    return "\n".join(parts) + "\n"
+
+
+def drift_lines(found: Drift) -> Iterator[str]:
+    yield from text_lines(found.decision)
+    yield ""
+    yield f"Labels that changed: {figure_text(found.changed)}"
+    yield f"Shift of the win rate of response 1: {figure_text(found.shift)}"
+    yield f"Difference of accuracy: {figure_text(found.accuracy_difference)}"
+    yield f"Paired test: p {'not known' if found.p is None else p_value(found.p)}"
+    for one in found.by_category:
+        p = "not known" if one.p_holm is None else p_value(one.p_holm)
+        yield f"  {one.category or '(no category)'}: changed {figure_text(one.changed)}"
+        yield f"    shift {figure_text(one.shift)}, adjusted p {p}"
+
+
+def drift_markdown(found: Drift) -> str:
+    rows = [
+        f"| {plain(one.category or '(no category)')} | {one.n} | {plain(figure_text(one.changed))} "
+        f"| {plain(figure_text(one.shift))} | {'' if one.p_holm is None else p_value(one.p_holm)} |"
+        for one in found.by_category
+    ]
+    parts = [
+        "",
+        "| category | n | labels that changed | shift of the win rate | adjusted p |",
+        "|---|---|---|---|---|",
+        *rows,
+    ]
+    return markdown(found.decision) + "\n".join(parts) + "\n"
+
+
+def plain(text: str) -> str:
+    """Return text that Markdown and HTML show as it is, in one line."""
+    line = " ".join(printable(text).split())
+    return _ACTIVE.sub(lambda found: f"&#{ord(found[0])};", line).replace("_", "&#95;")
+
+
+def junit(decision: Decision) -> str:
+    """Return JUnit XML: a requirement is a test case, and an inconclusive one is an error."""
+    verdicts = [one.verdict for one in decision.answers]
+    suite = ElementTree.Element(
+        "testsuite",
+        name=_xml(_about(decision)),
+        tests=str(len(verdicts)),
+        failures=str(verdicts.count(Verdict.FAIL)),
+        errors=str(verdicts.count(Verdict.INCONCLUSIVE)),
+    )
+    needed = decision.needed.sentence if decision.needed else ""
+    for one in decision.answers:
+        case = ElementTree.SubElement(
+            suite, "testcase", classname="fairjudge.gate", name=_xml(one.requirement)
+        )
+        said = _xml(f"{measured(one)}{_because(one)}")
+        if one.verdict is Verdict.FAIL:
+            ElementTree.SubElement(case, "failure", type="fail", message=said)
+        elif one.verdict is Verdict.INCONCLUSIVE:
+            problem = ElementTree.SubElement(case, "error", type="inconclusive", message=said)
+            problem.text = _xml(needed)
+        ElementTree.SubElement(case, "system-out").text = said
+    return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _xml(text: str) -> str:
+    """Replace what XML 1.0 can't hold."""
+    return re.sub("[\ud800-\udfff\ufffe\uffff]", "\ufffd", printable(text))

@@ -1,0 +1,56 @@
+"""What the commands that end with a verdict share: exit codes, files, and waiting for people."""
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from annotation.results.delivery.gate import votes_missing
+from annotation.results.tables.exports import whole_file
+from judging.core.commands import FairJudgeCommand
+from judging.core.errors import Interrupted
+from judging.core.formatting import number_of
+from judging.methods.intervals.looks import Verdict
+from judging.runs.models import Run
+
+# Of a command, in docs/commands.md. A program tells them from failures of the command itself.
+EXITS = {Verdict.PASS: 0, Verdict.FAIL: 10, Verdict.INCONCLUSIVE: 11}
+LOOK_EVERY = 5.0
+
+
+def add_outputs(parser: CommandParser) -> None:
+    parser.add_argument("--junit", type=Path, metavar="FILE", help="write JUnit XML; - is stdout")
+    parser.add_argument(
+        "--markdown", type=Path, metavar="FILE", help="write a Markdown summary; - is stdout"
+    )
+
+
+def write_outputs(options: dict[str, Any], **texts: str) -> None:
+    """Write each of these texts to the file that the option of the same name gives, if any."""
+    for name, text in texts.items():
+        if options[name] is not None:
+            with whole_file(options[name]) as partial:
+                partial.write_text(text, encoding="utf-8")
+
+
+def end_with(verdict: Verdict) -> None:
+    if EXITS[verdict]:
+        sys.exit(EXITS[verdict])
+
+
+def wait_for_votes(command: FairJudgeCommand, run: Run, minutes: float | None) -> None:
+    """Return once open rounds of the run ask for no more votes."""
+    until = None if minutes is None else time.monotonic() + 60 * minutes
+    total = missing = votes_missing(run)
+    with command.progress("Votes", total) as bar:
+        while missing:
+            if until is not None and time.monotonic() >= until:
+                raise Interrupted(
+                    f"{number_of(missing, 'vote')} did not come in time. The round stays open. "
+                    "Run the same command again later."
+                )
+            time.sleep(min(LOOK_EVERY, max(0.0, (until or float("inf")) - time.monotonic())))
+            missing = votes_missing(run)
+            bar.move_to(max(bar.done, total - missing))

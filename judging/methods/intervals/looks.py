@@ -1,0 +1,90 @@
+"""Looking again at growing data without more errors: an alpha-spending plan without an end.
+
+A question that is asked after every batch of votes gets as many chances of a wrong answer as it is
+asked. Alpha spending (Lan and DeMets 1983, doi:10.1093/biomet/70.3.659) gives each look a share of
+one total error. Their functions spend by the share of the planned data, which nobody knows here,
+so the shares go by the number of the look and have a finite sum over all numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from judging.methods.intervals.estimates import Estimate, Figure
+
+ALPHA = 0.05
+
+
+class Verdict(StrEnum):
+    """What an interval says of a bound."""
+
+    PASS = "pass"
+    FAIL = "fail"
+    INCONCLUSIVE = "inconclusive"
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """alpha: the error of all looks together, on each side; above 0, below 1."""
+
+    alpha: float = ALPHA
+
+    def __post_init__(self) -> None:
+        if not 0 < self.alpha < 1:
+            raise ValueError("alpha lies between 0 and 1")
+
+    def tail(self, look: int) -> float:
+        """Return the error that a look may spend on each side: alpha / (look (look + 1)).
+
+        The sum over all looks is alpha, since 1/(k (k + 1)) = 1/k - 1/(k + 1). By the union bound
+        it holds whatever the looks have in common, and whenever people stop. At 5 % the first look
+        has the usual interval of 95 %.
+
+        Args: look: its number, from 1 on.
+        Returns: a probability.
+        Raises: ValueError for a number below 1."""
+        if look < 1:
+            raise ValueError("looks are counted from 1")
+        return self.alpha / (look * (look + 1))
+
+    def confidence(self, look: int) -> float:
+        """Return the level of the two-sided interval of a look.
+
+        Args: look: as in `tail`.
+        Returns: 1 - 2 tail(look)."""
+        return 1 - 2 * self.tail(look)
+
+
+def decide(found: Figure, bound: float, *, at_least: bool) -> Verdict:
+    """Say by the interval, never by the point, if a figure keeps a bound.
+
+    Args:
+        found: the figure, with the interval of this look.
+        bound, at_least: what it has to reach, or may reach at most.
+    Returns: pass if all of the interval keeps the bound, fail if none of it does."""
+    if not isinstance(found, Estimate) or found.low is None or found.high is None:
+        return Verdict.INCONCLUSIVE
+    kept, broken = found.low >= bound, found.high < bound
+    if not at_least:
+        kept, broken = found.high <= bound, found.low > bound
+    return Verdict.PASS if kept else Verdict.FAIL if broken else Verdict.INCONCLUSIVE
+
+
+def examples_needed(
+    found: Estimate, bound: float, *, at_least: bool, wider: float = 1.0
+) -> int | None:
+    """Guess how many examples decide, if the value stays as it is.
+
+    The distance from the value to its nearer limit shrinks with the root of n.
+
+    Args:
+        found, bound, at_least: as in `decide`.
+        wider: how much wider the next look's interval is for as many examples.
+    Returns: n in all, more than found.n, or None if the value is at the bound or has no limits."""
+    if found.low is None or found.high is None or found.value == bound:
+        return None
+    keeps = (found.value > bound) == at_least
+    reach = found.value - found.low if keeps == at_least else found.high - found.value
+    needed = found.n * (wider * reach / abs(found.value - bound)) ** 2
+    return max(found.n + 1, int(needed) + 1) if needed < 1e9 else None
