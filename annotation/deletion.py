@@ -29,9 +29,8 @@ from annotation.models import (
 )
 from judging.core import leases, waking
 from judging.core.caching import report_cache
-from judging.core.chunks import delete_rows, in_chunks
 from judging.core.errors import UserError
-from judging.core.leases import Lease, new_holder
+from judging.core.leases import Lease, delete_rows, in_chunks, new_holder
 from judging.core.processes import stop_requested
 from judging.dataset.models import Example, HumanScore, Import, PointItem
 from judging.dataset.uploads import remove_uploads

@@ -12,6 +12,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
 
+from judging.core.sql.statements import LeavingOut
 from judging.dataset.models import Example, Label
 from judging.projects.models import Project, Role
 from judging.runs.models import Run
@@ -122,17 +123,10 @@ class Protocol(models.Model):
         ]
 
 
-class OpenedRounds(models.Manager["Round"]):
-    """Rounds whose items are all written. Half a round is never seen."""
-
-    def get_queryset(self) -> models.QuerySet["Round"]:
-        return super().get_queryset().exclude(state=Round.State.OPENING)
-
-
 class Round(models.Model):
     """Examples that people label: how many votes each, and how the votes are merged.
 
-    `objects` leaves out a round that is still being written, `every` doesn't.
+    `objects` leaves out a round whose items are still being written, `every` doesn't.
     """
 
     class Kind(models.TextChoices):
@@ -178,7 +172,7 @@ class Round(models.Model):
     opened_at = models.DateTimeField(auto_now_add=True)
     closed_at = models.DateTimeField(null=True, blank=True)
 
-    objects = OpenedRounds()
+    objects: models.Manager["Round"] = LeavingOut(state=State.OPENING)
     every = models.Manager()
 
     class Meta:
@@ -190,11 +184,6 @@ class Round(models.Model):
                 name="one_import_round_a_protocol",
             ),
         ]
-
-
-class ReadySelections(models.Manager["Selection"]):
-    def get_queryset(self) -> models.QuerySet["Selection"]:
-        return super().get_queryset().filter(ready=True)
 
 
 class Selection(models.Model):
@@ -224,7 +213,7 @@ class Selection(models.Model):
     ready = models.BooleanField(default=True)
     created_at = models.DateTimeField(auto_now_add=True)
 
-    objects = ReadySelections()
+    objects: models.Manager["Selection"] = LeavingOut(ready=False)
     every = models.Manager()
 
 
@@ -306,11 +295,8 @@ class RoutingScores(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
 
 
-class VisibleItems(models.Manager["Item"]):
+class VisibleItems(LeavingOut):
     """Items of selections that are written whole."""
-
-    def get_queryset(self) -> models.QuerySet["Item"]:
-        return super().get_queryset().exclude(selection__in=UNREADY)
 
     def that_use_examples(self) -> models.QuerySet["Item"]:
         """Also items that nobody sees yet, whose examples must stay."""
@@ -344,7 +330,7 @@ class Item(models.Model):
     probability = models.FloatField(null=True)
     state = models.CharField(max_length=10, choices=State, default=State.OPEN)
 
-    objects = VisibleItems()
+    objects = VisibleItems(selection__in=UNREADY)
     every = models.Manager()
 
     class Meta:

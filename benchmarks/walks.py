@@ -235,12 +235,12 @@ def do_walks(recorder: Recorder, folder: Path) -> dict[str, list[Entry]]:
     # A client's first request loads its middleware, which belongs to the warm-up.
     get(researcher, "/docs/glossary")
     clear_caches()
-    record("results page", lambda: get(researcher, "/p/many/results"))
+    record("results page", lambda: get(researcher, "/p/many/results/verdict"))
     clear_caches()
 
     def by_the_quick_queue() -> None:
         renew_report(many.runs.get().pk)
-        get(researcher, "/p/many/results")
+        get(researcher, "/p/many/results/verdict")
 
     record("results page, by the quick queue", by_the_quick_queue)
     whole = {entry.path: entry for name in reversed(WHOLE) for entry in reversed(walks[name])}

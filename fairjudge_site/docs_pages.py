@@ -9,8 +9,9 @@ from collections import Counter
 from functools import lru_cache
 from pathlib import Path
 from posixpath import dirname, join, normpath
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from django import template
 from django.conf import settings
 from django.contrib.auth.decorators import login_not_required
 from django.http import Http404, HttpRequest, HttpResponse
@@ -21,6 +22,8 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from judging.core.glossary import GLOSSARY
+
+register = template.Library()
 
 FOLDER = settings.BASE_DIR / "docs" if settings.CHECKOUT else Path(__file__).parent / "docs"
 ROOT = "/docs/"
@@ -47,7 +50,7 @@ CHAPTERS = {
         "environment",
         "operators",
         "security",
-    ),  # fmt: skip
+    ),
     "Evidence": ("faireval", "validation"),
     "Code": ("architecture",),
 }
@@ -192,10 +195,11 @@ def help_of(url_name: str | None) -> str:
     return ROOT + found
 
 
-def help_link(request: HttpRequest) -> dict[str, str]:
-    """Give every template the address of its page's docs, as `help_address`."""
-    found = request.resolver_match
-    return {"help_address": help_of(found.url_name if found else None)}
+@register.simple_tag(takes_context=True)
+def help_address(context: dict[str, Any]) -> str:
+    """Return the address of the docs for the page that is rendered."""
+    found = getattr(context.get("request"), "resolver_match", None)
+    return help_of(found.url_name if found else None)
 
 
 @login_not_required

@@ -100,8 +100,8 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-                "fairjudge_site.docs_pages.help_link",
-            ]
+            ],
+            "libraries": {"docs": "fairjudge_site.docs_pages"},
         },
     }
 ]

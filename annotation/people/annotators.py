@@ -39,8 +39,8 @@ from annotation.queue.settling import (
     settle,
     settle_skipped,
 )
-from judging.core.chunks import Chunks, in_chunks
 from judging.core.errors import UserError
+from judging.core.leases import Chunks, in_chunks
 from judging.core.sql.statements import prepared
 from judging.projects import access
 from judging.projects.access import next_number, owned_alone, remove_member

@@ -35,7 +35,7 @@ from annotation.models import (
     Vote,
 )
 from judging.core import waking
-from judging.core.chunks import Chunks
+from judging.core.leases import Chunks
 from judging.core.sql.statements import prepared
 from judging.methods.agreement.votes import LabelSource, enters_results, outcome
 from judging.projects.models import Project

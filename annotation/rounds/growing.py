@@ -27,9 +27,8 @@ from annotation.queue.settling import (
 from annotation.rounds.selecting import Ranked
 from judging.core import leases, waking
 from judging.core.caching import report_cache
-from judging.core.chunks import Chunks, delete_rows, in_chunks
 from judging.core.errors import UserError
-from judging.core.leases import Lease, new_holder
+from judging.core.leases import Chunks, Lease, delete_rows, in_chunks, new_holder
 from judging.core.processes import stop_requested
 from judging.core.sql.statements import insert, new, rows_came
 from judging.dataset.models import Example

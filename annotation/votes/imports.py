@@ -26,7 +26,7 @@ from annotation.queue.settling import (
 )
 from annotation.rounds.opening import protocol_named
 from annotation.votes.files import KnownExample, VoteReader, VoteRow, names_of, vote_records
-from judging.core.chunks import Chunks
+from judging.core.leases import Chunks
 from judging.core.sql import statements
 from judging.core.sql.statements import rows_came
 from judging.dataset.files import Records

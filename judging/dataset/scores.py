@@ -20,9 +20,8 @@ from django.db.models import Max, QuerySet
 from django.utils import timezone
 
 from judging.core import leases
-from judging.core.chunks import Chunks, delete_rows, in_chunks
 from judging.core.errors import UserError
-from judging.core.leases import Lease
+from judging.core.leases import Chunks, Lease, delete_rows, in_chunks
 from judging.dataset.files import Records, check_format
 from judging.dataset.models import HumanScore, Import, PointItem
 from judging.dataset.records import (

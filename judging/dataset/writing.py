@@ -22,9 +22,8 @@ from django.db.models import F, Max, Model, QuerySet
 from django.utils import timezone
 
 from judging.core import leases, waking
-from judging.core.chunks import Chunks, in_chunks
 from judging.core.errors import UserError
-from judging.core.leases import Lease, is_dead, is_over, new_holder
+from judging.core.leases import Chunks, Lease, in_chunks, is_dead, is_over, new_holder
 from judging.core.processes import stop_requested
 from judging.core.sql.statements import insert, new, rows_came
 from judging.dataset.models import Example, Import

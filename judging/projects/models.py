@@ -9,6 +9,8 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.utils import timezone
 
+from judging.core.sql.statements import LeavingOut
+
 # FairEval, footnote 1: 7.50 USD an hour and three minutes an example.
 DEFAULT_WAGE_USD = Decimal("7.50")
 DEFAULT_MINUTES = Decimal("3")
@@ -16,17 +18,11 @@ DEFAULT_MINUTES = Decimal("3")
 DEFAULT_ADVANTAGE = Decimal("0.15")
 
 
-class KeptProjects(models.Manager["Project"]):
-    """Projects that nobody deleted. A large one takes a while, in which nobody sees it."""
-
-    def get_queryset(self) -> models.QuerySet["Project"]:
-        return super().get_queryset().filter(deleted_at=None)
-
-
 class Project(models.Model):
     """A project and its current settings. A round keeps a Protocol, its own copy of them.
 
-    `objects` leaves out projects that are being deleted, `every` doesn't.
+    `objects` leaves out projects that are being deleted, which takes a while and which nobody sees.
+    `every` doesn't.
     """
 
     class Scale(models.TextChoices):
@@ -91,7 +87,7 @@ class Project(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     deleted_at = models.DateTimeField(null=True, blank=True, editable=False)
 
-    objects = KeptProjects()
+    objects: models.Manager["Project"] = LeavingOut(deleted_at__isnull=False)
     every = models.Manager()
 
     class Meta:

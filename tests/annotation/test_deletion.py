@@ -28,9 +28,9 @@ from annotation.queue.queue import claim_next, skip
 from annotation.results.tables.exports import ExportRequest, export
 from annotation.rounds.opening import RoundSettings, open_round
 from annotation.votes.voting import edit_vote, record_vote
-from judging.core import chunks
-from judging.core.chunks import delete_rows
+from judging.core import leases
 from judging.core.errors import UserError
+from judging.core.leases import delete_rows
 from judging.dataset.models import HumanScore, Import, PointItem
 from judging.projects.access import project_for, remove_member
 from judging.projects.models import AuditEvent, Deletion, Export, PasswordLink, Project
@@ -112,7 +112,7 @@ def rows():
 
 
 def test_nothing_is_left_and_other_projects_are_untouched(monkeypatch):
-    monkeypatch.setattr(chunks, "FIRST", 1)
+    monkeypatch.setattr(leases, "FIRST", 1)
     other = make_full_project("stays")
     before = rows()
     assert all(before.values()), f"empty: {[name for name, keys in before.items() if not keys]}"
@@ -218,8 +218,8 @@ def test_an_export_of_a_project_that_is_gone_at_its_end_says_so(what):
 
 
 def test_no_transaction_of_a_deletion_changes_many_rows(monkeypatch):
-    monkeypatch.setattr(chunks, "FIRST", 2)
-    monkeypatch.setattr(chunks, "MOST", 2)
+    monkeypatch.setattr(leases, "FIRST", 2)
+    monkeypatch.setattr(leases, "MOST", 2)
     project = make_full_project("goes")
     make_examples(project, 40)
     for number in range(40):
@@ -273,8 +273,8 @@ def test_the_command_deletes_and_goes_on_with_what_was_cut_off(monkeypatch, caps
 
 @pytest.mark.django_db(transaction=True)
 def test_a_deletion_whose_process_was_killed_goes_on(monkeypatch):
-    monkeypatch.setattr(chunks, "FIRST", 2)
-    monkeypatch.setattr(chunks, "MOST", 2)
+    monkeypatch.setattr(leases, "FIRST", 2)
+    monkeypatch.setattr(leases, "MOST", 2)
     project = make_full_project("goes")
     make_examples(project, 20)
     connections.close_all()

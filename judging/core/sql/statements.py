@@ -35,6 +35,21 @@ Cells = Sequence[Any]
 LENGTHS_KEPT = 64
 
 
+class LeavingOut(models.Manager[Any]):
+    """A model's default manager that never finds some of its rows, such as half-written ones.
+
+    Args:
+        rows: the lookups of the rows that are left out.
+    """
+
+    def __init__(self, **rows: Any) -> None:
+        super().__init__()
+        self.rows = rows
+
+    def get_queryset(self) -> QuerySet[Any]:
+        return super().get_queryset().exclude(**self.rows)
+
+
 class Parameter(Expression):
     """A placeholder in a queryset for a value that comes later, or for one entry of a list.
 

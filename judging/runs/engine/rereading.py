@@ -17,9 +17,9 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from judging.core import leases, waking
-from judging.core.chunks import Chunks
 from judging.core.errors import UserError
 from judging.core.incidents import DATABASE_AWAY, incident, stopped_by
+from judging.core.leases import Chunks
 from judging.core.models import Worker
 from judging.llm.parsing.parse import PARSER_VERSION
 from judging.projects.access import record_event

@@ -14,8 +14,8 @@ from django.db import transaction
 from django.db.models import Sum
 from django.utils import timezone
 
-from judging.core.chunks import Chunks, delete_rows, in_chunks
 from judging.core.errors import UserError
+from judging.core.leases import Chunks, delete_rows, in_chunks
 from judging.core.sql.statements import rows_came
 from judging.dataset.files import Records, check_format, combined
 from judging.dataset.records import ById, Codes

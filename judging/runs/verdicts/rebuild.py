@@ -9,7 +9,7 @@ from itertools import islice
 from django.db.models import Sum
 from django.utils import timezone
 
-from judging.core.chunks import Chunks, delete_rows, in_chunks
+from judging.core.leases import Chunks, delete_rows, in_chunks
 from judging.core.sql import statements
 from judging.methods.verdicts.verdicts import Candidate, VerdictState, outcome_of, rank, verdict
 from judging.methods.verdicts.verdicts import VerdictFigures as Result

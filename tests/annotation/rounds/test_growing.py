@@ -16,7 +16,7 @@ from annotation.rounds.opening import RoundSettings, open_round
 from annotation.rounds.progress import round_progress
 from annotation.screen.progress import open_work
 from annotation.votes.voting import record_vote
-from judging.core import chunks, leases
+from judging.core import leases
 from judging.core.errors import UserError
 from judging.dataset.writing import in_use
 from judging.projects.models import AuditEvent
@@ -31,8 +31,8 @@ WHOLE = RoundSettings(everything=True, votes=2, seed=5)
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
-    monkeypatch.setattr(chunks, "FIRST", CHUNK)
-    monkeypatch.setattr(chunks, "MOST", CHUNK)
+    monkeypatch.setattr(leases, "FIRST", CHUNK)
+    monkeypatch.setattr(leases, "MOST", CHUNK)
     monkeypatch.setattr(growing, "PART", 2 * CHUNK)
 
 
@@ -128,19 +128,19 @@ def test_no_transaction_changes_many_rows(project, run, operation):
 
 
 def test_the_size_of_a_chunk_follows_what_the_last_one_took(monkeypatch):
-    monkeypatch.setattr(chunks, "MOST", 10_000)
-    monkeypatch.setattr(chunks, "LONGEST_PAUSE", 0)
-    sizes = chunks.Chunks()
+    monkeypatch.setattr(leases, "MOST", 10_000)
+    monkeypatch.setattr(leases, "LONGEST_PAUSE", 0)
+    sizes = leases.Chunks()
     sizes.size = 1000
-    sizes.took(4 * chunks.AIM_SECONDS)
+    sizes.took(4 * leases.AIM_SECONDS)
     assert sizes.size == 250
-    sizes.took(chunks.AIM_SECONDS)
+    sizes.took(leases.AIM_SECONDS)
     assert sizes.size == 250
     sizes.took(0.0)
     assert sizes.size == 500
     for _ in range(20):
         sizes.took(10.0)
-    assert sizes.size == chunks.LEAST
+    assert sizes.size == leases.LEAST
 
 
 def table(project, what, run=None):
