@@ -191,6 +191,8 @@ def round_url(client: Any) -> str:
 
 def do_walks(recorder: Recorder, folder: Path) -> dict[str, list[Entry]]:
     """Do every walk in the database that is there, and return what each entered."""
+    from django.utils import timezone
+
     from tests.factories import make_annotator, make_member, make_project
 
     walks: dict[str, list[Entry]] = {}
@@ -232,6 +234,8 @@ def do_walks(recorder: Recorder, folder: Path) -> dict[str, list[Entry]]:
         while item := hand_out(person, address):
             vote(person, item, ("left", "right", "tie")[n % 3])
             n += 1
+    # Before the first view of the judge a page only asks whether you want it.
+    many.memberships.update(unblinded_at=timezone.now())
     # A client's first request loads its middleware, which belongs to the warm-up.
     get(researcher, "/docs/glossary")
     clear_caches()

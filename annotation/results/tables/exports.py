@@ -55,10 +55,10 @@ LABEL_COLUMNS = (
 def label_rows(project: Project, run: Run | None, *, names: bool) -> Iterator[dict[str, Any]]:
     """Every example in import order. Without `names`, a deciding person is a pseudonym."""
     people = Annotator.objects.filter(project=project, user__isnull=False)
-    pseudonyms = {one.user.username: one.pseudonym for one in people.select_related("user")}
+    annotators = {person.user.username: person for person in people.select_related("user")}
     learned = _learned_scores(run)
     for final in merged(project, run):
-        row = _label_row(final, run, pseudonyms, names=names)
+        row = _label_row(final, run, annotators, names=names)
         if final.example.pk in learned:
             row["routing_score"] = learned[final.example.pk]
         yield row
@@ -71,13 +71,13 @@ def _learned_scores(run: Run | None) -> dict[int, float]:
 
 
 def _label_row(
-    final: Merged, run: Run | None, pseudonyms: dict[str, str], *, names: bool
+    final: Merged, run: Run | None, annotators: dict[str, Annotator], *, names: bool
 ) -> dict[str, Any]:
     example, verdict, people = final.example, final.verdict, final.people
     counts = people.counts if people and people.votes else {}
     decider = people.adjudicator if people else ""
     if decider and not names:
-        decider = pseudonyms.get(decider, "manager")
+        decider = annotators[decider].pseudonym if decider in annotators else "manager"
     row = {name: getattr(example, name) for name in LABEL_COLUMNS[:8]}
     row |= {
         "run": run.name if run else None,
