@@ -216,5 +216,7 @@ def _ask_to_look(request: HttpRequest, access: Access, asked: str) -> HttpRespon
 
 
 def _own_address(request: HttpRequest, address: str) -> str:
+    """Return the address if it is a path of this site, "" otherwise."""
     hosts, https = {request.get_host()}, request.is_secure()
-    return address if url_has_allowed_host_and_scheme(address, hosts, require_https=https) else ""
+    is_own = url_has_allowed_host_and_scheme(address, hosts, require_https=https)
+    return address if is_own and address.startswith("/") else ""

@@ -315,7 +315,9 @@ def test_no_page_or_export_names_a_model_next_to_its_response_unmarked(
     client.force_login(owner)
     with transaction.atomic():
         shown = client.post(
-            reverse("imports", kwargs={"slug": project.slug}), {"files": upload}, follow=True
+            reverse("imports", kwargs={"slug": project.slug}),
+            {"files": upload, "file_format": "auto"},
+            follow=True,
         )
         assert found_in(shown)
         assert is_marked(owner)

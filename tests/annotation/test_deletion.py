@@ -18,6 +18,8 @@ from annotation.models import (
     Draft,
     FirstChoice,
     Flag,
+    GateLook,
+    Reading,
     RoundWork,
     RoutingScores,
     Skip,
@@ -33,7 +35,15 @@ from judging.core.errors import UserError
 from judging.core.leases import delete_rows
 from judging.dataset.models import HumanScore, Import, PointItem
 from judging.projects.access import project_for, remove_member
-from judging.projects.models import AuditEvent, Deletion, Export, PasswordLink, Project
+from judging.projects.models import (
+    ApiToken,
+    AuditEvent,
+    Deletion,
+    Export,
+    KeptAnswer,
+    PasswordLink,
+    Project,
+)
 from judging.runs.models import Batch, Call, JudgeTemplate, Parse, Sample, TextLikelihood
 from tests.factories import (
     make_annotator,
@@ -82,6 +92,11 @@ def make_full_project(slug):
     remove_member(project.memberships.get(user=gone), member)
     PasswordLink.objects.create(user=member, made_by=gone, project=project)
     labelled(project, make_annotator(project))
+    GateLook.objects.create(
+        project=project, run=run, requirements=[], number=1, confidence=0.95, result={}
+    )
+    token = ApiToken.objects.create(user=member, project=project, prefix=slug)
+    KeptAnswer.objects.create(token=token, key="k")
     return project
 
 
@@ -96,6 +111,7 @@ def judged(run, example):
 
 def labelled(project, annotator):
     round_ = open_round(project, None, None, RoundSettings(everything=True, votes=2, seed=3))
+    Reading.objects.create(annotator=annotator, protocol=round_.protocol)
     WorkPart.objects.create(work=RoundWork.objects.get(round=round_), start=0, content=[])
     RoutingScores.objects.create(round=round_, fit={}, examples=[], scores=[])
     vote = record_vote(claim_next(round_, annotator), {"overall": "left"})

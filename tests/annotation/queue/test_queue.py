@@ -87,7 +87,7 @@ def test_a_lease_that_ended_goes_to_somebody_else(project, ana, ben):
     theirs = claim_next(round_, ben, now=later)
     assert isinstance(theirs, Draft)
     assert not heartbeat(mine)
-    with pytest.raises(NotNeeded, match="are still working on it"):
+    with pytest.raises(UserError, match="are working on this pair, so your vote was not stored"):
         record_vote(mine, {"overall": "right"})
     record_vote(theirs, {"overall": "left"})
     with pytest.raises(NotNeeded, match="got all the votes it needs"):

@@ -169,7 +169,7 @@ def test_the_judges_page_holds_what_its_verdicts_say(page, project, examples, se
     assert "4 <small>of 4 examples judged</small>" in html
     conflicts = run.verdicts.filter(conflict=True).count()
     assert conflicts
-    assert f"{conflicts / 4:.3f}".removeprefix("0") in html
+    assert f"{100 * conflicts / 4:.1f}" in html
     assert run.template_hash in html
     assert escape(run.template_text) in html
     assert "Per judged example" in html

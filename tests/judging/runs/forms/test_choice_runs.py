@@ -135,7 +135,7 @@ def test_a_missing_token_is_bounded_and_flagged_and_two_are_no_verdict(project, 
     assert set(parses.filter(status="valid").values_list("bounded")) == {(True,)}
     assert all(mass >= 0.5 for (mass,) in parses.filter(status="valid").values_list("mass"))
     both = ChoiceJudge(missing=frozenset({"A", "B"}))
-    nothing, _ = chosen(project, settings, judge=both)
+    nothing, _ = chosen(project, settings, judge=both, unread_calls=0)
     assert progress_of(nothing).statuses == {"unparsed": 12}
     assert set(states(nothing)) == {"unjudged"}
 
