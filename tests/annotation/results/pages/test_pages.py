@@ -97,17 +97,24 @@ def test_a_download_goes_on_record_and_unblinds(client, owner, judged):
     assert judged.project.exports.count() == 2
 
 
-def test_where_no_run_is_ranked_results_and_labels_unblind_nobody(client, owner, project):
+def test_where_no_run_is_ranked_results_unblind_nobody_and_labels_with_models_do(
+    client, owner, project
+):
     make_examples(project, 2)
     client.force_login(owner)
     for url in RESULTS[:-1]:
         assert "No judge has run yet" in client.get(url).content.decode()
-    labels = client.post("/p/vicuna/export", {"what": "labels"})
-    assert b"".join(labels.streaming_content).count(b"\n") == 3
     make_run(project, ranked_at=None)
-    assert "not ranked yet" in client.get("/p/vicuna/results/verdict").content.decode()
+    for url in RESULTS[:-1]:
+        assert "not ranked yet" in client.get(url).content.decode()
+    assert client.get(RESULTS[-1]).status_code == 200
     assert client.get("/p/vicuna/export").status_code == 405
     assert Membership.objects.get(user=owner).unblinded_at is None
+    labels = client.post("/p/vicuna/export", {"what": "labels"})
+    lines = b"".join(labels.streaming_content).splitlines()
+    assert len(lines) == 3
+    assert b"model_1" in lines[0]
+    assert Membership.objects.get(user=owner).unblinded_at is not None
 
 
 @pytest.mark.parametrize("url", [*RESULTS, "/p/vicuna/figures"])
