@@ -19,7 +19,7 @@ from judging.methods.agreement.annotators import (
     alternative_annotator_test,
 )
 from judging.methods.arrays import Codes, Floats, Signs
-from judging.methods.intervals.categories import categories_differ
+from judging.methods.intervals.bootstrap import categories_differ
 from judging.methods.intervals.covariates import (
     CovariateBias,
     CovariateEffect,

@@ -13,8 +13,7 @@ from numpy.typing import ArrayLike
 
 from judging.methods.arrays import Booleans, Codes, Floats
 from judging.methods.intervals.bootstrap import ONE_QUESTION, cells
-from judging.methods.intervals.estimates import Estimate, Undefined
-from judging.methods.intervals.firth import (
+from judging.methods.intervals.covariates import (
     Labels,
     half_width,
     influence,
@@ -23,6 +22,7 @@ from judging.methods.intervals.firth import (
     pseudo_influence,
     weighted_fit,
 )
+from judging.methods.intervals.estimates import Estimate, Undefined
 
 NO_TIE = Undefined("no label is a tie, so this is the Bradley–Terry model")
 ALL_TIES = Undefined("every label is a tie, so the models can't be told apart")
@@ -126,7 +126,7 @@ def bradley_terry(
 ) -> list[RankedModel] | Undefined:
     """Rank models by their wins, a tie as half (Bradley, Terry 1952, doi:10.2307/2334029).
 
-    Strengths are those of the largest likelihood; their limits are those of `firth`.
+    Strengths are those of the largest likelihood; their limits are those of `covariates`.
 
     Args:
         models, model_1, model_2, sign: as in `pairwise_results`.

@@ -110,6 +110,7 @@ now = timezone.now()
 Worker.objects.create(name="w", queues="runs,quick", started_at=now, seen_at=now)
 """
 SEE = """
+Membership.objects.filter(user=owner).update(unblinded_at=now)
 client = Client(SERVER_NAME="localhost")
 client.force_login(owner)
 plan = f"plan/preview?run={run.pk}&how=beta&beta=20&votes=1&audit=0"

@@ -34,6 +34,8 @@ EXTRAS = {
 PAIR = "question,response_1,response_2\nWhich?,This one.,That one.\n"
 RESULTS = """
 from django.test import Client
+from django.utils import timezone
+from judging.projects.models import Membership
 from tests import factories as make
 
 project = make.make_project("small")
@@ -41,9 +43,10 @@ owner = make.make_member(project, "owner", "olga")
 run = make.make_run(project)
 for example in make.make_examples(project, 8):
     make.make_verdict(run, example, 0.5, rank=example.number + 1)
+Membership.objects.update(unblinded_at=timezone.now())
 client = Client(SERVER_NAME="localhost")
 client.force_login(owner)
-page = client.get("/p/small/results").content.decode()
+page = client.get("/p/small/results/review").content.decode()
 print("<figure" in page, "/results/bpde.svg" in page, "fairjudge[pictures]" in page)
 drawing = client.get("/p/small/results/bpde.svg")
 print(drawing.status_code, drawing.content.decode().strip())

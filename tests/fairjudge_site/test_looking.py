@@ -37,7 +37,8 @@ def seen(user):
 
 
 @pytest.mark.parametrize(
-    "address", ["runs/1", "results", "results?run=1", "examples?run=1", "runs/1?beta=30"]
+    "address",
+    ["runs/1", "results/verdict", "results/models?run=1", "examples?run=1", "runs/1?beta=30"],
 )
 def test_each_page_of_the_judge_asks_once_and_then_opens(blind, user, address):
     page = blind.get(f"/p/vicuna/{address}")

@@ -132,7 +132,10 @@ def next_action(project: Any) -> Action:
         said = f"{count(project.n_waiting)} {waits} for votes."
         return at(REVIEW, said, "See the round", "round", project.waiting_round)
     if not project.n_runs:
-        return at(JUDGE, "No judge has labelled these pairs yet.", "Start a judge", "run_start")
+        said = "No judge has labelled these pairs yet."
+        if not project.n_examples:
+            said = f"No judge has scored {number_of(project.n_points, 'single response')} yet."
+        return at(JUDGE, said, "Start a judge", "run_start")
     if project.n_running:
         said = "The judge is working. Nothing is asked of you."
         return at(JUDGE, said, "See its progress", "run", project.newest_run)

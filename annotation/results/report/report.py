@@ -430,7 +430,8 @@ def report(of: Analysis) -> Report:
         position=of.position,
         conflict_by_gap=sections_position.conflict_by_gap(of.samples, of.run),
         orders=sections_position.orders(of.sheet, of.samples, of.rng),
-        portia=sections_portia.portia(of),
+        # Most runs are by another method, and need not pass through the section to say so.
+        portia=sections_portia.portia(of) if of.run.stages else sections_portia.NOT_PORTIA,
         calibration=sections_calibration.calibration(of),
         ablation=sections_methods.ablation(
             of.sheet, of.run, of.others, of.fewer, of.before(), of.rng

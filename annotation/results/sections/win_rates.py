@@ -24,8 +24,7 @@ from annotation.results.sections.review import label_agreement
 from judging.core.formatting import count, set_apart
 from judging.methods.agreement.accuracy import Comparison, credit
 from judging.methods.arrays import Booleans, Codes, Floats, Signs
-from judging.methods.intervals.bootstrap import design_effect
-from judging.methods.intervals.categories import CategoryTest, categories_differ
+from judging.methods.intervals.bootstrap import CategoryTest, categories_differ, design_effect
 from judging.methods.intervals.covariates import (
     CovariateBias,
     CovariateEffect,

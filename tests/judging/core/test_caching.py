@@ -40,7 +40,7 @@ def test_a_spoilt_file_is_as_good_as_none(folder, content):
     kept.delete("a")
 
 
-@pytest.mark.parametrize("path", ["", "results", "people", "runs/1"])
+@pytest.mark.parametrize("path", ["", "results/verdict", "people", "runs/1"])
 def test_pages_are_shown_on_a_full_disk(as_owner, project, folder, monkeypatch, path):
     run = make_run(project)
     for example in make_examples(project, 3):

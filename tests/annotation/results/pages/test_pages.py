@@ -97,17 +97,24 @@ def test_a_download_goes_on_record_and_unblinds(client, owner, judged):
     assert judged.project.exports.count() == 2
 
 
-def test_where_no_run_is_ranked_results_and_labels_unblind_nobody(client, owner, project):
+def test_where_no_run_is_ranked_results_unblind_nobody_and_labels_with_models_do(
+    client, owner, project
+):
     make_examples(project, 2)
     client.force_login(owner)
     for url in RESULTS[:-1]:
         assert "No judge has run yet" in client.get(url).content.decode()
-    labels = client.post("/p/vicuna/export", {"what": "labels"})
-    assert b"".join(labels.streaming_content).count(b"\n") == 3
     make_run(project, ranked_at=None)
-    assert "not ranked yet" in client.get("/p/vicuna/results/verdict").content.decode()
+    for url in RESULTS[:-1]:
+        assert "not ranked yet" in client.get(url).content.decode()
+    assert client.get(RESULTS[-1]).status_code == 200
     assert client.get("/p/vicuna/export").status_code == 405
     assert Membership.objects.get(user=owner).unblinded_at is None
+    labels = client.post("/p/vicuna/export", {"what": "labels"})
+    lines = b"".join(labels.streaming_content).splitlines()
+    assert len(lines) == 3
+    assert b"model_1" in lines[0]
+    assert Membership.objects.get(user=owner).unblinded_at is not None
 
 
 @pytest.mark.parametrize("url", [*RESULTS, "/p/vicuna/figures"])
@@ -309,4 +316,4 @@ def test_the_overview_shows_both_costs_of_people(client, owner, judged):
     make_vote(round_.items.get(), make_annotator(judged.project), "win", active_seconds=36.0)
     page = " ".join(client.get("/p/vicuna/").content.decode().split())
     assert "People as assumed: 3 min per vote, 1 vote</dt><dd>$0.38<" in page
-    assert "People as measured: 0.6 min per vote, n = 1</dt><dd>$0.075<" in page
+    assert "People as measured: 0.60 min per vote, n = 1</dt><dd>$0.075<" in page

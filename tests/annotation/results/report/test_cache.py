@@ -61,17 +61,18 @@ def test_a_large_one_shows_the_last_figures_until_a_worker_has_renewed_them(
 ):
     client.force_login(owner)
     assert shown_report(project, run) == Shown(None, renewing=True)
-    page = client.get("/p/vicuna/results").content.decode()
+    page = client.get("/p/vicuna/results/verdict").content.decode()
     assert "The figures are being computed" in page
-    assert client.get("/p/vicuna/results", headers={"HX-Request": "true"}).status_code == 200
+    again = client.get("/p/vicuna/results/verdict", headers={"HX-Request": "true"})
+    assert again.status_code == 200
     renew_report(run.pk)
-    done = client.get("/p/vicuna/results", headers={"HX-Request": "true"})
+    done = client.get("/p/vicuna/results/verdict", headers={"HX-Request": "true"})
     assert done["HX-Refresh"] == "true"
     assert shown_report(project, run).report.coverage.labels["win"] == 10
     ranked_again(run)
     before = shown_report(project, run)
     assert (before.renewing, before.report.coverage.labels["win"]) == (True, 10)
-    page = client.get("/p/vicuna/results").content.decode()
+    page = client.get("/p/vicuna/results/verdict").content.decode()
     assert "from before the latest votes or verdicts" in page
     renew_report(run.pk)
     assert shown_report(project, run).report.coverage.labels["lose"] == 10

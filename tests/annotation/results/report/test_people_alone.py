@@ -65,11 +65,14 @@ def test_the_page_shows_people_alone_and_unblinds_nobody(client, owner, voted, r
     if running:
         make_run(voted, ranked_at=None)
     client.force_login(owner)
-    page = client.get(f"/p/{voted.slug}/results").text
-    assert "How often do people agree?" in page
-    assert "2 of 12" in page
-    assert "No run yet" not in page
-    assert "The whole report" not in page
+    verdict = client.get(f"/p/{voted.slug}/results", follow=True).text
+    assert "2 of 12" in verdict
+    page = client.get(f"/p/{voted.slug}/results/people").text
+    assert "Two people who label the same pair agree on" in page
+    assert "2 of all 12 examples, those with votes" in page
+    for shown in (verdict, page):
+        assert "No run yet" not in shown
+        assert "report.html" not in shown
     assert Membership.objects.get(user=owner).unblinded_at is None
 
 

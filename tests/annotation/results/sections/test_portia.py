@@ -173,5 +173,5 @@ def test_the_pages_show_the_parts_the_stages_and_the_section(settings, client, p
     assert "stages: whole responses, by length, by similarity" in page
     assert "<dd>By length</dd>" in example
     results = client.get(reverse("results_page", args=[project.slug, "portia"])).content.decode()
-    assert '<section id="portia">' in results
+    assert 'id="portia">' in results
     assert '<th scope="row">By length</th>' in results

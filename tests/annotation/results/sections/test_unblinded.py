@@ -158,9 +158,9 @@ def test_votes_that_are_left_out_were_paid_for(run):
 
 def test_the_results_page_says_so(client, owner, run):
     client.force_login(owner)
-    assert "6 of 12 votes were given unblinded" in client.get("/p/vicuna/results").text
+    assert "6 of 12 votes were given unblinded" in client.get("/p/vicuna/results/trust").text
     leave_out(run)
-    assert "unblinded and are left out" in client.get("/p/vicuna/results").text
+    assert "unblinded and are left out" in client.get("/p/vicuna/results/trust").text
 
 
 def test_what_waits_for_a_person_is_not_covered_by_votes_given_elsewhere(run, tmp_path):

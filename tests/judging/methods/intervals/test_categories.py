@@ -5,7 +5,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from judging.methods.intervals.categories import categories_differ
+from judging.methods.intervals.bootstrap import categories_differ
 from judging.methods.intervals.estimates import Undefined, holm
 
 
