@@ -49,5 +49,11 @@ def answer_of(token):
     return Vote.objects.get(item__drafts__token=token).answer
 
 
+def read_guidelines(page):
+    """They open by themselves over the first pair, and are read when they are closed."""
+    with page.expect_response("**/read"):
+        page.get_by_role("dialog", name="Guidelines").get_by_role("button", name="Start").click()
+
+
 def said(page):
     return page.locator("#said")

@@ -63,7 +63,7 @@ def test_one_key_chooses_and_submits_once_however_long_or_often_it_is_pressed(st
 def test_keys_do_nothing_while_a_comment_is_written(start):
     page = start()
     settled(page)
-    comment = page.get_by_label("Comment")
+    comment = page.get_by_label("Comment", exact=True)
     comment.click()
     page.keyboard.type("12 a Tie? sf b0")
     page.keyboard.press("Backspace")

@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 from annotation.models import Draft, Flag, Vote
 from judging.projects.models import Preferences
 from tests.annotation.rendering.reading import CORPUS
-from tests.browser.annotating import LONG, answer_of, said, settled, token_of
+from tests.browser.annotating import LONG, answer_of, read_guidelines, said, settled, token_of
 from tests.browser.conftest import PHONE
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -77,6 +77,8 @@ def test_axe_finds_nothing(start, project, scheme, options):
     project.save()
     page = start(2, options | {"color_scheme": scheme}, response_1=LONG + "```\ncode\n```")
     found = [*Axe().run(page).response["violations"]]
+    read_guidelines(page)
+    found += Axe().run(page).response["violations"]
     for button in ("Help", "Guidelines", "Flag"):
         page.get_by_role("button", name=button).click()
         expect(page.get_by_role("dialog")).to_be_visible()
@@ -98,13 +100,14 @@ def test_hostile_texts_stay_texts_in_every_place(start, project, live_server):
     project.save()
     page = start(3, {"bypass_csp": True}, question=everything, response_1=everything,
                  response_2=everything[::-1] + everything)  # fmt: skip
+    read_guidelines(page)
     asked = []
     page.on("request", lambda request: asked.append(request.url))
     comment = "</textarea><script>window.__canary=1</script>" + texts[7] + "\n" + texts[0]
     with page.expect_response("**/draft"):
-        page.get_by_label("Comment").fill(comment)
+        page.get_by_label("Comment", exact=True).fill(comment)
     page.reload(wait_until="networkidle")
-    expect(page.get_by_label("Comment")).to_have_value(comment)
+    expect(page.get_by_label("Comment", exact=True)).to_have_value(comment)
     for button in ("Raw", "Differences"):
         page.get_by_role("button", name=button).click()
         expect(page.get_by_role("button", name=button)).to_have_attribute("aria-pressed", "true")

@@ -43,15 +43,15 @@ def test_what_a_browser_kept_does_not_undo_what_was_entered_later_on_another_dev
     page = start(1)
     first, context = token_of(page), page.context
     page.route("**/draft", lambda route: route.abort())
-    page.get_by_label("Comment").fill("from the phone")
+    page.get_by_label("Comment", exact=True).fill("from the phone")
     expect(said(page)).to_contain_text("can't be reached")
     page.wait_for_timeout(1500)
     other = on_another_device(page, annotator, log_in)
     page.close()
     with other.expect_response("**/draft"):
-        other.get_by_label("Comment").fill("from the laptop")
+        other.get_by_label("Comment", exact=True).fill("from the laptop")
     again = context.new_page()
     again.goto(f"/annotate/{first}")
-    expect(again.get_by_label("Comment")).to_have_value("from the laptop")
+    expect(again.get_by_label("Comment", exact=True)).to_have_value("from the laptop")
     again.wait_for_load_state("networkidle")
     assert Draft.objects.get(token=first).comment == "from the laptop"

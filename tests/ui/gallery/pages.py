@@ -112,6 +112,7 @@ def run(request: HttpRequest) -> HttpResponse:
 
 @login_not_required
 def screen(request: HttpRequest, scale: str) -> HttpResponse:
+    choices = FIVE if scale == "five" else THREE
     context = {
         "where": "Vicuna 80 · round 2",
         "done": 12,
@@ -124,7 +125,8 @@ def screen(request: HttpRequest, scale: str) -> HttpResponse:
         ),
         "guidelines": "Judge the answer, not its length.",
         "question_asked": "Which response answers the question better?",
-        "choices": FIVE if scale == "five" else THREE,
+        "choices": choices,
+        "n_choices": len(choices),
         "criteria": ["Helpfulness", "Accuracy", "Level of detail"] if scale == "five" else [],
         "criterion_choices": FIVE[:5],
         "draft": {"overall": "left", "comment": ""},
