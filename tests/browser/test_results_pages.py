@@ -43,10 +43,11 @@ def test_beta_and_money_follow_each_other(log_in, researcher, project, voted):
     expect(budget).to_have_value("3.00")
     moved(page, "id_beta", 50)
     expect(budget).to_have_value("7.50")
-    moved(page, "id_budget", "3.75")
-    expect(beta).to_have_value("25")
+    # A budget is sized as if no vote were there: three votes on each of 8 examples.
+    moved(page, "id_budget", "9.00")
+    expect(beta).to_have_value("20")
     expect(page.locator("#id_how")).to_have_value("budget")
-    expect(page.locator("#plan-preview")).to_contain_text("$3.75 pays for β = 25.0 %")
+    expect(page.locator("#plan-preview")).to_contain_text("$9.00 pays for β = 20.0 %")
     expect(page.locator("#plan-preview svg").first).to_be_visible()
 
 
