@@ -26,7 +26,7 @@ from judging.dataset.models import Import
 from judging.dataset.uploads import record_import, refused_path
 from judging.projects.accounts import password_link
 from judging.projects.models import Membership
-from judging.projects.tokens import make_token
+from judging.projects.tokens import issue_token
 from judging.runs.models import JudgeTemplate
 from tests.factories import (
     make_examples,
@@ -162,7 +162,7 @@ def arguments_of(project, annotator, folder):
         "password_reset_confirm": {
             "uidb64": uid, "token": password_link(annotator).rstrip("/").rpartition("/")[2]
         },
-        "token_revoke": {"number": make_token(annotator, "notebook", ["read"])[0].pk},
+        "token_revoke": {"number": issue_token(annotator, "notebook", ["read"])[0].pk},
         **{name: {"pk": template.pk} for name in ("template", "template_retire")},
         "round_item": numbers["round"] | {"item": draft.item.pk},
     }  # fmt: skip

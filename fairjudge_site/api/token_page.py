@@ -13,7 +13,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from judging.core.errors import UserError
 from judging.projects.access import projects_of
 from judging.projects.models import Project
-from judging.projects.tokens import MOST_DAYS, SCOPES, make_token, revoke, tokens_of
+from judging.projects.tokens import MOST_DAYS, SCOPES, issue_token, revoke, tokens_of
 
 
 class TokenForm(forms.Form):
@@ -53,7 +53,7 @@ def tokens(request: HttpRequest) -> HttpResponse:
     made, text = None, ""
     if request.method == "POST" and form.is_valid():
         try:
-            made, text = make_token(user, by=user, **form.cleaned_data)
+            made, text = issue_token(user, by=user, **form.cleaned_data)
             form = TokenForm(user)
         except UserError as error:
             form.add_error(None, str(error))

@@ -44,7 +44,7 @@ TOKEN = re.compile(r"(fj_[a-z0-9]{8})_[A-Za-z0-9_-]{43}")
 _USED_EVERY = timedelta(minutes=1)
 
 
-def make_token(
+def issue_token(
     user: AbstractUser,
     name: str,
     scopes: Collection[str],

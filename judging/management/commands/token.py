@@ -9,7 +9,7 @@ from judging.core.commands import FairJudgeCommand
 from judging.core.errors import UserError
 from judging.projects.access import project_for_command
 from judging.projects.models import ApiToken
-from judging.projects.tokens import SCOPES, make_token, revoke, tokens_of
+from judging.projects.tokens import SCOPES, issue_token, revoke, tokens_of
 
 
 class Command(FairJudgeCommand):
@@ -41,7 +41,7 @@ class Command(FairJudgeCommand):
         else:
             project = project_for_command(options["project"]) if options["project"] else None
             scopes = [scope.strip() for scope in options["scopes"].split(",") if scope.strip()]
-            _, text = make_token(
+            _, text = issue_token(
                 user, options["name"], scopes, project=project, days=options["days"]
             )
             self.stderr.write("Keep this token. It can't be shown again.")

@@ -124,10 +124,10 @@ def test_agreement_in_a_round_is_of_the_votes_that_count(project, people, set_to
 def test_the_page_of_decisions_counts_the_votes_that_count(project, people, set_to, as_owner):
     item = voted_on(project, people, ["win", "win!", "lose"])
     where = [project.slug, item.round.number]
-    # The votes are hidden until a first choice.
-    as_owner.post(reverse("round_item", args=[*where, item.pk]), {"first": "1", "choice": "tie"})
     assert ", excluded" not in as_owner.get(reverse("round_item", args=[*where, item.pk])).text
     set_to(True)
+    # Now the item waits for a decision, so its votes are hidden until a first choice.
+    as_owner.post(reverse("round_item", args=[*where, item.pk]), {"first": "1", "choice": "tie"})
     assert ", excluded" in as_owner.get(reverse("round_item", args=[*where, item.pk])).text
     (listed,) = as_owner.get(reverse("adjudication", args=where)).context["items"]
     assert listed[1] == {"win": 1, "tie": 0, "lose": 1}

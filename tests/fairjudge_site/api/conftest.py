@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 
 from judging.projects.models import ApiToken
-from judging.projects.tokens import SCOPES, make_token
+from judging.projects.tokens import SCOPES, issue_token
 
 
 @dataclass
@@ -40,7 +40,7 @@ def token_for():
     """Make a client with a token for a user: `token_for(user, "read", project=…)`."""
 
     def make(user, *scopes, **options) -> TokenClient:
-        kept, text = make_token(user, "test", scopes or list(SCOPES), **options)
+        kept, text = issue_token(user, "test", scopes or list(SCOPES), **options)
         return TokenClient(text, kept)
 
     return make

@@ -16,7 +16,7 @@ from judging.core.errors import UserError
 from judging.projects import tokens
 from judging.projects.access import change_role, remove_member
 from judging.projects.models import ApiToken, AuditEvent, Membership
-from judging.projects.tokens import make_token, revoke
+from judging.projects.tokens import issue_token, revoke
 from tests.factories import make_project
 from tests.fairjudge_site.api.conftest import TokenClient
 
@@ -209,7 +209,7 @@ def test_the_server_receives_large_bodies_from_tokens_that_work(token_for, owner
 def test_no_token_without_a_name_a_scope_or_an_active_login(owner):
     for name, scopes in [("", ["read"]), ("a" * 101, ["read"]), ("a\0", ["read"]), ("a", [])]:
         with pytest.raises(UserError):
-            make_token(owner, name, scopes)
+            issue_token(owner, name, scopes)
     owner.is_active = False
     with pytest.raises(UserError):
-        make_token(owner, "a", ["read"])
+        issue_token(owner, "a", ["read"])
