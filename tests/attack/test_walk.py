@@ -147,23 +147,28 @@ def mounted(settings):
     set_urlconf(None)
 
 
+def planted() -> list[Target]:
+    """The operation that a test mounted, which comes before those that the API has."""
+    return api_targets("vicuna", {})[:1]
+
+
 def test_a_new_operation_of_the_api_is_walked_without_being_listed(world, mounted):
     mounted("p/<slug:slug>/examples", careful)
-    (target,) = api_targets("vicuna", {})
+    (target,) = planted()
     assert target.address() == "/api/v1/p/vicuna/examples"
     assert walked(world, [target]).holes == []
 
 
 def test_a_view_without_the_permission_helper_is_found(world, mounted):
     mounted("p/<slug:slug>/examples", forgetful)
-    holes = walked(world, api_targets("vicuna", {})).holes
+    holes = walked(world, planted()).holes
     assert any("outsider gets /api/v1/p/vicuna/examples" in hole for hole in holes)
     assert any("owner gets /api/v1/p/other/" in h and "another project's text" in h for h in holes)
 
 
 def test_a_view_that_takes_any_row_is_found(world, mounted):
     mounted("p/<slug:slug>/examples/<int:pk>", meddling)
-    (target,) = api_targets("vicuna", {})
+    (target,) = planted()
     pk = world[3]["example"]["pk"]
     found = Walk(world[0], world[1], STRANGERS).walk([target], {target.name: {"pk": pk}}, ["post"])
     assert any("owner posts" in hole and "changes another project" in hole for hole in found.holes)
@@ -175,4 +180,4 @@ def test_an_error_of_the_server_is_found(world, mounted):
 
     mounted("broken", broken)
     assert Client(raise_request_exception=False).get("/api/v1/broken").status_code in (302, 500)
-    assert any("fails with 500" in hole for hole in walked(world, api_targets("vicuna", {})).holes)
+    assert any("fails with 500" in hole for hole in walked(world, planted()).holes)
