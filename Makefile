@@ -34,9 +34,10 @@ demo: $(RUNS)
 
 # Tests mostly wait for processes, pages and answers, so four run at once even on two cores.
 # The full run comes last, so that you see its summary.
+# `make attack` runs tests/attack, on both databases: it takes as long as all the rest.
 test: check
-	$(RUN) -m tests.postgresql -q -n 4 --dist worksteal
-	$(RUN) -m pytest -q -n 4 --dist worksteal
+	$(RUN) -m tests.postgresql -q -n 4 --dist worksteal --ignore tests/attack
+	$(RUN) -m pytest -q -n 4 --dist worksteal --ignore tests/attack
 
 check: $(TESTS)
 	$(RUN) -m ruff check .
