@@ -123,6 +123,12 @@ class Protocol(models.Model):
         ]
 
 
+class OpenedRounds(LeavingOut):
+    """Rounds whose items are all written."""
+
+    rows = {"state": "opening"}
+
+
 class Round(models.Model):
     """Examples that people label: how many votes each, and how the votes are merged.
 
@@ -172,7 +178,7 @@ class Round(models.Model):
     opened_at = models.DateTimeField(auto_now_add=True)
     closed_at = models.DateTimeField(null=True, blank=True)
 
-    objects: models.Manager["Round"] = LeavingOut(state=State.OPENING)
+    objects: models.Manager["Round"] = OpenedRounds()
     every = models.Manager()
 
     class Meta:
@@ -184,6 +190,12 @@ class Round(models.Model):
                 name="one_import_round_a_protocol",
             ),
         ]
+
+
+class ReadySelections(LeavingOut):
+    """Selections whose items are all written."""
+
+    rows = {"ready": False}
 
 
 class Selection(models.Model):
@@ -213,7 +225,7 @@ class Selection(models.Model):
     ready = models.BooleanField(default=True)
     created_at = models.DateTimeField(auto_now_add=True)
 
-    objects: models.Manager["Selection"] = LeavingOut(ready=False)
+    objects: models.Manager["Selection"] = ReadySelections()
     every = models.Manager()
 
 
@@ -295,15 +307,17 @@ class RoutingScores(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
 
 
+UNREADY = Selection.every.filter(ready=False).values("pk")
+
+
 class VisibleItems(LeavingOut):
     """Items of selections that are written whole."""
+
+    rows = {"selection__in": UNREADY}
 
     def that_use_examples(self) -> models.QuerySet["Item"]:
         """Also items that nobody sees yet, whose examples must stay."""
         return Item.every.all()
-
-
-UNREADY = Selection.every.filter(ready=False).values("pk")
 
 
 class Item(models.Model):
@@ -330,7 +344,7 @@ class Item(models.Model):
     probability = models.FloatField(null=True)
     state = models.CharField(max_length=10, choices=State, default=State.OPEN)
 
-    objects = VisibleItems(selection__in=UNREADY)
+    objects = VisibleItems()
     every = models.Manager()
 
     class Meta:

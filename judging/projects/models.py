@@ -18,6 +18,12 @@ DEFAULT_MINUTES = Decimal("3")
 DEFAULT_ADVANTAGE = Decimal("0.15")
 
 
+class KeptProjects(LeavingOut):
+    """Projects that nobody deleted."""
+
+    rows = {"deleted_at__isnull": False}
+
+
 class Project(models.Model):
     """A project and its current settings. A round keeps a Protocol, its own copy of them.
 
@@ -87,7 +93,7 @@ class Project(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     deleted_at = models.DateTimeField(null=True, blank=True, editable=False)
 
-    objects: models.Manager["Project"] = LeavingOut(deleted_at__isnull=False)
+    objects: models.Manager["Project"] = KeptProjects()
     every = models.Manager()
 
     class Meta:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, lru_cache, partial
 from operator import attrgetter
-from typing import Any, TypeVar, get_origin
+from typing import Any, ClassVar, TypeVar, get_origin
 
 from django.db import connection, models, transaction
 from django.db.models import Expression, QuerySet
@@ -38,13 +38,11 @@ LENGTHS_KEPT = 64
 class LeavingOut(models.Manager[Any]):
     """A model's default manager that never finds some of its rows, such as half-written ones.
 
-    Args:
-        rows: the lookups of the rows that are left out.
+    rows: the lookups of the rows that are left out, which a subclass names. Django makes the
+        managers of related rows from the class alone, so they can't be given to an instance.
     """
 
-    def __init__(self, **rows: Any) -> None:
-        super().__init__()
-        self.rows = rows
+    rows: ClassVar[dict[str, Any]]
 
     def get_queryset(self) -> QuerySet[Any]:
         return super().get_queryset().exclude(**self.rows)
