@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 
 from annotation.results.data.sheet import Sheet
-from annotation.results.delivery.gate import Answer, Decision, take_look
+from annotation.results.delivery.gate import Answer, Decision, decision_of, take_look
 from annotation.results.sections.analysis import Analysis
 from annotation.results.sections.methods import paired_with
 from judging.core.errors import Usage, UserError
 from judging.methods.arrays import Booleans, Floats
 from judging.methods.intervals.bootstrap import coded, plus_two_mean, share
 from judging.methods.intervals.estimates import Estimate, Figure, Undefined, holm, sign_flip
-from judging.methods.intervals.looks import Spending, Verdict, decide
+from judging.methods.intervals.looks import Verdict, decide
 from judging.projects.models import Project
 from judging.runs.models import Run
 
@@ -98,19 +98,7 @@ def compare_runs(
 
     name = "accuracy" if known else "win_rate"
     look = take_look(after, before, [f"drift of {name} within {margin}"], answers, restart=restart)
-    decision = Decision(
-        project=project.slug,
-        run=after.number,
-        name=after.name,
-        verdict=look.verdict,
-        look=look.number,
-        confidence=look.confidence,
-        alpha=Spending().alpha,
-        examples=int(both.sum()),
-        answers=look.answers,
-        needed=None,
-        other=before.number,
-    )
+    decision = decision_of(after, look, int(both.sum()), other=before)
     level = look.confidence
     return Drift(
         decision=decision,

@@ -173,18 +173,7 @@ def decide_gate(
     needed = None
     if look.verdict is Verdict.INCONCLUSIVE:
         needed = _needed(of, wanted, look.answers, look.number, votes)
-    return Decision(
-        project=project.slug,
-        run=run.number,
-        name=run.name,
-        verdict=look.verdict,
-        look=look.number,
-        confidence=look.confidence,
-        alpha=Spending().alpha,
-        examples=len(of.sheet),
-        answers=look.answers,
-        needed=needed,
-    )
+    return decision_of(run, look, len(of.sheet), needed=needed)
 
 
 def _answer(wanted: Requirement, of: Analysis, confidence: float) -> Answer:
@@ -230,6 +219,24 @@ class Look:
     confidence: float
     verdict: Verdict
     answers: list[Answer]
+
+
+def decision_of(
+    run: Run, look: Look, examples: int, *, needed: Needed | None = None, other: Run | None = None
+) -> Decision:
+    return Decision(
+        project=run.project.slug,
+        run=run.number,
+        name=run.name,
+        verdict=look.verdict,
+        look=look.number,
+        confidence=look.confidence,
+        alpha=Spending().alpha,
+        examples=examples,
+        answers=look.answers,
+        needed=needed,
+        other=other.number if other else None,
+    )
 
 
 def take_look(

@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+from judging.core.commands import Exit
 from tests.judging.runs.judging import answered
 from tests.loopback import BiasedJudge, LoopbackServer, fixed
 
@@ -138,7 +139,7 @@ def test_ctrl_c_pauses_and_loses_nothing(site_folder):
         pid = site.start("judge", "killed", "--endpoint", "loop", "--concurrency", "4")
         wait_for_answers(server, 9)
         os.kill(pid, signal.SIGINT)
-        assert site.wait() == 1
+        assert site.wait() == Exit.INTERRUPTED
         assert site.query("SELECT state, holder FROM judging_run") == [("paused", "")]
         assert len(site.calls("done")) == server.completed == server.requests < PAIRS
         assert not site.calls("lost") | site.calls("claimed")
