@@ -19,6 +19,7 @@ from django.shortcuts import render
 from django.utils.safestring import SafeString, mark_safe
 from django.views.decorators.http import require_GET
 from markdown_it import MarkdownIt
+from markdown_it.common.utils import escapeHtml
 from markdown_it.token import Token
 
 from judging.core.glossary import GLOSSARY
@@ -119,6 +120,8 @@ def render_docs(name: str, text: str) -> DocsPage:
         _settle_links(token, name)
     parser.add_render_rule("table_open", _table_open)
     parser.add_render_rule("table_close", _table_close)
+    parser.add_render_rule("code_block", _code)
+    parser.add_render_rule("fence", _code)
     html = parser.renderer.render(tokens, parser.options, {})
     return DocsPage(title, mark_safe(html), tuple(sections))
 
@@ -168,6 +171,11 @@ def address_of(link: str, name: str) -> str | None:
 def _table_open(self, tokens, index, options, env) -> str:  # type: ignore[no-untyped-def]
     scrolls = '<div class="scroll" tabindex="0" role="region" aria-label="Table">'
     return f'{scrolls}<table class="data">\n'
+
+
+def _code(self, tokens, index, options, env) -> str:  # type: ignore[no-untyped-def]
+    # A long line scrolls, so the keyboard must reach it.
+    return f'<pre tabindex="0"><code>{escapeHtml(tokens[index].content)}</code></pre>\n'
 
 
 def _table_close(self, tokens, index, options, env) -> str:  # type: ignore[no-untyped-def]

@@ -7,6 +7,7 @@ follow each other here in the order in which a request meets them.
 import codecs
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 from django.conf import settings
 from django.contrib.auth.backends import ModelBackend
@@ -216,7 +217,10 @@ def _ask_to_look(request: HttpRequest, access: Access, asked: str) -> HttpRespon
 
 
 def _own_address(request: HttpRequest, address: str) -> str:
-    """Return the address if it is a path of this site, "" otherwise."""
+    """Return the path and the query of an address on this site, "" for any other address."""
     hosts, https = {request.get_host()}, request.is_secure()
-    is_own = url_has_allowed_host_and_scheme(address, hosts, require_https=https)
-    return address if is_own and address.startswith("/") else ""
+    if not url_has_allowed_host_and_scheme(address, hosts, require_https=https):
+        return ""
+    path = urlunsplit(urlsplit(address)._replace(scheme="", netloc=""))
+    is_path = url_has_allowed_host_and_scheme(path, hosts, require_https=https)
+    return path if is_path and path.startswith("/") else ""

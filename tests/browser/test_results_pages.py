@@ -46,7 +46,7 @@ def test_beta_and_money_follow_each_other(log_in, researcher, project, voted):
     # A budget is sized as if no vote were there: three votes on each of 8 examples.
     moved(page, "id_budget", "9.00")
     expect(beta).to_have_value("20")
-    expect(page.locator("#id_how")).to_have_value("budget")
+    expect(page.get_by_label("A budget")).to_be_checked()
     expect(page.locator("#plan-preview")).to_contain_text("$9.00 pays for β = 20.0 %")
     expect(page.locator("#plan-preview svg").first).to_be_visible()
 

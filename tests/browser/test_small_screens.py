@@ -32,7 +32,7 @@ def judged(project):
     project.examples.filter(number=0).update(external_id="e" * 180, category="short")
     project.primary_run = run
     project.save()
-    open_round(project, None, run, RoundSettings(beta=Decimal(50), audit=8, votes=2, seed=1))
+    open_round(project, None, run, RoundSettings(beta=Decimal(50), audit=12, votes=2, seed=1))
     people = [make_annotator(project, "a" * 120), make_annotator(project, "李雷")]
     for item in Item.objects.select_related("example", "round__protocol"):
         for person in people:

@@ -41,7 +41,7 @@ from tests import factories as make
 project = make.make_project("small")
 owner = make.make_member(project, "owner", "olga")
 run = make.make_run(project)
-for example in make.make_examples(project, 8):
+for example in make.make_examples(project, 8, gold_label="win"):
     make.make_verdict(run, example, 0.5, rank=example.number + 1)
 Membership.objects.update(unblinded_at=timezone.now())
 client = Client(SERVER_NAME="localhost")

@@ -62,7 +62,7 @@ def test_a_download_is_not_made_before_the_answer(blind, user):
     page = blind.post("/p/vicuna/export", {"what": "labels"}, headers={
         "referer": "http://testserver/p/vicuna/results"})  # fmt: skip
     assert ASKS in page.text
-    assert 'name="next" value="http://testserver/p/vicuna/results"' in page.text
+    assert 'name="next" value="/p/vicuna/results"' in page.text
     assert not seen(user)
 
 
@@ -82,7 +82,8 @@ def test_somebody_blind_can_stop_a_run(blind, user):
 def test_the_answer_leads_to_no_other_site(blind):
     answer = blind.post("/p/vicuna/look", {"next": "https://evil.example/p/vicuna/"})
     assert answer["Location"] == "/p/vicuna/"
-    assert "evil.example" not in blind.get("/p/vicuna/look?next=//evil.example/").text
+    for address in ("//evil.example/", "http://testserver//evil.example/"):
+        assert "evil.example" not in blind.get("/p/vicuna/look", {"next": address}).text
 
 
 @pytest.mark.parametrize("left_out", [True, False])

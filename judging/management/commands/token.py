@@ -34,18 +34,21 @@ class Command(FairJudgeCommand):
         if user is None:
             raise UserError(f"There is no user “{options['user']}”. Nothing was changed.")
         if options["list"]:
-            for token in tokens_of(user):
+            tokens = list(tokens_of(user))
+            for token in tokens:
                 self.stdout.write(line_of(token))
+            self.tell({"user": user.get_username(), "tokens": [row_of(one) for one in tokens]})
         elif options["revoke"]:
             self.revoke(user, options["revoke"])
         else:
             project = project_for_command(options["project"]) if options["project"] else None
             scopes = [scope.strip() for scope in options["scopes"].split(",") if scope.strip()]
-            _, text = issue_token(
+            token, text = issue_token(
                 user, options["name"], scopes, project=project, days=options["days"]
             )
             self.stderr.write("Keep this token. It can't be shown again.")
-            self.stdout.write(text)
+            self.stdout.write("(in the JSON document)" if self.as_json else text)
+            self.tell({"user": user.get_username()} | row_of(token) | {"token": text})
 
     def revoke(self, user: User, prefix: str) -> None:
         # Somebody may paste the whole token. Its secret isn't repeated anywhere.
@@ -56,7 +59,22 @@ class Command(FairJudgeCommand):
                 f"manage.py token {user.get_username()} --list"
             )
         ended = revoke(token, None)
+        token.refresh_from_db()
         self.stdout.write(f"{token.prefix} {'is' if ended else 'was already'} revoked.")
+        self.tell({"user": user.get_username()} | row_of(token))
+
+
+def row_of(token: ApiToken) -> dict[str, Any]:
+    """Return what may be known of a token, as `--json` prints it."""
+    return {
+        "prefix": token.prefix,
+        "name": token.name,
+        "scopes": token.scopes,
+        "project": token.project.slug if token.project else None,
+        "expires": token.expires_at and token.expires_at.isoformat(),
+        "revoked": token.revoked_at and token.revoked_at.isoformat(),
+        "last_used": token.last_used_at and token.last_used_at.isoformat(),
+    }
 
 
 def line_of(token: ApiToken) -> str:

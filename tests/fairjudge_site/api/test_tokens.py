@@ -1,6 +1,7 @@
 """Tokens: made, shown once, limited, revoked, and never found where they don't belong."""
 
 import io
+import json
 import logging
 from datetime import timedelta
 
@@ -61,6 +62,25 @@ def test_the_command_prints_a_token_on_standard_output_alone(project, owner):
     assert text[12:] not in listing.getvalue()
     call_command("token", "olga", revoke=text, stdout=out)
     assert TokenClient(text).get("me").status_code == 401
+
+
+def test_the_documents_of_the_command_show_a_token_once(owner):
+    def document(**options):
+        out, err = io.StringIO(), io.StringIO()
+        call_command("token", "olga", json=True, stdout=out, stderr=err, **options)
+        return json.loads(out.getvalue()), err.getvalue()
+
+    made, shown = document(name="nightly", days=3)
+    assert TokenClient(made["token"]).get("me").status_code == 200
+    assert made["token"][12:] not in shown
+    listed, shown = document(list=True)
+    assert [(row["prefix"], row["name"]) for row in listed["tokens"]] == [
+        (made["prefix"], "nightly")
+    ]
+    assert made["token"][12:] not in json.dumps(listed) + shown
+    ended, _ = document(revoke=made["prefix"])
+    assert ended["revoked"] is not None
+    assert TokenClient(made["token"]).get("me").status_code == 401
 
 
 @pytest.mark.parametrize(

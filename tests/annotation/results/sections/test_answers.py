@@ -25,7 +25,7 @@ UP, EVEN, DOWN = (Estimate(v, 40, v - 0.1, v + 0.1) for v in (0.7, 0.5, 0.3))
 
 def models(*pairs, ranking=(), reason=None):
     return win_rates.ModelRanking(
-        pairwise=[win_rates.ModelPair(*pair, 30, 10, 20, UP) for pair in pairs],
+        pairwise=[win_rates.ModelPair(*pair, 30, 10, 20, UP, NONE, None, None) for pair in pairs],
         apart=(),
         same_places=len(pairs) == 1,
         davidson=win_rates.Davidson(ranking=(), reason="none"),
@@ -155,7 +155,16 @@ def test_before_a_review_its_reason_is_said():
 
 def agreeing(alpha, agreed=UP):
     return people.PeopleFigures(
-        "all", agreed, NONE, 0, alpha, NONE, (), (), (), people.PooledSideBias(odds_ratio=NONE)
+        on="all",
+        agreement=agreed,
+        fleiss_kappa=NONE,
+        fleiss_votes=0,
+        krippendorff_alpha=alpha,
+        gwet_ac1=NONE,
+        pairwise=(),
+        annotators=(),
+        side_bias=(),
+        side_bias_pooled=people.PooledSideBias(odds_ratio=NONE),
     )
 
 

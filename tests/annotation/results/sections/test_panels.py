@@ -4,8 +4,9 @@ from decimal import Decimal
 
 import pytest
 
-from annotation.results.report.report import cost_plot, report
+from annotation.results.report.report import report
 from annotation.results.sections.analysis import Analysis
+from annotation.results.sections.methods import cost_plot
 from judging.llm.prices import TokenRate
 from tests.annotation.results.learning import biased_run, gold
 from tests.factories import make_run, make_verdict
@@ -64,7 +65,7 @@ def test_a_cascade_costs_its_share_and_is_right_where_the_second_judge_is(projec
     assert reached == sorted(reached)
     assert alone < reached[0] < 1
     assert row_named(figures, "Jury of 2").judge_usd == Decimal("8.4")
-    assert "Jury of 2" in {row["method"] for row in cost_plot(figures).table}
+    assert "Jury of 2" in {row["method"] for row in cost_plot(figures.methods).table}
 
 
 def test_one_run_alone_is_no_jury(project, tmp_path):
