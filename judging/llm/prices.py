@@ -20,10 +20,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Self
 
-from genai_prices import Usage as PricedUsage
-from genai_prices import calc_price
-from genai_prices.types import TieredPrices
-
 from judging.llm.endpoint import Endpoint
 
 
@@ -407,9 +403,14 @@ def published_price(base_url: str, model: str, now: datetime | None = None) -> P
 
 
 def _price_at(base_url: str, model: str, moment: datetime) -> PriceSnapshot | None:
-    used = PricedUsage(input_tokens=1)
+    # Its table of prices takes long to load, and most commands ask for no price.
+    import genai_prices
+
+    used = genai_prices.Usage(input_tokens=1)
     try:
-        priced = calc_price(used, model, provider_api_url=base_url, genai_request_timestamp=moment)
+        priced = genai_prices.calc_price(
+            used, model, provider_api_url=base_url, genai_request_timestamp=moment
+        )
     except LookupError:
         return None
     prompt = _rate(priced.model_price.input_mtok)
@@ -425,6 +426,8 @@ def _price_at(base_url: str, model: str, moment: datetime) -> PriceSnapshot | No
 
 
 def _rate(price: object) -> TokenRate | None:
+    from genai_prices.types import TieredPrices
+
     if isinstance(price, TieredPrices):
         return TokenRate(price.base, tuple((tier.start, tier.price) for tier in price.tiers))
     return None if price is None else TokenRate(usd(price))

@@ -14,7 +14,8 @@ from typing import Any
 
 from judging.llm.client.errors import AttemptFailure, FailureKind
 from judging.llm.client.limits import DEFAULT_RETRY, Patience, RetryPolicy, insist
-from judging.llm.client.transport import LEAST_LOGPROB, OpenAiClient
+from judging.llm.client.messages import LEAST_LOGPROB
+from judging.llm.client.transport import OpenAiClient
 from judging.llm.endpoint import Endpoint
 
 NOT_TOLD = "The endpoint gives no log-probabilities for a prompt."

@@ -7,6 +7,8 @@ from typing import Any, Literal
 
 from judging.llm.prices import Usage, estimate_prompt
 
+# This means a probability of zero, which JSON can't write as a logarithm. OpenAI's own value.
+LEAST_LOGPROB = -9999.0
 MessageRole = Literal["system", "user", "assistant"]
 
 

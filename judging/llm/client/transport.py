@@ -27,7 +27,13 @@ from judging.llm.client.errors import (
     classify_answer,
     holds_error,
 )
-from judging.llm.client.messages import Choice, JudgeRequest, Reply, TokenLogprobs
+from judging.llm.client.messages import (
+    LEAST_LOGPROB,
+    Choice,
+    JudgeRequest,
+    Reply,
+    TokenLogprobs,
+)
 from judging.llm.endpoint import Endpoint
 from judging.llm.prices import reported_usage
 
@@ -53,8 +59,6 @@ KEY_LIKE = re.compile(r"\b(sk|pk|key)-[\w*.-]{4,}")
 AZURE_HOSTS = (".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com")
 # Before these errors no byte of the request had left.
 UNSENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
-# This means a probability of zero, which JSON can't write as a logarithm. OpenAI's own value.
-LEAST_LOGPROB = -9999.0
 # Accepts control characters in texts as they are.
 LENIENT = json.JSONDecoder(strict=False)
 LONGEST_ID = 200

@@ -14,8 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
-from judging.llm.client.messages import TokenLogprobs
-from judging.llm.client.transport import LEAST_LOGPROB
+from judging.llm.client.messages import LEAST_LOGPROB, TokenLogprobs
 from judging.llm.parsing.answer import Parsed, Status, without_thinking
 from judging.llm.prompts.marks import fold, visible
 from judging.llm.prompts.templates import LEAST_MASS, Scale
