@@ -268,9 +268,8 @@ def comparable(
     wins = games.total((tables[:, 0] + tables[:, 1] / 2).reshape(len(tables), -1)).reshape(m, m)
     met, side = _components(wins + wins.T, "weak")
     if met > 1:
-        return Undefined(
-            f"these groups of models were never compared: {' and '.join(_groups(models, side))}"
-        )
+        groups = " and ".join(_groups(models, side))
+        return Undefined(f"no label compares these groups of models with each other: {groups}")
     n, group = _components(wins, "strong")
     labels = [wins[np.ix_(group == k, group == k)].sum() for k in range(n)]
     best = int(np.argmax(labels))

@@ -65,7 +65,9 @@ def test_agreement_flags_and_what_is_to_be_decided_follow_the_votes(
 ):
     page = log_in(researcher, reverse("round", args=[project.slug, round_.number]))
     agreement = page.locator("#round-agreement")
-    expect(agreement.get_by_text("no example has two votes").first).to_be_visible()
+    expect(
+        agreement.get_by_text("none of these examples has two votes that count").first
+    ).to_be_visible()
     expect(page.locator("#flags")).to_be_hidden()
     ana, ben = make_annotator(project, "ana"), make_annotator(project, "ben")
     make_vote(items[0], ana, "win")
@@ -73,7 +75,9 @@ def test_agreement_flags_and_what_is_to_be_decided_follow_the_votes(
     Flag.objects.create(item=items[0], annotator=ana, reason="The answer is cut off")
     expect(page.get_by_role("cell", name="The answer is cut off")).to_be_visible(timeout=60_000)
     expect(page.get_by_role("link", name="Decide 1 item")).to_be_visible()
-    expect(agreement.get_by_text("no example has two votes")).to_have_count(0)
+    expect(agreement.get_by_text("none of these examples has two votes that count")).to_have_count(
+        0
+    )
     expect(agreement.get_by_role("button", name="Chose the left response")).to_be_visible()
     assert serious(page) == []
 

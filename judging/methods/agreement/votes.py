@@ -30,7 +30,8 @@ from judging.methods.verdicts.verdicts import Label
 
 ONE_LABEL = "both always gave the same label, so chance agreement is complete"
 DRAWS = 2_000
-TOO_FEW = "no example has two votes"
+# A figure may rest on some of the examples, and on some of the votes.
+TOO_FEW = "none of these examples has two votes that count"
 ONE_CATEGORY = "all votes are in one category, so chance agreement is complete"
 REPEATS = 500
 # One pseudo-observation over the cells of a table: half of it agrees, half disagrees.

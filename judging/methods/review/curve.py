@@ -13,7 +13,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from judging.methods.agreement.votes import VoteCounts
+from judging.methods.agreement.votes import TOO_FEW, VoteCounts
 from judging.methods.arrays import Booleans, Floats, Signs
 from judging.methods.intervals.bootstrap import (
     cells,
@@ -202,7 +202,7 @@ def independent_curve(
     Returns: curve and ceiling, or Undefined without such an example."""
     rows = votes.n_votes >= 2
     if not rows.any():
-        return Undefined("no example has two votes")
+        return Undefined(TOO_FEW)
     agreed = _judge_agreement(judge[rows], judged[rows], VoteCounts(votes.counts[rows]))
     people = votes.others_agree()[rows]
     weights = np.ones(len(judge)) if weight is None else np.asarray(weight, dtype=np.float64)

@@ -27,7 +27,9 @@ from judging.methods.intervals.estimates import Estimate, Figure, Undefined, wil
 NO_PAIR = "no example has a verdict in both orders"
 # The least and the most that the position effect can be in an example.
 LEAST_AND_MOST = (-0.5, 1.0)
-ONE_SAMPLE = "no example has two samples of one order"
+ONE_SAMPLE = "no example has two valid samples of one order"
+ONE_ORDER = "no example has valid samples in both orders"
+TOO_FEW_SAMPLES = "no example has valid samples in both orders, and two of them in one order"
 
 
 def order_labels(difference: Integers, valid: Booleans, band: int = 0) -> tuple[Signs, Booleans]:
@@ -148,8 +150,12 @@ def position_effect(outcomes: Signs, valid: Booleans, question: ArrayLike | None
     Args: outcomes, valid, question: (N, 2, k) each, and (N,) codes or None.
     Returns: difference, -1/2 to 1, or Undefined without two samples of one order."""
     across, within = _disagreement(outcomes, valid)
-    difference = across - within
-    return plus_two_mean(difference, LEAST_AND_MOST, question, reason=ONE_SAMPLE)
+    reason = TOO_FEW_SAMPLES
+    if np.isnan(across).all():
+        reason = ONE_ORDER
+    elif np.isnan(within).all():
+        reason = ONE_SAMPLE
+    return plus_two_mean(across - within, LEAST_AND_MOST, question, reason=reason)
 
 
 def repetition_stability(

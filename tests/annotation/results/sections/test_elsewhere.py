@@ -27,7 +27,7 @@ def test_one_vote_an_example_is_said_to_be_one(project, tmp_path):
     path.write_text("external_id,annotator,label\ne0,ann,win\ne1,bob,win\n")
     import_votes(project, None, path)
     people = report(Analysis(project, run)).people
-    assert people.agreement.reason == "no example has two votes"
+    assert people.agreement.reason == "none of these examples has two votes that count"
 
 
 def test_a_model_that_won_its_only_comparison_keeps_no_others_from_their_ranks(project):

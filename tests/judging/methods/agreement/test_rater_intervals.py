@@ -66,7 +66,9 @@ def test_votes_that_all_agree_have_an_interval_nevertheless(statistic):
 
 
 def test_without_two_votes_there_is_a_reason():
-    assert interval_of(fleiss_kappa, np.zeros((0, 3)), []) == Undefined("no example has two votes")
+    assert interval_of(fleiss_kappa, np.zeros((0, 3)), []) == Undefined(
+        "none of these examples has two votes that count"
+    )
 
 
 def test_votes_that_agree_about_few_questions_have_no_interval_of_no_width():

@@ -150,7 +150,7 @@ def test_agreement_without_a_basis_is_undefined_with_the_reason():
     one_rater = np.array([[1.0, 0, 0], [0, 1, 0]])
     one_category = np.array([[3.0, 0, 0], [3, 0, 0]])
     for measure in (fleiss_kappa, gwet_ac1, krippendorff_alpha, percent_agreement):
-        assert measure(one_rater) == Undefined("no example has two votes")
+        assert measure(one_rater) == Undefined("none of these examples has two votes that count")
     assert "one category" in fleiss_kappa(one_category).reason
     assert "one category" in krippendorff_alpha(one_category).reason
     assert "the same label" in cohen_kappa(np.diag([5.0, 0, 0])).reason

@@ -73,7 +73,7 @@ def test_repeated_questions_widen_the_interval(games):
     [
         ([1, -1, 1, -1], "no label is a tie"),
         ([0, 0, 0, 0], "every label is a tie"),
-        ([1, 1, 0, 1], "never compared"),
+        ([1, 1, 0, 1], "no label compares"),
     ],
 )
 def test_what_has_no_largest_likelihood_says_why(sign, reason):

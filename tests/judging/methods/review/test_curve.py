@@ -220,7 +220,7 @@ def test_the_independent_curve_ends_at_how_well_people_agree():
     assert result.curve.accuracy([0, 3]) == pytest.approx([2 / 3, result.ceiling])
     assert result.curve.accuracy(2) == pytest.approx(result.ceiling)
     assert independent_curve([0], judge[3:], np.ones(1, bool), VoteCounts(votes.counts[3:])) == (
-        Undefined("no example has two votes")
+        Undefined("none of these examples has two votes that count")
     )
 
 

@@ -123,6 +123,21 @@ def test_one_sample_an_order_says_nothing_of_repetition():
     assert isinstance(position_effect(sample, EVERY), Undefined)
 
 
+@pytest.mark.parametrize(
+    ("valid", "reason"),
+    [
+        ([[[1, 1], [0, 0]], [[0, 0], [1, 1]]], "no example has valid samples in both orders"),
+        ([[[1, 0], [1, 0]], [[0, 1], [1, 0]]], "no example has two valid samples of one order"),
+        ([[[1, 1], [0, 0]], [[0, 1], [1, 0]]], "both orders, and two of them in one order"),
+    ],
+)
+def test_the_reason_without_an_effect_is_true(valid, reason):
+    present = np.array(valid, bool)
+    effect = position_effect(np.ones(present.shape, np.int8), present)
+    assert isinstance(effect, Undefined)
+    assert reason in effect.reason
+
+
 def test_conflict_falls_with_the_gap_even_for_identical_examples_unless_samples_are_split(rng):
     difference = rng.integers(-3, 4, (20_000, 2, 4))
     valid = np.ones(difference.shape, bool)
