@@ -33,12 +33,15 @@ def settings(request: HttpRequest, slug: str) -> HttpResponse:
             # Locked, so that of two forms at once the second is compared with the first.
             project = Project.objects.select_for_update(no_key=True).get(pk=project.pk)
             form = SettingsForm(request.POST, instance=project, by=access.user)
-            if form.is_valid():
+            is_valid = form.is_valid()
+            if is_valid:
                 _save(form, access.user)
-                messages.success(
-                    request, "The settings are saved. Open rounds keep what they asked."
-                )
-                return redirect("settings", slug)
+        if is_valid:
+            if "leave_out_unblinded" in form.chosen:
+                # In transactions of its own: there may be thousands of items.
+                settle_unblinded(project)
+            messages.success(request, "The settings are saved. Open rounds keep what they asked.")
+            return redirect("settings", slug)
     else:
         form = SettingsForm(instance=project)
     if form.errors:
@@ -52,8 +55,6 @@ def settings(request: HttpRequest, slug: str) -> HttpResponse:
 
 def _save(form: SettingsForm, user: AbstractUser) -> None:
     project = form.save()
-    if "leave_out_unblinded" in form.chosen:
-        settle_unblinded(project)
     if made := form.changes():
         projects_access.record_event(project, user, "settings changed", ", ".join(made), **made)
 
