@@ -427,9 +427,9 @@ def categories_differ(
 ) -> CategoryTest | Undefined:
     """Test whether a mean differs between categories.
 
-    Categories are dealt out anew among the examples of each stratum. All together: the sum over the
-    categories of their squared distance from the mean, times their weight (of whole weights, the
-    F test's numerator). Examples of one question and category stay together.
+    Categories are dealt out again among the examples of each stratum. All together: the sum over
+    the categories of their squared distance from the mean, times their weight (of whole weights,
+    the F test's numerator). Examples of one question and category stay together.
 
     Args:
         values, category: (n,) the figure of each example, and codes.
@@ -449,15 +449,24 @@ def categories_differ(
     sizes = np.bincount(unit, weights, units).astype(np.float64)
     names = np.unique(code)
     place = np.searchsorted(names, code[first])
-    observed = _distances(sums, sizes, place[None, :], len(names))
-    repeats = PERMUTATIONS if PERMUTATIONS * units <= MOST_VALUES else FEWER_PERMUTATIONS
+    # Few units differ: it is enough to draw how many of each kind a category gets.
+    kinds, kind = coded_rows(strata[first], sums, sizes)
+    of_kind = firsts(kinds, kind)
+    sums, sizes, strata = sums[of_kind], sizes[of_kind], strata[first][of_kind]
+    table = np.bincount(kind * len(names) + place, minlength=kinds * len(names))
+    table = table.reshape(1, kinds, len(names))
+    observed = _distances(table, sums, sizes)
+    repeats = PERMUTATIONS if PERMUTATIONS * table.size <= MOST_VALUES else FEWER_PERMUTATIONS
     together, reached = 1, np.ones(len(names))
-    step = max(1, MOST_VALUES // (10 * units))
+    step = max(1, MOST_VALUES // (10 * table.size))
     for start in range(0, repeats, step):
-        dealt = np.tile(place, (min(step, repeats - start), 1))
-        for rows in _rows_of(strata[first]):
-            dealt[:, rows] = rng.permuted(dealt[:, rows], axis=1)
-        drawn = _distances(sums, sizes, dealt, len(names))
+        dealt = np.empty((min(step, repeats - start), *table.shape[1:]), dtype=np.int64)
+        for rows in _rows_of(strata):
+            margins = table[0, rows].sum(axis=1), table[0, rows].sum(axis=0)
+            dealt[:, rows] = scipy.stats.random_table.rvs(
+                *margins, size=len(dealt), random_state=rng
+            )
+        drawn = _distances(dealt, sums, sizes)
         together += int((drawn[0] >= observed[0] - ROUNDING).sum())
         reached += (drawn[1] >= observed[1] - ROUNDING).sum(axis=0)
     adjusted = holm((reached / (1 + repeats)).tolist())
@@ -470,14 +479,14 @@ def _rows_of(strata: Codes) -> list[Codes]:
     return [np.flatnonzero(code == one) for one in range(number)]
 
 
-def _distances(sums: Floats, sizes: Floats, place: Codes, categories: int) -> tuple[Floats, Floats]:
-    """(R,) the distance of all categories together, and (R, C) of each from the rest."""
-    repeats = len(place)
-    cell = (place + categories * np.arange(repeats)[:, None]).reshape(-1)
-    shape = (repeats, categories)
-    total = np.bincount(cell, np.tile(sums, repeats), repeats * categories).reshape(shape)
-    size = np.bincount(cell, np.tile(sizes, repeats), repeats * categories).reshape(shape)
-    mean = sums.sum() / sizes.sum()
+def _distances(tables: Codes, sums: Floats, sizes: Floats) -> tuple[Floats, Floats]:
+    """(R,) the distance of all categories together, and (R, C) of each from the rest.
+
+    Args: tables: (R, K, C) how many units of each kind a category has; sums, sizes: (K,) of one."""
+    every = tables.sum(axis=2)[0]
+    sums_of_all, sizes_of_all = float(every @ sums), float(every @ sizes)
+    total, size = np.einsum("rkc,k->rc", tables, sums), np.einsum("rkc,k->rc", tables, sizes)
+    mean = sums_of_all / sizes_of_all
     together = (size * (ratio(total, size, mean) - mean) ** 2).sum(axis=1)
-    rest = ratio(sums.sum() - total, sizes.sum() - size, mean)
+    rest = ratio(sums_of_all - total, sizes_of_all - size, mean)
     return together, np.abs(ratio(total, size, mean) - rest)
