@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from django.db import connection
 from judging.core.errors import UserError
 from judging.local_judge.running import local_model as find_local_model
 from tests import postgresql
+from tests.launcher import Launcher
 
 pytest_plugins = ["tests.roles"]
 
@@ -185,6 +186,32 @@ def environment_with_tables(own_environment, new_database):
     data.mkdir(exist_ok=True)
     shutil.copy(new_database, data)
     return own_environment
+
+
+@pytest.fixture(scope="session")
+def launched(tmp_path_factory):
+    """Starts launchers, one for all tests of a process that ask for the same variables."""
+    started = {}
+    with ExitStack() as held:
+
+        def launch(**variables: str) -> Launcher:
+            key = tuple(sorted(variables.items()))
+            if key not in started:
+                data = {"FAIRJUDGE_DATA": str(tmp_path_factory.mktemp("launched") / "data")}
+                ours = {**data, "DJANGO_SETTINGS_MODULE": SETTINGS, "DJANGO_ALLOW_ASYNC_UNSAFE": ""}
+                started[key] = held.enter_context(Launcher({**os.environ, **ours, **variables}))
+            return started[key]
+
+        yield launch
+
+
+@pytest.fixture
+def launcher(launched, new_database):
+    """Runs commands over a data folder in which the tables are there already."""
+    launcher = launched()
+    launcher.start_over()
+    shutil.copy(new_database, launcher.data)
+    return launcher
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -9,6 +9,8 @@ import stat
 import subprocess
 import sys
 import uuid
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile
 
@@ -18,8 +20,10 @@ from django.core.management import CommandError, call_command
 
 from fairjudge_site import backups
 from judging.core.errors import UserError
+from tests.conftest import made_once
 
 ROOT = Path(__file__).parents[2]
+MIGRATE = ("migrate", "--verbosity=0")
 # As a release to come leaves it once it has changed the tables.
 LATER = (
     "INSERT INTO django_migrations (app, name, applied) "
@@ -28,20 +32,13 @@ LATER = (
 
 
 @pytest.fixture
-def manage(environment_with_tables, tmp_path):
-    def manage(*arguments, **environment):
-        command = [sys.executable, str(ROOT / "manage.py"), *arguments]
-        return subprocess.run(
-            command, cwd=tmp_path, env=environment_with_tables | environment, capture_output=True,
-            text=True, check=False, stdin=subprocess.DEVNULL,
-        )  # fmt: skip
-
-    return manage
+def manage(launcher, tmp_path):
+    return partial(launcher.run, folder=tmp_path)
 
 
 @pytest.fixture
-def data(environment_with_tables):
-    return Path(environment_with_tables["FAIRJUDGE_DATA"])
+def data(launcher):
+    return launcher.data
 
 
 def rows(data, sql):
@@ -105,28 +102,85 @@ def add_running_run(database):
     )
 
 
-@pytest.fixture
-def server_database(postgresql_url):
-    """An empty database of its own on the server."""
+@pytest.fixture(scope="session")
+def on_server(postgresql_url, launched):
+    """Runs commands over a database of this process of tests on the server, while it is there."""
     name = f"fairjudge_backup_{uuid.uuid4().hex[:12]}"
+    return launched(DATABASE_URL=postgresql_url.rpartition("/")[0] + "/" + name)
+
+
+@contextmanager
+def empty_database(postgresql_url, launcher):
+    url = launcher.environment["DATABASE_URL"]
+    name = url.rpartition("/")[2]
     with psycopg.connect(postgresql_url, autocommit=True) as server:
         server.execute(f'CREATE DATABASE "{name}"')
-    yield postgresql_url.rpartition("/")[0] + "/" + name
-    with psycopg.connect(postgresql_url, autocommit=True) as server:
-        server.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+        try:
+            yield url
+        finally:
+            server.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
 
 
-def test_the_same_on_postgresql(manage, tmp_path, server_database):
+@pytest.fixture(scope="session")
+def server_tables(postgresql_url, on_server, tmp_path_factory):
+    """A dump of all tables without rows, for all processes of one run, and how three processes
+    ended that made them at once."""
+    own = tmp_path_factory.getbasetemp()
+    of_the_run = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+    with made_once(of_the_run / "server-tables") as folder:
+        dump, ended = folder / "tables.dump", folder / "ended.json"
+        if not ended.exists():
+            with empty_database(postgresql_url, on_server) as url:
+                together = on_server.run_at_once(*[MIGRATE] * 3)
+                subprocess.run(
+                    ["pg_dump", "--format=custom", f"--dbname={url}", f"--file={dump}"], check=True
+                )
+            ended.write_text(
+                json.dumps([[one.returncode, one.stderr.decode()] for one in together])
+            )
+        return dump, json.loads(ended.read_text())
+
+
+@pytest.fixture
+def server_database(server_tables, postgresql_url, on_server):
+    """A database of its own on the server, in which the tables are there already."""
+    on_server.start_over()
+    with empty_database(postgresql_url, on_server) as url:
+        subprocess.run(["pg_restore", f"--dbname={url}", server_tables[0]], check=True)
+        yield url
+
+
+@pytest.fixture
+def site(request, vendor, tmp_path):
+    """Runs commands on one of the databases, which must succeed, and returns what they print."""
+    if vendor == "postgresql":
+        request.getfixturevalue("server_database")
+    launcher = request.getfixturevalue("on_server" if vendor == "postgresql" else "launcher")
+
     def run(*arguments):
-        done = manage(*arguments, DATABASE_URL=server_database)
+        done = launcher.run(*arguments, folder=tmp_path)
         assert done.returncode == 0, done.stderr
         return done.stdout
+
+    return run
+
+
+def ask(run, script):
+    """What a script says in its last line."""
+    return json.loads(run("shell", "--no-imports", "-c", script).splitlines()[-1])
+
+
+def test_the_same_on_postgresql(on_server, tmp_path, server_database):
+    manage = partial(on_server.run, folder=tmp_path)
+
+    def run(*arguments):
+        done = manage(*arguments)
+        assert done.returncode == 0, done.stderr
 
     def slugs():
         with psycopg.connect(server_database) as database:
             return [row[0] for row in database.execute("SELECT slug FROM judging_project")]
 
-    run("migrate", "--verbosity=0")
     run("import_examples", "kept", str(write_example(tmp_path)))
     run("backup", "all.zip")
     run("import_examples", "later", str(write_example(tmp_path)))
@@ -139,61 +193,10 @@ def test_the_same_on_postgresql(manage, tmp_path, server_database):
         run("backup", "newer.zip")
         database.execute("DELETE FROM django_migrations WHERE name = '0099_later'")
         database.execute("UPDATE judging_project SET slug = 'now'")
-    refused = manage("restore", "newer.zip", "--yes", DATABASE_URL=server_database)
+    refused = manage("restore", "newer.zip", "--yes")
     assert refused.returncode == 1
     assert "made by a newer FairJudge: its database has judging.0099_later" in refused.stderr
     assert slugs() == ["now"]
-
-
-def test_a_backup_of_an_older_release_is_restored_and_brought_up_to_date_on_postgresql(
-    manage, tmp_path, server_database
-):
-    def run(*arguments):
-        done = manage(*arguments, DATABASE_URL=server_database)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    run("migrate", "--verbosity=0")
-    run("migrate", "--verbosity=0", "annotation", "0001")
-    run("migrate", "--verbosity=0", "judging", "0001")
-    # The command itself asks for all tables of this version first.
-    run("shell", "-c", "from pathlib import Path; from fairjudge_site.backups import back_up; "
-        "back_up(Path('old.zip'))")  # fmt: skip
-    run("migrate", "--verbosity=0")
-    run("import_examples", "later", str(write_example(tmp_path)))
-    with psycopg.connect(server_database, autocommit=True) as database:
-        # Left by a release that dropped its table in another way.
-        database.execute("CREATE TABLE annotation_finallabel (id int)")
-    assert "0 projects" in run("restore", "old.zip", "--yes")
-    assert "[ ]" not in run("showmigrations")
-    with psycopg.connect(server_database) as database:
-        gone = database.execute("SELECT to_regclass('annotation_finallabel')").fetchone()
-    assert gone == (None,)
-
-
-def test_a_backup_that_holds_a_table_of_an_older_release_is_restored_without_it(
-    manage, data, tmp_path
-):
-    """Final labels were a table once, with rows that refer to examples."""
-    assert manage("import_examples", "kept", str(write_example(tmp_path))).returncode == 0
-    assert manage("migrate", "annotation", "0004").returncode == 0
-    with sqlite3.connect(data / "fairjudge.sqlite3") as database:
-        database.execute(
-            "INSERT INTO annotation_finallabel (example_id, source, rule, votes_win, votes_tie,"
-            " votes_lose, selection, adjudicator)"
-            " SELECT id, 'none', '', 0, 0, 0, '', '' FROM judging_example"
-        )
-    older = ("shell", "-c", "from pathlib import Path; from fairjudge_site.backups import back_up; "
-             "back_up(Path('old.zip'))")  # fmt: skip
-    assert manage(*older).returncode == 0
-    assert manage("migrate").returncode == 0
-
-    restored = manage("restore", "old.zip", "--yes")
-    assert "1 project." in restored.stdout, restored.stderr
-    assert rows(data, "SELECT count(*) FROM judging_example") == [1]
-    tables = "SELECT count(*) FROM sqlite_master WHERE name = 'annotation_finallabel'"
-    assert rows(data, tables) == [0]
-    assert "[ ]" not in manage("showmigrations").stdout
 
 
 # Run inside a site by `manage.py shell`. Its last line is what it found.
@@ -285,34 +288,21 @@ print(json.dumps(outcomes(ADDRESSES)))
 
 
 @pytest.mark.parametrize("vendor", ["sqlite", "postgresql"])
-def test_no_link_and_no_login_from_before_a_restore_opens_anything(
-    manage, tmp_path, vendor, request
-):
-    url = request.getfixturevalue("server_database") if vendor == "postgresql" else ""
-
-    def run(*arguments):
-        done = manage(*arguments, DATABASE_URL=url)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    def ask(script):
-        return json.loads(run("shell", "--no-imports", "-c", script).splitlines()[-1])
-
-    run("migrate", "--verbosity=0")
-    run("import_examples", "kept", str(write_example(tmp_path)))
-    addresses = ask(MAKE)
+def test_no_link_and_no_login_from_before_a_restore_opens_anything(site, tmp_path):
+    site("import_examples", "kept", str(write_example(tmp_path)))
+    addresses = ask(site, MAKE)
     good = {
         "invitation": 200, "later invitation": 200, "password": 302, "owner's link": 302,
         "round": True, "session": 200,
     }  # fmt: skip
-    assert ask(f"ADDRESSES = {addresses}{SAME}") == good
-    run("backup", "all.zip")
-    later = ask(WITHDRAW)
+    assert ask(site, f"ADDRESSES = {addresses}{SAME}") == good
+    site("backup", "all.zip")
+    later = ask(site, WITHDRAW)
     addresses["later invitation"] = later["later invitation"]
-    assert ask(f"ADDRESSES = {addresses}{SAME}") == good | {"invitation": 410}
+    assert ask(site, f"ADDRESSES = {addresses}{SAME}") == good | {"invitation": 410}
 
-    run("restore", "all.zip", "--yes")
-    found = ask(f"ADDRESSES = {addresses}{AGAIN}")
+    site("restore", "all.zip", "--yes")
+    found = ask(site, f"ADDRESSES = {addresses}{AGAIN}")
     # Another project's invitation has the number now that a link from before names.
     assert found.pop("number") == later["number"]
     assert found == {
@@ -362,37 +352,6 @@ print(json.dumps({
 )
 
 
-@pytest.mark.parametrize("vendor", ["sqlite", "postgresql"])
-def test_links_and_removals_of_the_last_release_are_brought_up_to_date(
-    manage, tmp_path, vendor, request
-):
-    url = request.getfixturevalue("server_database") if vendor == "postgresql" else ""
-
-    def run(*arguments):
-        done = manage(*arguments, DATABASE_URL=url)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    def ask(script):
-        return json.loads(run("shell", "--no-imports", "-c", script).splitlines()[-1])
-
-    run("migrate", "--verbosity=0")
-    run("import_examples", "kept", str(write_example(tmp_path)))
-    run("create_user", "otto")
-    ask(OLD)
-    run("migrate", "--verbosity=0", "judging", "0004")
-    run("migrate", "--verbosity=0")
-    assert ask(NEW) == {
-        "usable": ["after", "before"],
-        "lost": [["ana", "removed"], ["ben", "left"], ["cleo", "lowered"], ["kim", "removed"]],
-        "nonces": [6, True],
-        "in": {
-            "ana after": 200, "ana before": 410, "ben after": 200, "ben before": 410,
-            "otto after": 200, "otto before": 200,
-        },
-    }  # fmt: skip
-
-
 # Votes were a model `Annotation` in the release before; what refers to them must find them again.
 CAST_VOTES = """
 from django.contrib.auth.models import User
@@ -402,8 +361,8 @@ from annotation.rounds.opening import RoundSettings, open_round
 from annotation.votes.voting import edit_vote, record_vote
 from judging.projects.models import Project
 
-project = Project.objects.get()
-user = User.objects.get()
+project = Project.objects.get(slug="voted")
+user = User.objects.get(username="otto")
 round_ = open_round(project, user, None, RoundSettings(everything=True))
 vote = record_vote(claim_next(round_, annotator_of(project, user)), {"overall": "left"}, "said")
 edit_vote(vote, {"overall": "tie"}, "said again")
@@ -427,38 +386,71 @@ print(json.dumps({
 """
 
 
-@pytest.mark.parametrize("vendor", ["sqlite", "postgresql"])
-def test_votes_of_a_release_that_called_them_annotations_are_brought_up_to_date(
-    manage, tmp_path, vendor, request
+# Run in the tables of a release to which the commands of this one don't fit. Final labels were a
+# table then, with rows that refer to examples.
+BACK_UP_OLD = """
+import fcntl
+from pathlib import Path
+from django.db import connection
+from fairjudge_site.backups import back_up
+with connection.cursor() as cursor:
+    cursor.execute(
+        "INSERT INTO annotation_finallabel (example_id, source, rule, votes_win, votes_tie,"
+        " votes_lose, selection, adjudicator)"
+        " SELECT id, 'none', '', 0, 0, 0, '', '' FROM judging_example"
+    )
+    print(cursor.rowcount)
+back_up(Path('old.zip'))
+"""
+TABLES = """
+import json
+from django.db import connection
+print(json.dumps(connection.introspection.table_names()))
+"""
+
+
+@pytest.mark.parametrize(
+    ("vendor", "annotation", "judging"),
+    [("sqlite", "0004", "0004"), ("postgresql", "0001", "0001")],
+)
+def test_an_older_release_is_brought_up_to_date_and_so_is_a_backup_of_it(
+    site, tmp_path, annotation, judging
 ):
-    url = request.getfixturevalue("server_database") if vendor == "postgresql" else ""
-
-    def run(*arguments):
-        done = manage(*arguments, DATABASE_URL=url)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    def read_votes():
-        return json.loads(run("shell", "--no-imports", "-c", READ_VOTES).splitlines()[-1])
-
-    run("migrate", "--verbosity=0")
-    run("import_examples", "kept", str(write_example(tmp_path)))
-    run("create_user", "otto")
-    run("shell", "--no-imports", "-c", CAST_VOTES)
-    now = read_votes()
-    assert now == {
+    for project in ("kept", "voted"):
+        site("import_examples", project, str(write_example(tmp_path)))
+    site("create_user", "otto")
+    ask(site, OLD)
+    site("shell", "--no-imports", "-c", CAST_VOTES)
+    votes = ask(site, READ_VOTES)
+    assert votes == {
         "vote": ["tie", "said again"], "before": ["said"], "counted": True, "given": True,
         "types": ["vote", "voterevision"], "old_types": 0,
     }  # fmt: skip
 
-    run("migrate", "--verbosity=0", "annotation", "0007")
-    run("shell", "-c", "from pathlib import Path; from fairjudge_site.backups import back_up; "
-        "back_up(Path('old.zip'))")  # fmt: skip
-    run("migrate", "--verbosity=0")
-    assert read_votes() == now
-    run("restore", "old.zip", "--yes")
-    assert read_votes() == now
-    assert "[ ]" not in run("showmigrations")
+    site("migrate", "--verbosity=0", "annotation", annotation)
+    site("migrate", "--verbosity=0", "judging", judging)
+    assert "[ ] 0005_no_final_labels" in site("showmigrations")
+    assert ask(site, BACK_UP_OLD) == 2
+    site("migrate", "--verbosity=0")
+    assert ask(site, READ_VOTES) == votes
+    assert ask(site, NEW) == {
+        "usable": ["after", "before"],
+        "lost": [["ana", "removed"], ["ben", "left"], ["cleo", "lowered"], ["kim", "removed"]],
+        "nonces": [7, True],
+        "in": {
+            "ana after": 200, "ana before": 410, "ben after": 200, "ben before": 410,
+            "otto after": 200, "otto before": 200,
+        },
+    }  # fmt: skip
+
+    # Left by a release that dropped its table in another way.
+    left = "from django.db import connection; connection.cursor().execute('CREATE TABLE "
+    site("shell", "--no-imports", "-c", left + "annotation_finallabel (id int)')")
+    site("import_examples", "later", str(write_example(tmp_path)))
+    assert "2 projects." in site("restore", "old.zip", "--yes")
+    assert ask(site, READ_VOTES) == votes
+    assert "[ ]" not in site("showmigrations")
+    assert "annotation_finallabel" not in ask(site, TABLES)
 
 
 def test_of_what_postgresql_says_the_error_itself_is_told(postgresql_url):
@@ -479,11 +471,10 @@ def test_a_backup_holds_no_session_keys(manage, data, tmp_path):
         assert b"akeythatopensthelivesite" not in packed.read("database.sqlite3")
 
 
-def test_a_dump_of_postgresql_holds_no_session_keys(manage, tmp_path, server_database):
-    for command in (["migrate", "--verbosity=0"], ["backup", "all.zip"]):
-        assert manage(*command, DATABASE_URL=server_database).returncode == 0
-        with psycopg.connect(server_database) as database:
-            database.execute(SESSION + " ON CONFLICT DO NOTHING")
+def test_a_dump_of_postgresql_holds_no_session_keys(on_server, tmp_path, server_database):
+    with psycopg.connect(server_database) as database:
+        database.execute(SESSION)
+    assert on_server.run("backup", "all.zip", folder=tmp_path).returncode == 0
     with ZipFile(tmp_path / "all.zip") as packed:
         packed.extract("database.dump", tmp_path)
     dump = ["pg_restore", "--data-only", "--table=django_session", "--file=-"]
@@ -578,13 +569,11 @@ def test_a_backup_with_a_database_of_something_else_changes_nothing(manage, data
     assert rows(data, "SELECT count(*) FROM judging_project") == [0]
 
 
-def test_a_disk_without_room_for_a_backup_is_told_and_nothing_is_left(
-    environment_with_tables, tmp_path
-):
+def test_a_disk_without_room_for_a_backup_is_told_and_nothing_is_left(launcher, tmp_path):
     # Files of at most 100 KiB: less than the database has with its tables alone.
     limited = f"ulimit -f 100; exec {sys.executable} {ROOT / 'manage.py'} backup all.zip"
     refused = subprocess.run(
-        ["bash", "-c", limited], cwd=tmp_path, env=environment_with_tables, capture_output=True,
+        ["bash", "-c", limited], cwd=tmp_path, env=launcher.environment, capture_output=True,
         text=True, check=False,
     )  # fmt: skip
     assert refused.returncode == 1
@@ -614,32 +603,37 @@ from judging.core.errors import UserError
 usage = shutil.disk_usage("/")
 shutil.disk_usage = lambda path: usage._replace(free=64 << 20)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-try:
-    restore(Path(sys.argv[1]))
-except UserError as error:
-    print(error)
+for name in sys.argv[1:]:
+    try:
+        restore(Path(name))
+    except UserError as error:
+        print(error)
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
 """
 
 
-@pytest.mark.parametrize("name", ["backup.json", "database.sqlite3", "uploads/imports/a/x.csv"])
-def test_a_backup_that_inflates_over_the_disk_is_refused_first(
-    environment_with_tables, data, tmp_path, name
-):
-    with ZipFile(tmp_path / "bad.zip", "w", ZIP_DEFLATED) as packed:
-        with packed.open(name, "w", force_zip64=True) as member:
-            for _ in range(64):
-                member.write(b" " * 2**23)
-        if name != "backup.json":
-            packed.writestr("backup.json", '{"kind": "fairjudge-backup", "database": "sqlite"}')
+def test_a_backup_that_inflates_over_the_disk_is_refused_first(launcher, data, tmp_path):
+    bombs = {
+        "a.zip": "backup.json",
+        "b.zip": "database.sqlite3",
+        "c.zip": "uploads/imports/a/x.csv",
+    }
+    for bomb, name in bombs.items():
+        with ZipFile(tmp_path / bomb, "w", ZIP_DEFLATED) as packed:
+            with packed.open(name, "w", force_zip64=True) as member:
+                for _ in range(20):
+                    member.write(b" " * 2**23)
+            if name != "backup.json":
+                packed.writestr("backup.json", '{"kind": "fairjudge-backup", "database": "sqlite"}')
     done = subprocess.run(
-        [sys.executable, "-c", RESTORE, "bad.zip"], cwd=tmp_path, check=True, text=True,
-        env=environment_with_tables | {"PYTHONPATH": str(ROOT)}, capture_output=True,
+        [sys.executable, "-c", RESTORE, *bombs], cwd=tmp_path, check=True, text=True,
+        env=launcher.environment | {"PYTHONPATH": str(ROOT)}, capture_output=True,
     )  # fmt: skip
-    says, grown = done.stdout.splitlines()
-    assert says == (
-        "bad.zip can't be restored: it would inflate to more than 64 MiB. Nothing was changed."
-    )
+    *says, grown = done.stdout.splitlines()
+    assert says == [
+        f"{bomb} can't be restored: it would inflate to more than 64 MiB. Nothing was changed."
+        for bomb in bombs
+    ]
     assert int(grown) < 30
     assert rows(data, "SELECT count(*) FROM judging_project") == [0]
     assert not list(data.glob(".restore-*"))
@@ -673,7 +667,7 @@ def test_what_killed_processes_left_is_tidied_and_what_others_work_in_is_not(
         os.close(handle)
 
 
-def test_uploads_of_a_restore_that_was_killed_are_put_in_place(environment_with_tables, data):
+def test_uploads_of_a_restore_that_was_killed_are_put_in_place(manage, data):
     uploads, killed = data / "uploads", data / ".restore-dead"
     for folder in (killed / "replaced", killed / "uploads"):
         folder.mkdir(parents=True)
@@ -681,33 +675,19 @@ def test_uploads_of_a_restore_that_was_killed_are_put_in_place(environment_with_
     if uploads.exists():
         shutil.rmtree(uploads)
     code = "from fairjudge_site.backups import _working_folder as f; from pathlib import Path\n"
-    subprocess.run(
-        [sys.executable, str(ROOT / "manage.py"), "shell", "--no-imports", "-c",
-         code + f"with f(Path({str(data)!r}), '.restore-'): pass"],
-        env=environment_with_tables, check=True, capture_output=True,
-    )  # fmt: skip
+    code += f"with f(Path({str(data)!r}), '.restore-'): pass"
+    assert manage("shell", "--no-imports", "-c", code).returncode == 0
     assert (uploads / "file").read_text() == "uploads"
     assert not killed.exists()
 
 
-def test_three_processes_that_migrate_at_once_all_succeed(own_environment):
-    command = [sys.executable, str(ROOT / "manage.py"), "migrate", "--verbosity=0"]
-    processes = [
-        subprocess.Popen(command, env=own_environment, stderr=subprocess.PIPE, text=True)
-        for _ in range(3)
-    ]
-    errors = [process.communicate()[1] for process in processes]
-    assert [process.returncode for process in processes] == [0, 0, 0], errors
+def test_three_processes_that_migrate_at_once_all_succeed(launched):
+    launcher = launched()
+    launcher.start_over()
+    together = launcher.run_at_once(*[MIGRATE] * 3)
+    assert [one.returncode for one in together] == [0, 0, 0], [one.stderr for one in together]
 
 
-def test_three_that_migrate_a_server_at_once_all_succeed(own_environment, server_database):
-    command = [sys.executable, str(ROOT / "manage.py"), "migrate", "--verbosity=0"]
-    processes = [
-        subprocess.Popen(
-            command, env=own_environment | {"DATABASE_URL": server_database}, text=True,
-            stderr=subprocess.PIPE,
-        )
-        for _ in range(3)
-    ]  # fmt: skip
-    errors = [process.communicate()[1] for process in processes]
-    assert [process.returncode for process in processes] == [0, 0, 0], errors
+def test_three_that_migrate_a_server_at_once_all_succeed(server_tables):
+    _, ended = server_tables
+    assert [code for code, _ in ended] == [0, 0, 0], ended

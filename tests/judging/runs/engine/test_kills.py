@@ -5,13 +5,12 @@ import os
 import random
 import signal
 import sqlite3
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 from judging.core.commands import Exit
 from tests.judging.runs.judging import answered
+from tests.launcher import Launcher
 from tests.loopback import BiasedJudge, LoopbackServer, fixed
 
 ROOT = Path(__file__).parents[4]
@@ -38,30 +37,25 @@ class Site:
             "FAIRJUDGE_LOG_LEVEL": "WARNING",
             **variables,
         }
+        self.launcher = Launcher(self.environment)
 
     def __enter__(self) -> "Site":
-        self.launcher = subprocess.Popen(
-            [sys.executable, "-m", "tests.judging.runs.launcher", self.folder / "output.txt"],
-            cwd=ROOT,
-            env=self.environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        self.launcher.__enter__()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.launcher.communicate()
+    def __exit__(self, *ended: object) -> None:
+        self.launcher.__exit__(*ended)
 
     def start(self, *command: str) -> int:
         """The number of the process that runs the command."""
-        self.launcher.stdin.write(json.dumps(command) + "\n")
-        self.launcher.stdin.flush()
-        return int(self.launcher.stdout.readline())
+        output = str(self.folder / "output.txt")
+        (pid,) = self.launcher.start(command, stdout=output, stderr=output)
+        return pid
 
     def wait(self) -> int:
         """The exit code of the command that was started last."""
-        return int(self.launcher.stdout.readline())
+        (code,) = self.launcher.wait()
+        return code
 
     def run(self, *command: str) -> None:
         self.start(*command)
