@@ -69,13 +69,22 @@ def run_all(environment_with_tables):
         each.end()
 
 
-@pytest.mark.parametrize("asked", [signal.SIGINT, signal.SIGTERM])
-def test_it_serves_and_then_stops_with_everything_it_started(run_all, asked):
+def test_it_serves_and_then_stops_with_everything_it_started(run_all):
     site = run_all(*PARTS)
     site.wait_until_up()
     with urllib.request.urlopen(f"{site.url}/healthz") as answer:
         assert answer.status == 200
-    site.process.send_signal(asked)
+    site.process.send_signal(signal.SIGINT)
+    assert site.process.wait(timeout=120) == 0, site.output()
+    assert processes_of(site.data) == set()
+
+
+def test_the_local_judge_runs_beside_them_and_stops_with_them(run_all, local_model):
+    site = run_all("--only", "quick", "--only", "judge", models=local_model.parent)
+    assert eventually(lambda: "The local judge answers at" in site.output(), 240), site.output()
+    assert local_base_url(Path(site.data)) in site.output()
+    assert eventually(lambda: "ready." in site.output(), 240), site.output()
+    site.process.send_signal(signal.SIGTERM)
     assert site.process.wait(timeout=120) == 0, site.output()
     assert processes_of(site.data) == set()
 
@@ -96,39 +105,6 @@ def test_under_https_it_asks_itself_without_tls_and_past_any_proxy(run_all):
     assert "Invalid request" not in site.output()
 
 
-def test_a_killed_parent_leaves_no_orphan(run_all):
-    site = run_all(*PARTS)
-    site.wait_until_up()
-    assert len(processes_of(site.data)) >= 4
-    site.process.kill()
-    site.process.wait()
-    assert eventually(lambda: not processes_of(site.data), 120), site.output()
-
-
-def test_the_local_judge_runs_beside_them_and_ends_with_a_killed_parent(run_all, local_model):
-    site = run_all("--only", "quick", "--only", "judge", models=local_model.parent)
-    assert eventually(lambda: "The local judge answers at" in site.output(), 240), site.output()
-    assert local_base_url(Path(site.data)) in site.output()
-    site.process.kill()
-    site.process.wait()
-    assert eventually(lambda: not processes_of(site.data), 120), site.output()
-    assert local_base_url(Path(site.data)) is None
-
-
-def test_a_judge_that_dies_is_started_again(run_all, local_model):
-    site = run_all("--only", "quick", "--only", "judge", models=local_model.parent)
-    assert eventually(lambda: "The local judge answers at" in site.output(), 240), site.output()
-    record = json.loads(Path(site.data, "local_judge.json").read_text())
-    os.kill(record["pid"], signal.SIGKILL)
-    back = lambda: site.output().count("The local judge answers at") == 2  # noqa: E731
-    assert eventually(back, 240), site.output()
-    assert "The part judge was ended by signal 9" in site.output()
-    assert local_base_url(Path(site.data)) in site.output()
-    site.process.send_signal(signal.SIGTERM)
-    assert site.process.wait(timeout=120) == 0
-    assert processes_of(site.data) == set()
-
-
 def process_with(site, word):
     """The process that runs a part: the oldest one with this word in its command."""
     return min(
@@ -139,9 +115,21 @@ def process_with(site, word):
     )
 
 
-def test_parts_that_die_are_started_again_and_the_pages_stay_up(run_all):
-    site = run_all(*PARTS)
+def test_parts_that_die_are_started_again_and_a_killed_parent_leaves_no_orphan(
+    run_all, local_model
+):
+    """The pages stay up meanwhile."""
+    site = run_all(*PARTS, "--only", "judge", models=local_model.parent)
     site.wait_until_up()
+    assert len(processes_of(site.data)) >= 5
+    answers = "The local judge answers at"
+    assert eventually(lambda: answers in site.output(), 240), site.output()
+    record = json.loads(Path(site.data, "local_judge.json").read_text())
+    os.kill(record["pid"], signal.SIGKILL)
+    assert eventually(lambda: site.output().count(answers) == 2, 240), site.output()
+    assert "The part judge was ended by signal 9" in site.output()
+    assert local_base_url(Path(site.data)) in site.output()
+
     os.kill(process_with(site, b"--queues=quick"), signal.SIGKILL)
     seen = []
 
@@ -161,10 +149,11 @@ def test_parts_that_die_are_started_again_and_the_pages_stay_up(run_all):
     assert eventually(lambda: site.output().count("Booting worker") == 4, 120), site.output()
     assert eventually(lambda: status_at(address, "/login/", 5) == 200, 120), site.output()
     assert site.process.poll() is None
-    # What was started again ends with its parent, too.
+    # What was started again ends with its parent, and so does `runs`, which never died.
     site.process.kill()
     site.process.wait()
     assert eventually(lambda: not processes_of(site.data), 120), site.output()
+    assert local_base_url(Path(site.data)) is None
 
 
 def test_a_part_that_dies_at_once_again_and_again_is_given_up_with_the_reason(
@@ -188,17 +177,17 @@ def test_a_part_that_dies_at_once_again_and_again_is_given_up_with_the_reason(
     assert supervisor.parts[0].child.poll() is not None
 
 
-def test_a_port_in_use_is_said_and_nothing_is_started(own_environment):
+def test_a_port_in_use_is_said_and_nothing_is_started(environment_with_tables):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         done = subprocess.run(
             [sys.executable, "manage.py", "runall", *PARTS],
             cwd=ROOT,
-            env={**own_environment, "FAIRJUDGE_BIND": address},
+            env={**environment_with_tables, "FAIRJUDGE_BIND": address},
             capture_output=True,
             text=True,
             check=False,
         )
     assert done.returncode == 1
     assert done.stderr.startswith(f"CommandError: The site can't listen on {address} (")
-    assert processes_of(own_environment["FAIRJUDGE_DATA"]) == set()
+    assert processes_of(environment_with_tables["FAIRJUDGE_DATA"]) == set()

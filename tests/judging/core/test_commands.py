@@ -93,12 +93,17 @@ def test_ctrl_c_is_no_traceback_and_its_own_exit_code(db):
     assert stopped.value.returncode == 4
 
 
-def test_a_reader_that_has_read_enough_is_no_traceback(own_environment):
+def test_a_reader_that_has_read_enough_is_no_traceback(environment_with_tables):
     reading, writing = os.pipe()
     os.close(reading)
     command = [sys.executable, "manage.py", "create_user", "kim"]
     done = subprocess.run(
-        command, cwd=ROOT, env=own_environment, stdout=writing, stderr=subprocess.PIPE, text=True
+        command,
+        cwd=ROOT,
+        env=environment_with_tables,
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     os.close(writing)
     assert done.returncode == 141
@@ -111,12 +116,17 @@ def test_a_database_that_is_ready_is_left_alone(db, monkeypatch):
     commands.prepare_database()
 
 
-def test_a_first_command_makes_the_folder_and_the_tables(own_environment):
-    done = manage(own_environment, "runall", "--only", "web", "--help")
-    assert done.returncode == 0
-    # Any command of ours will do; this one stops at once, since its address is not ours.
-    done = manage({**own_environment, "FAIRJUDGE_BIND": "192.0.2.1:80"}, "runall", "--only", "web")
-    assert done.returncode == 1
+def test_first_commands_that_start_at_once_make_the_folder_and_the_tables_once(own_environment):
+    # Any command of ours will do; this one stops then, since its address is not ours.
+    nowhere = {**own_environment, "FAIRJUDGE_BIND": "192.0.2.1:80"}
+    command = [sys.executable, "manage.py", "runall", "--only", "web"]
+    together = [
+        subprocess.Popen(command, cwd=ROOT, env=nowhere, stderr=subprocess.PIPE, text=True)
+        for _ in range(4)
+    ]
+    errors = [each.communicate()[1] for each in together]
+    assert all(error.startswith("CommandError: The site can't listen") for error in errors), errors
+    assert [each.returncode for each in together] == [1] * 4
     file = Path(own_environment["FAIRJUDGE_DATA"], "fairjudge.sqlite3")
     database = sqlite3.connect(file)
     tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master")}
@@ -126,23 +136,17 @@ def test_a_first_command_makes_the_folder_and_the_tables(own_environment):
     assert mode == "wal"
 
 
-def test_commands_that_start_at_once_make_the_tables_once(own_environment):
-    nowhere = {**own_environment, "FAIRJUDGE_BIND": "192.0.2.1:80"}
-    command = [sys.executable, "manage.py", "runall", "--only", "web"]
-    together = [
-        subprocess.Popen(command, cwd=ROOT, env=nowhere, stderr=subprocess.PIPE, text=True)
-        for _ in range(4)
-    ]
-    errors = [each.communicate()[1] for each in together]
-    assert all(error.startswith("CommandError: The site can't listen") for error in errors), errors
-
-
 def test_a_server_database_without_tables_asks_for_migrate(own_environment, postgresql_url):
     on_server = {**own_environment, "DATABASE_URL": postgresql_url}
     done = manage(on_server, "runall", "--only", "web")
     assert done.returncode == 1
     assert "Run: manage.py migrate" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_the_help_of_a_command_needs_no_tables(own_environment):
+    done = manage(own_environment, "runall", "--only", "web", "--help")
+    assert done.returncode == 0
 
 
 def test_a_database_that_does_not_answer_is_named(own_environment):

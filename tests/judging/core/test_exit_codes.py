@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from django.db import OperationalError
 
 from judging.core.commands import FairJudgeCommand
 from judging.core.errors import Failed, Interrupted, Usage, UserError
+from tests.processes import eventually
 
 ROOT = Path(__file__).parents[3]
 OURS = {"annotation", "annotation.results", "fairjudge_site", "judging"}
@@ -140,18 +140,14 @@ def test_all_codes_and_all_commands_are_in_the_docs():
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_request_to_end_is_an_interruption(own_environment, number):
+def test_a_request_to_end_is_an_interruption(environment_with_tables, number):
     process = subprocess.Popen(
         [sys.executable, "manage.py", "import_examples", "vicuna", "-", "--json"],
-        cwd=ROOT, env=own_environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        cwd=ROOT, env=environment_with_tables, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    # It waits for standard input once the tables are there.
-    database = Path(own_environment["FAIRJUDGE_DATA"], "fairjudge.sqlite3")
-    for _ in range(600):
-        if database.exists() and waits(process.pid):
-            break
-        time.sleep(0.1)
+    # It waits for standard input once it has found the tables.
+    assert eventually(lambda: waits(process.pid))
     process.send_signal(number)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 4, err
@@ -169,30 +165,27 @@ PAIRS = "question,response_1,response_2,model_1,model_2\n" + "".join(
 )
 
 
-def piped(environment, content, *arguments):
-    return subprocess.run(
-        [sys.executable, "manage.py", *arguments],
-        cwd=ROOT, env=environment, input=content, capture_output=True, check=False,
-    )  # fmt: skip
+def test_a_project_goes_through_pipes_alone(launcher):
+    def piped(given, *arguments):
+        (done,) = launcher.run_at_once(arguments, given=given)
+        return done
 
-
-def test_a_project_goes_through_pipes_alone(own_environment):
-    done = piped(own_environment, PAIRS.encode(), "import_examples", "p", "-", "--json")
+    done = piped(PAIRS.encode(), "import_examples", "p", "-", "--json")
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     assert (told["project"], told["import"], told["written"], told["rows"]) == ("p", 1, 5, 5)
-    labels = piped(own_environment, b"", "export", "p", "-o", "-")
+    labels = piped(b"", "export", "p", "-o", "-")
     assert labels.returncode == 0, labels.stderr
     assert len(labels.stdout.decode("utf-8-sig").splitlines()) == 6
-    again = piped(own_environment, labels.stdout, "import_examples", "p", "-", "--json")
+    again = piped(labels.stdout, "import_examples", "p", "-", "--json")
     assert json.loads(again.stdout)["known"] == 5, again.stderr
     names = [row.split(",")[0] for row in labels.stdout.decode("utf-8-sig").splitlines()]
     votes = "external_id,annotator,label\n" + "".join(f"{one},ana,win\n" for one in names[1:])
-    voted = piped(own_environment, votes.encode(), "import_votes", "p", "-", "--json")
+    voted = piped(votes.encode(), "import_votes", "p", "-", "--json")
     assert json.loads(voted.stdout)["added"] == 5, voted.stderr
-    backup = piped(own_environment, b"", "backup", "-")
+    backup = piped(b"", "backup", "-")
     assert backup.stdout.startswith(b"PK"), backup.stderr
-    restored = piped(own_environment, backup.stdout, "restore", "-", "--yes", "--json")
+    restored = piped(backup.stdout, "restore", "-", "--yes", "--json")
     assert json.loads(restored.stdout) == {"restored": True, "projects": 1}
 
 
