@@ -144,13 +144,12 @@ def test_large_results_and_votes_wait_for_a_broker_that_is_away(environment_with
         assert done.returncode == 0, done.stderr
         return done
 
-    away = shell(LARGE + SEE + VOTE, address)
+    sweep = "from annotation.results.report.cache import wake_for_reports; wake_for_reports()"
+    away = shell(LARGE + SEE + VOTE + sweep, address)
     assert away.stdout.splitlines() == ["200 True", "200 True", "200 True", "voted"]
     assert "Traceback" not in away.stderr
     for task in ("renew_report", "go_on_with_round"):
         assert f"tasks.{task}. The work is recorded in the database" in away.stderr
-    sweep = "from annotation.results.report.cache import wake_for_reports; wake_for_reports()"
-    shell(sweep, address)
     messages = Path(environment_with_tables["FAIRJUDGE_DATA"]) / "queue" / "messages"
     shell(f"{sweep}; wake_for_reports()", "")
     assert len(list(messages.iterdir())) == 1

@@ -4,7 +4,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import OperationalError
 
-from judging.runs.engine import recording
+from judging.runs.engine import pump, recording
 from judging.runs.models import Parse, Run
 from tests.factories import make_examples
 from tests.judging.runs.judging import every_slot_once, loopback
@@ -154,6 +154,8 @@ def test_a_database_that_fails_under_a_run_is_told_in_a_sentence(project, settin
         raise OperationalError("database or disk is full")
 
     monkeypatch.setattr(recording, "record", full)
+    monkeypatch.setattr(pump, "DATABASE_PATIENCE", 0.1)
+    monkeypatch.setattr(pump, "DATABASE_WAIT", 0.02)
     sentence = r"The database failed \(database or disk is full\)"
     with loopback(settings), pytest.raises(CommandError, match=sentence):
         judge("--endpoint", "loop")
