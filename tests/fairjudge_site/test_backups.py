@@ -402,10 +402,11 @@ with connection.cursor() as cursor:
     print(cursor.rowcount)
 back_up(Path('old.zip'))
 """
-TABLES = """
+FOUND = """
 import json
 from django.db import connection
-print(json.dumps(connection.introspection.table_names()))
+from judging.dataset.models import Example
+print(json.dumps([Example.objects.count(), connection.introspection.table_names()]))
 """
 
 
@@ -450,7 +451,9 @@ def test_an_older_release_is_brought_up_to_date_and_so_is_a_backup_of_it(
     assert "2 projects." in site("restore", "old.zip", "--yes")
     assert ask(site, READ_VOTES) == votes
     assert "[ ]" not in site("showmigrations")
-    assert "annotation_finallabel" not in ask(site, TABLES)
+    examples, tables = ask(site, FOUND)
+    assert examples == 2
+    assert "annotation_finallabel" not in tables
 
 
 def test_of_what_postgresql_says_the_error_itself_is_told(postgresql_url):
