@@ -209,11 +209,11 @@ def read_answer(reply: str, quoted: Sequence[str] = (), template: str = "") -> A
     whole = len(reply) == length and reply.endswith(written, 0, turn)
     offset = turn - len(written) if whole else None
     folded = fold(written)
-    if "_of_box" in folded:
-        folded = BOX.sub(lambda match: "*" * len(match[0]), folded)
+    if "|>" in folded:
+        folded = BOX.sub(lambda match: re.sub(r"\S", "*", match[0]), folded)
     copies = find_copies(folded, quoted)
     folded = _blanked(folded, [*copies.certain, *fenced_spans(folded)])
-    end = _restart(folded, template)
+    end = _restart(folded, template, quoted)
     if end is not None:
         written, folded, ended = written[:end], folded[:end], True
     return Answer(written, folded, ended, offset, copies.bare)
@@ -240,10 +240,24 @@ LONG_LINE = 40
 LEAST_LABEL = 5
 
 
-def _restart(folded: str, template: str) -> int | None:
-    """Return where the model begins the template again."""
+# A model without a chat template goes on with the user's next turn and an answer to it.
+_NEXT_TURN = re.compile(
+    r"^[ \t*_]*(?:user|human|<human>)[ \t*_]*:"
+    r"(?=.{0,2000}?\n[ \t*_]*(?:assistant|<bot>)[ \t*_]*:)[^\n]*",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+def _restart(folded: str, template: str, quoted: Sequence[str]) -> int | None:
+    """Return where the model begins the template or the conversation again."""
     patterns = [RESTART_MARK, _openings(template)]
     found = [match.start() for pattern in patterns if pattern and (match := pattern.search(folded))]
+    # A response may hold such a conversation too, and the judge may repeat it.
+    for turn in _NEXT_TURN.finditer(folded) if "assistant" in folded or "<bot>" in folded else ():
+        line = turn[0].strip(" \t*_")
+        if folded[: turn.start()].strip() and not any(line in fold(text) for text in quoted):
+            found.append(turn.start())
+            break
     return min(found, default=None)
 
 

@@ -118,20 +118,30 @@ TEMPLATE_MARK = re.compile(
 )
 # The marks of chat templates, which some servers also read in a message's text.
 CHAT_MARK = re.compile(r"<\|[a-z_]{2,30}\|>|\[/?inst\]|<</?sys>>|<(?:start|end)_of_turn>")
-# The signs that end a turn or begin another one, of the chat templates in use. "<s>8</s>" is HTML.
+# The signs that end a turn or begin another one, in the chat templates in use. Each family of
+# models has its own signs in bars, so they are told by their words. "<s>8</s>" is HTML.
+_TURN_WORDS = (
+    r"end\w*|eo[a-z]|eo[a-z]_id|e[ou]t|(?:im|start|role|turn|message|sentence|assistant|user)\w*_?end"
+    r"|im_\w+|role_\w+|turn_\w+|message_end|start|start_header_id|header_start|start_of_turn\w*"
+    r"|start_of_role|start_?of_?text|begin_of_(?:text|sentence)|bos|sep|return|call"
+    r"|user\w*|human|assistant\w*|system\w*|observation|chatbot\w*"
+)
 END_OF_TURN = re.compile(
-    r"<[|](?:im_end|im_start|end|endoftext|end_of_text|end[_\u2581]of[_\u2581]sentence"
-    r"|end_of_turn|end_of_turn_token|start_of_turn_token|eot|eot_id|eom_id|eos|eod|return|call"
-    r"|user|assistant|system|observation|start|start_header_id|end_response|endofprompt)[|]>"
-    r"|</?(?:start|end)_of_turn>|<eos>|<eod>|</s>|\[/?inst\]|<</?sys>>|\[eos\]"
-    r"|^(?:###[ \t]*(?:human|user|instruction)\b|human[ \t]*:)",
+    r"[<\[][|](?![/]?(?:end|begin|start)_(?:of_)?(?:thought|thinking|box|solution)[|])"
+    rf"/?(?:{_TURN_WORDS}|end[ \u2581]of[ \u2581]\w+|begin[ \u2581]of[ \u2581]\w+)[|][>\]]"
+    r"|</?(?:start|end)_of_(?:turn|utterance|message)>|<turn[|]>|<[|]turn>|<eo[sdt]>|<bos>|<pad>|</s>"
+    r"|<(?:extra_id|special)_[0-9]{1,3}>|</(?:assistant|model)>|\[/?inst\]|<</?sys>>|\[(?:eos|sep)\]|\[e~\["
+    r"|^(?:###[ \t]*(?:human|user|instruction)\b|<?human>?[ \t]*:)",
     re.MULTILINE,
 )
 # A judge may also write of such a sign: "a stray <|im_end|> token".
 MENTION_BEFORE = re.compile(r"[a-z,][ \t]+$")
 MENTION_AFTER = re.compile(r"[ \t]+(?!(?:user|human|assistant|system)\b)[a-z]|[.,;:]")
-# The boxes of some models around their answer.
-BOX = re.compile(r"<\|(?:begin|end)_of_box\|>")
+# The boxes of some models around their answer, and what opens a model's turn.
+BOX = re.compile(
+    r"<\|(?:begin|start|end)_(?:of_)?(?:box|solution|response)\|>"
+    r"|\A\s*(?:<\|[a-z_]{2,30}\|>(?:assistant\b)?\s*)+"
+)
 RESTART_MARK = re.compile(
     r"^[ \t*_`#>]*\[[ \t]*(?:question[ \t]*\]|system[ \t]*\][ \t*_`]*$"
     r"|the[ \t]+(?:start|end)[ \t]+of[ \t]+(?:the[ \t]+)?"

@@ -46,6 +46,15 @@ def read(name, text, finish_reason="stop", quoted=()):
         "<|endoftext|>",
         "<｜end▁of▁sentence｜>",
         " [/INST] ",
+        "<|assistant_end|>",
+        "[|endofturn|]\n[|user|]Next one.\n[|assistant|]",
+        "<|im_user|>user<|im_middle|>Next one.<|im_end|>",
+        "<end_of_utterance>",
+        "<turn|>\n<|turn>model\n",
+        "<extra_id_1>User\nNext one.\n<extra_id_1>Assistant\n",
+        "</assistant>\n<user>Next one.</user>\n<assistant>",
+        "\n\nUSER: Next one.\nASSISTANT: ",
+        "\n<human>: Next one.\n<bot>: ",
         "\n\n### Human: Next one.\n### Assistant: ",
         "\n\n[Question]\nWhat else?\n\n[The Start of Assistant 1's response]\nX\n",
         "\n[The Start of Assistant 1's Answer]\nX\n",
@@ -66,6 +75,27 @@ def test_a_sign_that_is_only_mentioned_ends_nothing(name, sign):
     first, _, rest = FORMATS[name][0].partition("\n")
     reply = f"{first}\nThe first has {sign} in it.\n{rest}" if rest else f"It has {sign}.\n{first}"
     assert read(name, reply) == FORMATS[name][2]
+
+
+def test_a_conversation_that_a_response_holds_begins_no_next_turn():
+    dialog = "User: Is it far?\nAssistant: No."
+    reply = f"The first has\n{dialog}\nand is right.\n{SCORES.format(8, 7)}"
+    assert read("faireval-table3", reply, quoted=["Q?", f"So it goes.\n{dialog}"]) == (8, 7)
+    assert read("faireval-table3", reply) == UNPARSED
+
+
+@pytest.mark.parametrize(
+    "box",
+    [
+        "<|begin_of_box|>{}<|end_of_box|>",
+        "<|begin_of_thought|>No.<|end_of_thought|><|begin_of_solution|>{}<|end_of_solution|>",
+        "<|START_THINKING|>No.<|END_THINKING|><|START_RESPONSE|>{}<|END_RESPONSE|>",
+        "<|assistant|>\n{}<|end|>",
+    ],
+)
+@pytest.mark.parametrize("name", FORMATS)
+def test_signs_around_the_reply_end_nothing(name, box):
+    assert read(name, box.format(FORMATS[name][0])) == FORMATS[name][2]
 
 
 def test_the_final_channel_of_a_model_with_channels_is_the_reply():
