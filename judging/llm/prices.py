@@ -228,15 +228,20 @@ def _from_texts(reported: int | None, texts: Sequence[str], counted: Sequence[in
     return max(total, reported or 0)
 
 
+# Cached tokens have many names: `prompt_cache_hit_tokens`, `cache_read_input_tokens` and others.
+_CACHED = re.compile(r"cached|cache_?(?:read|hit)", re.IGNORECASE)
+_NOT_READ = re.compile(r"miss|creat|writ|type|price|cost|audio", re.IGNORECASE)
+
+
 def _cached(fields: Mapping[str, object]) -> int:
-    """Return the cached tokens by the name that this server gives them."""
-    for name in ("prompt_tokens_details", "input_tokens_details"):
-        details = fields.get(name)
-        cached = _count(details.get("cached_tokens")) if isinstance(details, Mapping) else None
-        if cached is not None:
-            return cached
-    names = ("prompt_cache_hit_tokens", "cache_read_input_tokens", "cached_tokens")
-    return _first_count(fields, *names) or 0
+    """Return the cached tokens by the name that this server gives them, here or in the details."""
+    for where in (*map(fields.get, ("prompt_tokens_details", "input_tokens_details")), fields):
+        for name, value in where.items() if isinstance(where, Mapping) else ():
+            if _CACHED.search(str(name)) and not _NOT_READ.search(str(name)):
+                cached = _count(value)
+                if cached:
+                    return cached
+    return 0
 
 
 def _first_count(fields: Mapping[str, object], *names: str) -> int | None:

@@ -142,10 +142,11 @@ STATED_DELAY = re.compile(r'"retryDelay": "([\d.]+s)"')
 # Some servers say it without a 429.
 TOO_FAST = re.compile(r"rate[ _-]?limit|too many requests|throttl|request limit", re.IGNORECASE)
 # Limits of a day or more, as OpenAI, Groq, Gemini, OpenRouter, Mistral, Cohere, Cerebras, Bedrock,
-# GitHub, Cloudflare and Baidu word them.
+# GitHub, Cloudflare, Baidu, Zhipu and DashScope word them.
 OF_A_DAY = re.compile(
     r"per[ _-]?(day|week|month)|PerDay|ByDay|daily|weekly|monthly|\b[RT]PD\b|/ ?(day|d|month)\b"
-    r"|(a|each|one|every|this) (day|week|month)\b|per (86400|24)|24[ -]?h(ou)?rs?\b",
+    r"|(a|each|one|every|this) (day|week|month)\b|per (86400|24)|24[ -]?h(ou)?rs?\b"
+    r"|\b(today|tomorrow|midnight|for the day)\b|[今每当明]日|[今每当明]天|[每本当]月|每周|本周",
     re.IGNORECASE,
 )
 # These don't pass by themselves, whatever period they name.
@@ -421,7 +422,8 @@ STATED = re.compile(
 )
 # "Your limit resets at 2026-05-02T00:00:00Z".
 STATED_MOMENT = re.compile(
-    r"(?:after|at|until|on|by) (\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?"
+    r"(?:(?:after|at|until|on|by) |[\u5728\u4e8e\u81f3] ?)"
+    r"(\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?"
     r"(?: ?(?:Z|UTC|GMT|[+-]\d\d:?\d\d))?)?)"
 )
 # Larger numbers are moments: seconds or milliseconds since 1970.

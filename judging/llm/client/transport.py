@@ -265,6 +265,9 @@ def read_completion(
             # Half a character gets into a text by an escape only.
             data = storable_json(data)
     except (ValueError, RecursionError):
+        if event := _EVENT.search(text):
+            # A proxy may stream although nobody asked it to, and then its errors come so too.
+            return _in_a_stream(event[1], headers)
         kind = storable(headers.get("content-type", "").partition(";")[0].strip()[:80])
         it_is = f": it is {kind}" if kind and "json" not in kind else ""
         return _unread(f"The endpoint's answer was cut off or is not JSON{it_is}.", headers)
@@ -302,6 +305,19 @@ def read_completion(
         asked=request.n,
         reply_id=storable(str(data.get("id") or ""))[:LONGEST_ID],
     )
+
+
+_EVENT = re.compile(r"\A\s*(?:(?:event|id|retry):[^\n]*\n\s*|:[^\n]*\n\s*)*data:[ \t]*(\{[^\r\n]*)")
+
+
+def _in_a_stream(event: str, headers: Mapping[str, str]) -> AttemptFailure:
+    try:
+        data = LENIENT.decode(event)
+    except (ValueError, RecursionError):
+        data = {}
+    if isinstance(data, dict) and not data.get("choices") and holds_error(data):
+        return classify_answer(200, headers, event)
+    return _unread("The endpoint's answer is a stream, which was not asked for.", headers)
 
 
 def _unread(message: str, headers: Mapping[str, str] | None = None) -> AttemptFailure:

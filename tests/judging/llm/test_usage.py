@@ -233,6 +233,27 @@ LAYOUTS = {
         (2010, 1920, 110),
         "0.001382",
     ),
+    "beside, by a name of their own in the details": (
+        {
+            "prompt_tokens": 90,
+            "completion_tokens": 110,
+            "total_tokens": 2120,
+            "prompt_tokens_details": {"cache_read_tokens": 1920, "cache_type": "short"},
+        },
+        (2010, 1920, 110),
+        "0.001382",
+    ),
+    "inside, by a name of their own": (
+        {
+            "prompt_tokens": 2010,
+            "completion_tokens": 110,
+            "total_tokens": 2120,
+            "num_cached_tokens": 1920,
+            "cache_write_tokens": 7,
+        },
+        (2010, 1920, 110),
+        "0.001382",
+    ),
     "inside, with 300 tokens of thinking in the total alone": (
         {
             "prompt_tokens": 2010,

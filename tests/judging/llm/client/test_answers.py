@@ -4,9 +4,11 @@ import json
 
 import pytest
 
+from judging.llm.client.errors import FailureKind
 from tests.judging.llm.asking import (
     MODEL,
     ask,
+    failed,
     make_request,
     replied,
 )
@@ -78,3 +80,26 @@ def test_wrong_usage_never_breaks_a_reply_and_is_marked(usage):
     assert reply.usage.estimated
     assert reply.usage.prompt_tokens > 0
     assert reply.usage.completion_tokens > 0
+
+
+@pytest.mark.parametrize("before", ["", "event: error\n", ": keep alive\n\n"])
+@pytest.mark.parametrize(
+    ("event", "kind", "message"),
+    [
+        (
+            '{"object": "error", "message": "The key is unknown", "code": 401}',
+            FailureKind.AUTH,
+            "The key is unknown",
+        ),
+        ('{"error": {"message": "bad n", "code": 400}}', FailureKind.BAD_REQUEST, "bad n"),
+        (
+            '{"choices": [{"delta": {"content": "8"}}]}',
+            FailureKind.BAD_REPLY,
+            "The endpoint's answer is a stream, which was not asked for.",
+        ),
+    ],
+)
+def test_an_error_in_a_stream_that_nobody_asked_for_is_the_error(before, event, kind, message):
+    with LoopbackServer(lambda asked: Answer(200, f"{before}data: {event}\n\n")) as server:
+        failure = failed(ask(server))
+    assert (failure.kind, failure.message) == (kind, message)

@@ -1,6 +1,7 @@
 """Batches over real HTTP: handed in once, matched by name, and nothing done is lost."""
 
 import asyncio
+import json
 
 import pytest
 
@@ -67,6 +68,32 @@ def test_the_error_file_is_read_as_well_as_the_output():
     assert (done.completed, done.failed) == (5, 1)
     assert failed(outcomes.pop("bad")).kind is FailureKind.FILTERED
     assert all(replied(outcome) for outcome in outcomes.values())
+
+
+@pytest.mark.parametrize("code", [401, 429, 500])
+def test_an_error_object_in_a_file_is_typed_by_its_own_code(code):
+    words = {401: "Unknown key", 429: "Tokens per day: 0 left", 500: "Worker died"}
+    kinds = {
+        401: FailureKind.AUTH,
+        429: FailureKind.DAY_LIMIT,
+        500: FailureKind.TRANSIENT,
+    }
+    error = {"object": "error", "message": words[code], "code": code}
+
+    async def use(client):
+        done = await finished(client, await client.submit("run 1", requests))
+        files, name = server.batches.files, done.output_file
+        first, second = map(json.loads, files[name].splitlines())
+        second["response"] |= {"body": error}
+        lines = [first | {"response": None, "error": error}, second]
+        files[name] = "".join(json.dumps(line) + "\n" for line in lines)
+        return await client.collect(done, requests)
+
+    requests = named_requests(2)
+    with LoopbackServer() as server:
+        outcomes = with_batches(server, use)
+    for outcome in outcomes.values():
+        assert (failed(outcome).kind, failed(outcome).message) == (kinds[code], words[code])
 
 
 def test_an_expired_batch_keeps_what_was_done_and_the_rest_can_be_handed_in_again():

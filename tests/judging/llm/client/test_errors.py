@@ -179,3 +179,25 @@ def test_a_failure_becomes_a_status_of_its_samples():
 
 def test_a_very_long_error_page_is_shortened():
     assert len(classify_answer(500, {}, "x" * 100_000).message) <= 500
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "You've hit your limit for today. Come back tomorrow.",
+        "Request limit reached. Resets at midnight UTC.",
+        "You have used up your points for the day.",
+        "该 API 已达今日调用次数上限",
+        "您今天的免费额度已用完，请明天再试",
+        "已达到 5 小时的使用上限。您的限额将在 2099-06-01 10:00:00 重置。",
+    ],
+)
+def test_a_limit_of_a_day_is_known_by_other_words_too(message):
+    failure = classify_answer(429, {}, json.dumps({"error": {"message": message}}))
+    assert failure.kind is FailureKind.DAY_LIMIT
+    assert failure.until is not None
+
+
+def test_too_many_at_once_is_no_limit_of_a_day():
+    body = json.dumps({"error": {"code": "1302", "message": "您当前使用该API的并发数过高"}})
+    assert classify_answer(429, {}, body).kind is FailureKind.RATE_LIMIT
