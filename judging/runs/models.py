@@ -234,6 +234,8 @@ class Call(models.Model):
     usd = models.DecimalField(max_digits=18, decimal_places=10, null=True)
     model = models.CharField(max_length=200, blank=True)
     request_id = models.CharField(max_length=200, blank=True)
+    # The reply's own id, which a cache that gives the reply again repeats.
+    reply_id = models.CharField(max_length=200, blank=True, default="")
     http_status = models.PositiveSmallIntegerField(null=True)
     error_kind = models.CharField(max_length=30, blank=True)
     error = models.TextField(blank=True)

@@ -11,7 +11,8 @@ from decimal import Decimal
 from itertools import pairwise
 from statistics import median
 
-from django.db.models import Count, Max, Min, Q
+from django.db.models import Count, Max, Min, Q, Value
+from django.db.models.functions import Coalesce, NullIf
 from django.utils import timezone
 
 from judging.core.formatting import number_of
@@ -89,7 +90,10 @@ def notices_of(run: Run, noticed: Mapping[str, int]) -> tuple[str, ...]:
 def repeated_note(run: Run, n: int) -> str:
     """Say how often a reply came again, with the largest group."""
     again = run.calls.filter(noticed=Call.Notice.REPEATED).order_by()
-    groups = again.values_list("request_id").annotate(n=Count("pk")).order_by("-n", "request_id")
+    # Older calls have the reply's id in place of the request's.
+    of_reply = Coalesce(NullIf("reply_id", Value("")), "request_id")
+    groups = again.annotate(group=of_reply).values_list("group").annotate(n=Count("pk"))
+    groups = groups.order_by("-n", "group")
     reply_id, most = groups[0]
     return (
         f"{number_of(n, 'call')} got an earlier reply again, for example {most + 1} identical "

@@ -97,8 +97,8 @@ def parse_row(parsed: Parsed, template: Template, part: str) -> Parse:
 
 CALL_RESULT = (
     "state", "finished_at", "duration_ms", "requests", "prompt_tokens", "cached_tokens",
-    "completion_tokens", "estimated", "reserved_usd", "usd", "model", "request_id", "http_status",
-    "error_kind", "error", "noticed",
+    "completion_tokens", "estimated", "reserved_usd", "usd", "model", "request_id", "reply_id",
+    "http_status", "error_kind", "error", "noticed",
 )  # fmt: skip
 LONGEST_ERROR = 2000
 
@@ -213,6 +213,7 @@ def fill_in(arrival: Arrival, price: PriceSnapshot | None) -> None:
         return
     usage = outcome.usage
     call.state = Call.State.DONE
+    call.reply_id = outcome.reply_id
     call.http_status = 200
     call.prompt_tokens = usage.prompt_tokens
     call.cached_tokens = usage.cached_tokens

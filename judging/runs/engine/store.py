@@ -122,6 +122,8 @@ class CircuitBreaker:
 # A shorter text may well be the same twice.
 LEAST_REPEATED = 80
 MOST_REMEMBERED = 100_000
+# Reading more back would hold up the start of a long run.
+MOST_RECALLED = 1_000
 LONGEST_QUOTE = 80
 
 NOTHING_READ = (
@@ -253,6 +255,7 @@ class RunStore:
         self.breaker = CircuitBreaker(answered=run.calls.filter(state=Call.State.DONE).exists())
         self.first_replies = FirstReplies.of(run)
         self.earlier_replies: OrderedDict[str, tuple[int, int] | None] = OrderedDict()
+        self.recall_replies()
         self.settled = self.added = 0
         self.standing: PumpStatus | None = None
         self.start_plan()
@@ -330,6 +333,13 @@ class RunStore:
         if self.breaker.reason:
             lifecycle.pause(self.run, reason=self.breaker.reason, until=self.breaker.until)
 
+    def recall_replies(self) -> None:
+        """Remember the last replies that came before this run was paused or changed hands."""
+        done = self.run.calls.filter(state=Call.State.DONE).exclude(reply_id="")
+        for call in reversed(done.order_by("-pk").prefetch_related("samples")[:MOST_RECALLED]):
+            samples = sorted(call.samples.all(), key=lambda sample: sample.index)
+            self.is_repeated(call, call.reply_id, [sample.raw_text or "" for sample in samples])
+
     def notice(self, arrival: Arrival) -> None:
         """Mark a reply that repeats an earlier one with the same id, or has one text k times."""
         reply, call = arrival.outcome, arrival.claim.call
@@ -339,22 +349,22 @@ class RunStore:
         alike = len(texts) > 1 and len(set(texts)) == 1 and len(texts[0]) >= LEAST_REPEATED
         if alike and self.run.temperature > 0:
             call.noticed = Call.Notice.IDENTICAL
-        if not reply.reply_id:
-            return
+        if reply.reply_id and self.is_repeated(call, reply.reply_id, texts):
+            call.noticed = Call.Notice.REPEATED
+
+    def is_repeated(self, call: Call, reply_id: str, texts: Sequence[str]) -> bool:
+        """Return True if another call got these texts with this id, and remember them if not."""
         seen, content = self.earlier_replies, hash(tuple(texts))
-        if len(texts[0]) < LEAST_REPEATED:
+        if not texts or len(texts[0]) < LEAST_REPEATED:
             # Short replies are alike by chance, but not to one question and with one id.
             content = hash((*texts, call.example_id, call.point_item_id, call.part))
-        first = seen.setdefault(reply.reply_id, (content, call.pk))
+        first = seen.setdefault(reply_id, (content, call.pk))
         if first is not None and first[0] != content:
             # A server that gives every reply the same id repeats nothing by it.
-            seen[reply.reply_id] = None
-        elif first is not None and first[1] != call.pk:
-            call.noticed = Call.Notice.REPEATED
-            # The id of the reply itself is what shows it.
-            arrival.claim.call.request_id = reply.reply_id
+            seen[reply_id] = first = None
         if len(seen) > MOST_REMEMBERED:
             seen.popitem(last=False)
+        return first is not None and first[1] != call.pk
 
     def look(self, standing: PumpStatus) -> str | None:
         """Write the pump's status if it changed, and return the run's state; None if we lost it."""

@@ -283,6 +283,22 @@ def test_one_cached_text_for_k_samples_is_noticed_by_its_id(settings):
     assert "3 identical replies with the same id (reply-" in notices
 
 
+def test_a_text_that_came_before_a_pause_is_noticed_after_it(settings):
+    def script(asked):
+        if asked.number == 1:
+            return error(401, "No such key")
+        return with_id(f"reply-{hash(asked.prompt)}", LONG)
+
+    with loopback(settings, script) as server:
+        run = judged(make_judged_project(1), k=2, concurrency=1)
+        assert (run.state, server.requests) == (Run.State.PAUSED, 2)
+        assert not progress_of(run).notices
+        assert lifecycle.resume(run, background=False)
+        assert work_on(run)
+        assert server.requests == 5
+    assert "2 calls got an earlier reply again" in " ".join(progress_of(run).notices)
+
+
 @pytest.mark.parametrize("texts", [lambda n: f"{LONG}{n % 3}", lambda n: LONG])
 def test_ids_of_their_own_or_one_id_for_all_texts_are_no_cache(settings, texts):
     def script(asked):
