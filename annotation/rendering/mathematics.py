@@ -34,6 +34,8 @@ _LAYOUT = re.compile(
     r"\\(?:begin|end)\s*\{(?:[bBpvV]?(?:small)?matrix|align(?:ed)?|array|cases|equation|gather(?:ed)?"
     r"|multline|eqnarray|split)\*?\}(?:(?<=array\})\s*\{[lcr|\s]*\})?"
 )
+# The converter knows one environment of aligned lines, and would show the "&" of the others.
+_ALIGNED = re.compile(r"(\\(?:begin|end)\s*\{)(?:aligned|gather(?:ed)?|multline|eqnarray)\*?\}")
 _COMMAND = re.compile(r"\\([a-zA-Z]+)")
 _ESCAPED = re.compile(r"\\([%$#&_{}])")
 _NAMES_AND_WORDS = re.compile(
@@ -58,7 +60,8 @@ def to_mathml(source: str, *, block: bool) -> str | None:
         return None
     source = _PERCENT.sub(r"\1\\%", source)
     try:
-        tree = Converter(display="block" if block else "inline").convert_to_element(source)
+        converter = Converter(display="block" if block else "inline")
+        tree = converter.convert_to_element(_ALIGNED.sub(r"\1align*}", source))
     except Exception:  # a broken formula raises anything, up to RecursionError
         return None
     for element in tree.iter():

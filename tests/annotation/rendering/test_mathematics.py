@@ -44,6 +44,13 @@ def test_a_formula_over_lines_is_neither_heading_nor_list():
     assert set(Reading(html).tags) == {"div", "math", "mrow", "mi", "mo"}
 
 
+@pytest.mark.parametrize("name", ["aligned", "gathered", "gather*", "multline", "eqnarray"])
+def test_aligned_lines_are_lines_and_show_no_ampersand(name):
+    html = render(rf"\[\begin{{{name}}}a &= 1 \\ b &= 2\end{{{name}}}\]")
+    assert html.count("<mtr>") == 2
+    assert "&amp;" not in html
+
+
 def test_an_environment_is_a_formula():
     html = render("\\begin{align}\na &= b \\\\\nc &= d\n\\end{align}")
     assert Reading(html).tags.count("mtr") == 2
