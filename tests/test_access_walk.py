@@ -66,7 +66,8 @@ TABLE = {
     # No login and no cookie lets in: tests/fairjudge_site/api/test_walk.py asks with tokens.
     "token": """
         api_close_round api_cancel_run api_estimate api_extend_round api_get_certificate
-        api_get_import api_get_project api_get_report api_get_round api_get_run api_get_table
+        api_get_import api_get_people_report api_get_project api_get_report api_get_round
+        api_get_run api_get_table
         api_list_annotators api_list_examples api_list_invitations api_list_projects api_list_rows
         api_me api_new_decision api_new_round api_new_run api_new_votes api_nothing api_pause_round
         api_pause_run api_plan_round api_raise_votes api_reopen_round api_resume_round

@@ -10,7 +10,8 @@ from ninja import Query, Router, Schema
 from pydantic import Field
 
 from annotation.results.data.figures import to_json
-from annotation.results.report.cache import shown_report
+from annotation.results.report.cache import kept_for, shown_report
+from annotation.results.report.report import people_alone
 from fairjudge_site.api.gate import READ, SPEND, WRITE, access_to, answer, once, once_made
 from fairjudge_site.api.paging import Cursor, Limit, Number, Page, Text, page_of
 from fairjudge_site.api.projects import address_of
@@ -272,6 +273,20 @@ def get_certificate(
         return found
     part: dict[str, Any] = to_json(found)["certificate"]
     return part
+
+
+@router.get("/projects/{slug}/report/people", auth=READ, response=dict[str, Any])
+def get_people_report(request: HttpRequest, slug: str) -> dict[str, Any]:
+    """Return what people alone say, which needs no run: labels, agreement and costs.
+
+    It shows nothing that a judge said, so that it unblinds nobody.
+    """
+    project = access_to(request, slug, Role.RESEARCHER).project
+    found = kept_for(project, "alone", lambda: people_alone(project))
+    if found is None:
+        raise UserError(f"Nobody has voted in {slug} yet. Open a round or import votes.")
+    figures: dict[str, Any] = to_json(found)
+    return figures
 
 
 def _report(access: Access, run: Run) -> Any:

@@ -250,6 +250,21 @@ def test_the_report_and_its_certificate_are_those_of_the_command(as_owner, proje
     assert certificate == report.json()["certificate"]
 
 
+def test_what_people_say_is_reported_without_a_run(as_owner, project):
+    make_examples(project, 2)
+    where = "projects/vicuna/report/people"
+    refused = as_owner.get(where)
+    assert (refused.status_code, refused.json()["code"]) == (422, "refused")
+    votes = lines(
+        {"external_id": "e0", "label": "win", "annotator": "ann"},
+        {"external_id": "e0", "label": "win", "annotator": "bob"},
+    )
+    assert as_owner.post("projects/vicuna/votes", votes).status_code == 201
+    found = as_owner.get(where).json()
+    assert (found["run"], found["voted"], found["labels"]["win"]) == (None, 1, 1)
+    assert found["people"]["agreement"]["n"] == 1
+
+
 def test_owners_invite_and_withdraw(as_owner, project):
     made = as_owner.post("projects/vicuna/invitations", {"uses": 2, "note": "team"})
     assert made.status_code == 201

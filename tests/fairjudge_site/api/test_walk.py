@@ -24,7 +24,8 @@ TABLE = {
     "annotator": "get_project",
     "researcher": """
         list_examples upsert_examples get_import list_runs get_run pause_run cancel_run get_report
-        get_certificate plan_round new_round list_rounds get_round pause_round resume_round
+        get_certificate get_people_report plan_round new_round list_rounds get_round pause_round
+        resume_round
         close_round reopen_round extend_round raise_votes new_decision get_table list_rows new_votes
     """,
     "researcher with the site permission": "estimate new_run resume_run",
