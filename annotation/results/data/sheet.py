@@ -56,6 +56,11 @@ def why_unsettled(asked: Mapping[int, HumanLabel], elsewhere: int, n: int) -> st
 
 
 def _some(elsewhere: int, n: int) -> str:
+    if elsewhere == n:
+        return (
+            "some examples have votes and the others a label that they came with; import votes for "
+            "all, or open a round with an audit"
+        )
     return (
         f"only {count(elsewhere)} of {count(n)} examples have a human label, perhaps not typical "
         "ones; import labels for all, or open a round with an audit"

@@ -298,7 +298,7 @@ def _without_report(project: Project, run: Run | None, name: str) -> dict[str, A
     people = kept_for(project, f"totals:{run.pk if run else 0}", lambda: run_totals(project, run))
     found["costs"] = project_costs(project, run, people)
     said = (
-        f"People labelled {count(alone.voted)} of {number_of(alone.examples, 'example')}. {waits}"
+        f"People voted on {count(alone.voted)} of {number_of(alone.examples, 'example')}. {waits}"
     )
     if name == "people":
         return found | {"answer": people_answer(alone.people)}

@@ -246,7 +246,7 @@ def _design(report: Report, cited: str) -> str:
     run, basis = report.run, report.coverage.basis
     pairs = number_of(report.coverage.examples, "pair")
     who = {
-        "votes": f"People labelled all {pairs} with votes.",
+        "votes": f"People voted on all {pairs}.",
         "gold": f"All {pairs} have known labels.",
         "round": _reviewed(report, pairs),
     }[basis]
@@ -254,8 +254,11 @@ def _design(report: Report, cited: str) -> str:
         return who
     judge = f" The judge, {run.model}," if run.model else " The judge"
     orders = "both orders" if _both_orders(report) else "one order"
+    labelled = sum(report.coverage.labels.values())
+    every = labelled == report.coverage.examples
+    of_them = "every pair" if every else f"{count(labelled)} of them"
     return (
-        f"{who}{judge} labelled every pair ({run.method}, {orders}, k = {run.k} samples per order, "
+        f"{who}{judge} labelled {of_them} ({run.method}, {orders}, k = {run.k} samples per order, "
         f"temperature {run.temperature})."
     )
 

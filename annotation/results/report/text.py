@@ -44,7 +44,7 @@ def label_table(rows: Iterable[Merged]) -> Iterator[str]:
 def cost_table(costs: Costs) -> Iterator[str]:
     """Yield the cost of the judge, of people, of both, and of labelling everything by hand."""
     yield f"judge                                {usd(costs.judge_usd)}"
-    yield f"people ({number_of(costs.n_votes, 'vote')})".ljust(37) + usd(costs.human_usd)
+    yield f"people ({number_of(costs.n_votes, 'vote')} in rounds)".ljust(37) + usd(costs.human_usd)
     yield f"total                                {usd(costs.total_usd)}"
     if costs.paper_usd is not None:
         yield f"as the paper counts it               {usd(costs.paper_usd)}"

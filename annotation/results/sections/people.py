@@ -251,7 +251,7 @@ def _pooled(ballots: Ballots) -> PooledSideBias:
 NAME = "pace"
 # Points of one person's line; with fewer votes than this times five each point has five.
 MOST_POINTS, FEWEST_VOTES = 20, 5
-NO_TIMES = Undefined("no vote was timed (imported votes have no time)")
+NO_TIMES = Undefined("no vote on the annotators' screen was timed")
 
 
 @dataclass(frozen=True)
@@ -337,7 +337,7 @@ def pace_plot(paces: Sequence[Pace]) -> Plot:
             "tooltip": tooltip("annotator", "votes", "seconds", "low", "high"),
         },
     }
-    caption = "Each point is the median of some consecutive votes. Imported votes have no time."
+    caption = "Each point is the median of some consecutive votes. Imported votes aren't counted."
     return plot(NAME, "Annotators' pace", caption, rows, lines)
 
 

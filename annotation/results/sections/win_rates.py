@@ -612,8 +612,8 @@ def models_answer(found: ModelRanking, on: RestingOn) -> Sentence:
         )
     if not found.pairwise:
         return Sentence(
-            "No final label compares two named models yet. To name them, import pairs with the "
-            "columns model_1 and model_2.",
+            "No final label compares two named models yet. If the pairs name no models, import "
+            "them with the columns model_1 and model_2.",
             "models",
         )
     if not found.ranking:

@@ -25,7 +25,7 @@ from judging.core.caching import cached
 from judging.core.errors import UserError
 from judging.dataset.models import HumanScore, PointItem
 from judging.methods.intervals.estimates import Undefined
-from judging.projects.access import Access, project_for
+from judging.projects.access import Access, project_for, version_of
 from judging.projects.models import Role
 from judging.runs import lifecycle
 from judging.runs.endpoints import LOCAL
@@ -230,7 +230,12 @@ def run_budget(request: HttpRequest, slug: str, number: int) -> HttpResponse:
         request,
         access,
         judge_run,
-        lambda: lifecycle.raise_budget(judge_run, form.cleaned_data["budget"], access.user),
+        lambda: lifecycle.raise_budget(
+            judge_run,
+            form.cleaned_data["budget"],
+            access.user,
+            made_for=request.POST.get("made_for"),
+        ),
     )
 
 
@@ -257,7 +262,7 @@ def run_reparse(request: HttpRequest, slug: str, number: int) -> HttpResponse:
 def run_primary(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     access, judge_run = run_for(request, slug, number)
     try:
-        choose_primary(judge_run, access.user)
+        choose_primary(judge_run, access.user, made_for=request.POST.get("made_for"))
     except UserError as error:
         return refused(request, access, judge_run, error)
     messages.success(request, f"{judge_run.name} is the primary run now.")
@@ -311,8 +316,11 @@ def run_page(
         "is_primary": access.project.primary_run_id == judge_run.pk,
         "resume_form": resume_form or ResumeForm(judge_run, progress.statuses),
         "n_readable": progress.statuses.get("valid", 0),
-        "all_valid": progress.statuses.get("valid", 0) >= progress.expected,
+        # A run that was stopped may have more to ask than is sure yet, such as PORTIA's next stage.
+        "all_valid": judge_run.state == Run.State.DONE
+        and progress.statuses.get("valid", 0) >= progress.expected,
         "budget_form": budget_form or BudgetForm(judge_run),
+        "budget_version": version_of(judge_run.budget_usd),
         "reading": rereading.rereading_of(judge_run),
         # A run that is done may still lack verdicts, but going on with it is no longer its point.
         "stopped_early": progress.finished and judge_run.state != Run.State.DONE,

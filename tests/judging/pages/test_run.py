@@ -243,6 +243,15 @@ def test_lost_calls_are_called_possibly_billed(page, project, examples):
     assert "1 lost (may still be billed)" in page()
 
 
+def test_only_a_run_that_is_done_has_nothing_left_to_ask(page, project, examples, server):
+    """What PORTIA asks at its next stage isn't known yet when a run is stopped."""
+    run = finish(project)
+    assert "nothing left to ask" in page()
+    Run.objects.filter(pk=run.pk).update(state=Run.State.PAUSED)
+    assert "nothing left to ask" not in page()
+    assert reverse("run_resume", args=[project.slug, 1]) in page()
+
+
 def test_a_recorded_run_is_shown_without_what_asks_again(page, project, examples):
     make_run(project, method="imported", source_files=[{"name": "gpt4.jsonl", "sha256": "0"}])
     html = page()

@@ -11,6 +11,7 @@ from annotation.rounds import changes
 from annotation.rounds.opening import RoundSettings, open_round
 from annotation.votes.imports import import_votes
 from annotation.votes.voting import record_vote
+from judging.dataset.models import Example
 from judging.projects.models import Project
 from tests.factories import make_annotator, make_examples, make_run, make_verdict
 
@@ -52,6 +53,16 @@ def test_votes_on_some_examples_are_not_called_none(project, run, tmp_path):
     path.write_text("external_id,annotator,label\ne0,kim,win\ne1,kim,win\n")
     import_votes(project, None, path)
     assert reason(run).startswith("only 2 of 10 examples have a human label")
+
+
+def test_examples_that_all_have_a_label_of_some_kind_are_not_called_only_some(
+    project, run, tmp_path
+):
+    path = tmp_path / "votes.csv"
+    path.write_text("external_id,annotator,label\ne0,kim,win\ne1,kim,win\n")
+    import_votes(project, None, path)
+    Example.objects.exclude(external_id__in=["e0", "e1"]).update(gold_label="win")
+    assert reason(run).startswith("some examples have votes and the others a label")
 
 
 def reason(run):

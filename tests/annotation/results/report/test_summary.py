@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from annotation.results.report.page import in_short
+from annotation.results.report.page import citation, in_short
 from annotation.results.report.report import report
 from annotation.results.sections.analysis import Analysis
 from annotation.results.sections.methods import MethodRow
@@ -36,6 +36,16 @@ def unlabelled(project):
     for example in make_examples(project, 10):
         make_verdict(run, example, 0.1, rank=example.number + 1)
     return report(Analysis(project, run))
+
+
+def test_a_citation_says_how_many_pairs_the_judge_labelled(figures):
+    narrow = Estimate(0.8, 60, low=0.7, high=0.85)
+    cited = replace(figures, win_rate=replace(figures.win_rate, judge_and_people=narrow))
+    assert (
+        "People voted on all 60 pairs. The judge labelled every pair (" in citation(cited).sentence
+    )
+    fewer = replace(cited.coverage, labels={"win": 57, "tie": 0, "lose": 0})
+    assert "The judge labelled 57 of them (" in citation(replace(cited, coverage=fewer)).sentence
 
 
 def texts(figures):
