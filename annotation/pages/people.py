@@ -62,7 +62,7 @@ def member(request: HttpRequest, slug: str, number: int) -> HttpResponse:
             reset = (membership.user.get_username(), reset_link(membership, request.user))
             return people_page(request, access, reset=reset)
         if "remove" in request.POST:
-            leave_project(membership, request.user)
+            leave_project(membership, request.user, made_for=request.POST.get("made_for"))
             messages.success(request, "They no longer belong to the project. Their votes stay.")
         else:
             sent = request.POST

@@ -191,15 +191,18 @@ def come_back(round_: Round, annotator: Annotator) -> None:
     people_changed(round_.project)
 
 
-def leave_project(membership: Membership, by: AbstractUser) -> None:
+def leave_project(membership: Membership, by: AbstractUser, *, made_for: str | None = None) -> None:
     """End a membership, by the member or by an owner. Their votes stay.
 
     Raises UserError for the last owner. Someone who joins again is the same annotator as before.
+
+    Args:
+        made_for: The role that the form showed. Raises Overtaken if it is another by now.
     """
     project = membership.project
     people = Annotator.objects.filter(project=project, user=membership.user_id)
     with transaction.atomic():
-        remove_member(membership, by)
+        remove_member(membership, by, made_for=made_for)
         people.filter(left_at=None).update(left_at=timezone.now())
     for annotator in people:
         give_back_items(annotator)

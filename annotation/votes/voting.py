@@ -297,6 +297,10 @@ def decide(
         # Locked, so that two people at once see each other's decision.
         Item.objects.select_for_update(no_key=True).only("pk").get(pk=item.pk)
         last = item.adjudications.order_by("-pk").first()
+        said = (label, reason.strip())
+        if last and last.decided_by_id == user.pk and (last.label, last.reason) == said:
+            # The same form sent twice, as by a second Enter.
+            return last
         if last is not None and made_for not in (None, access.version_of(last.pk)):
             said = f"decided this ({last.get_label_display()}: {last.reason})"
             raise access.overtaken(last.decider, user, said, last.at)

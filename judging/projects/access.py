@@ -305,12 +305,8 @@ def change_role(
         raise UserError("Choose owner, researcher or annotator.")
     with transaction.atomic():
         _keep_an_owner(membership, leaving=role != Role.OWNER)
-        if made_for not in (None, membership.role, role):
-            name = membership.user.get_username()
-            events = membership.project.audit_events.filter(action="role changed", subject=name)
-            last = events.order_by("-pk").first()
-            if last is not None:
-                raise overtaken(last.actor, by, f"made {name} {membership.role}", last.at)
+        if role != membership.role:
+            _refuse_overtaken(membership, by, made_for)
         before, membership.role = membership.role, role
         membership.save(update_fields=["role"])
         if is_smaller(role, than=before):
@@ -327,10 +323,25 @@ def change_role(
         )
 
 
-def remove_member(membership: Membership, by: AbstractUser) -> None:
-    """Remove a member, whose votes stay. Raises UserError for the last owner."""
+def _refuse_overtaken(membership: Membership, by: AbstractUser, made_for: str | None) -> None:
+    """Raise Overtaken if somebody gave the member another role after the form was made."""
+    if made_for not in (None, membership.role):
+        name = membership.user.get_username()
+        events = membership.project.audit_events.filter(action="role changed", subject=name)
+        last = events.order_by("-pk").first()
+        if last is not None:
+            raise overtaken(last.actor, by, f"made {name} {membership.role}", last.at)
+
+
+def remove_member(membership: Membership, by: AbstractUser, *, made_for: str | None = None) -> None:
+    """Remove a member, whose votes stay. Raises UserError for the last owner.
+
+    Args:
+        made_for: The role that the form showed. Raises Overtaken if it is another by now.
+    """
     with transaction.atomic():
         _keep_an_owner(membership, leaving=True)
+        _refuse_overtaken(membership, by, made_for)
         name = membership.user.get_username()
         by_themselves = by.pk == membership.user_id
         _lose_right(membership, LostRight.How.LEFT if by_themselves else LostRight.How.REMOVED)

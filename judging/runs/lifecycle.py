@@ -10,14 +10,14 @@ from decimal import Decimal
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Max
+from django.db.models import Max, Q
 from django.db.models.functions import Coalesce, Now
 from django.utils import timezone
 
 from judging.core import leases, waking
 from judging.core.errors import UserError
 from judging.core.queries import merge
-from judging.projects.access import record_event
+from judging.projects.access import overtaken, record_event, version_of
 from judging.projects.models import Project
 from judging.runs.endpoints import stored_url
 from judging.runs.forms.portia import check_splitter
@@ -182,10 +182,24 @@ def check_budget(run: Run) -> None:
         )
 
 
-def raise_budget(run: Run, usd: Decimal, user: Any = None) -> None:
+def raise_budget(run: Run, usd: Decimal, user: Any = None, *, made_for: str | None = None) -> None:
+    """Change the budget.
+
+    Args:
+        made_for: The budget that the form showed, by `version_of`. Raises Overtaken if it is
+            another by now.
+    """
     check_budget(run)
-    Run.objects.filter(pk=run.pk).update(budget_usd=usd)
-    record_event(run.project, user, "run budget changed", run.name, usd=str(usd))
+    with transaction.atomic():
+        now = Run.objects.select_for_update(no_key=True).get(pk=run.pk)
+        if made_for not in (None, version_of(now.budget_usd)) and now.budget_usd != usd:
+            events = run.project.audit_events.filter(subject=run.name)
+            changes = Q(action="run budget changed") | Q(action="run resumed")
+            last = events.filter(changes).order_by("-pk").first()
+            if last is not None:
+                raise overtaken(last.actor, user, "changed the budget", last.at)
+        Run.objects.filter(pk=run.pk).update(budget_usd=usd)
+        record_event(run.project, user, "run budget changed", run.name, usd=str(usd))
 
 
 def send(run_id: int) -> None:
@@ -219,12 +233,23 @@ def fail(run_id: int, holder: str, reason: str) -> bool:
     return settle(run_id, holder, moves, reason=reason)
 
 
-def choose_primary(run: Run, user: Any) -> bool:
-    """Make this the primary run; False if it is. Raises UserError if it judged no example."""
+def choose_primary(run: Run, user: Any, *, made_for: str | None = None) -> bool:
+    """Make this the primary run; False if it is. Raises UserError if it judged no example.
+
+    Args:
+        made_for: The number of the primary run that the form showed. Raises Overtaken if a person
+            chose another since.
+    """
     judged = Verdict.objects.filter(run=run, state=Verdict.State.JUDGED)
     if run.ranked_at is None or not judged.exists():
         raise UserError(f"Run {run.name} has no verdicts yet. Nothing was changed.")
     with transaction.atomic():
+        project = Project.objects.select_for_update(no_key=True).get(pk=run.project_id)
+        if made_for not in (None, str(project.primary_run_id), str(run.pk)):
+            events = project.audit_events.filter(action="primary run chosen")
+            last = events.order_by("-pk").first()
+            if last is not None:
+                raise overtaken(last.actor, user, f"chose {last.subject} as primary run", last.at)
         others = Project.objects.filter(pk=run.project_id).exclude(primary_run=run)
         changed = others.update(primary_run=run)
         if changed:

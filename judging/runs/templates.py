@@ -13,7 +13,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from django.db.models import OuterRef
+from django.db.models import Max, OuterRef
 from django.utils import timezone
 
 from judging.core.errors import UserError
@@ -213,16 +213,38 @@ def whole(template: Template) -> str:
     return ""
 
 
-def keep(project: Project, user: Any, template: Template, sample_reply: str) -> JudgeTemplate:
+def newest_version(project: Project) -> int:
+    """Return what the form of a template carries: nothing after it was written when it was made."""
+    newest = JudgeTemplate.objects.filter(project=project).aggregate(newest=Max("pk"))["newest"]
+    return newest or 0
+
+
+def keep(
+    project: Project,
+    user: Any,
+    template: Template,
+    sample_reply: str,
+    *,
+    made_for: int | None = None,
+) -> JudgeTemplate:
     """Keep a new version under the template's name, or return the current one if it is the same.
 
     Raises UserError for a name of the catalogue, and if an older version is the same.
+
+    Args:
+        made_for: `newest_version` when the form was made. Raises Overtaken if the name has got
+            another version since.
     """
     if template.name in catalogue_names():
         raise UserError(f"{template.name} ships with FairJudge. Choose another name.")
     output = output_of(template)
     digest = version_hash(template.text, output)
     output["sample_reply"] = sample_reply
+    now = current(project, template.name)
+    if made_for is not None and now is not None and now.pk > made_for and now.sha256 != digest:
+        by = now.created_by.get_username() if now.created_by else "Somebody"
+        did = f"wrote a version of {template.name}"
+        raise access.overtaken(by, user, did, now.created_at)
     version, created = JudgeTemplate.objects.get_or_create(
         project=project,
         name=template.name,

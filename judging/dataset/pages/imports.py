@@ -1,5 +1,6 @@
 """Pages that import pairs: upload, preview with problems and mapping, confirm, progress, undo."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,7 +12,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 from django_htmx.http import HttpResponseClientRefresh
 
-from judging.core.errors import UserError
+from judging.core.errors import Overtaken, UserError
 from judging.core.models import Worker
 from judging.dataset import writing
 from judging.dataset.files import FORMATS
@@ -20,7 +21,7 @@ from judging.dataset.reading import NAMED
 from judging.dataset.records import FIELDS, IGNORE, Codes, codes_of, readings, spelled
 from judging.dataset.uploads import check_again, discard, record_import, refused_files_of, store
 from judging.dataset.writing import refuse_invalid, undo
-from judging.projects.access import Access, project_for
+from judging.projects.access import Access, project_for, version_of
 from judging.projects.models import Role
 
 FORMAT_NAMES = {
@@ -130,6 +131,21 @@ def import_for(request: HttpRequest, slug: str, number: int) -> tuple[Access, Im
     return access, get_object_or_404(imports, project=access.project, number=number, kind=kind)
 
 
+def reading_version(imported: Import) -> str:
+    """Return what the forms of a checked import carry: how its columns and codes were read."""
+    reading = [imported.format, imported.mapping, imported.summary.get("labels")]
+    return version_of(json.dumps(reading, sort_keys=True))
+
+
+def refuse_overtaken(imported: Import, made_for: str | None) -> None:
+    """Raise Overtaken if the file was read another way after the form was made."""
+    if made_for not in (None, reading_version(imported)):
+        raise Overtaken(
+            "The columns of this file were mapped another way after this page was loaded. Nothing "
+            "was changed now. This page shows how the file is read. If it is right, go on."
+        )
+
+
 @require_http_methods(["GET", "HEAD", "POST"])
 def imports(request: HttpRequest, slug: str) -> HttpResponse:
     access = project_for(request.user, slug, Role.RESEARCHER)
@@ -164,6 +180,7 @@ def import_check(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     form = MappingForm(imported.summary, request.POST)
     try:
         if form.is_valid():
+            refuse_overtaken(imported, request.POST.get("made_for"))
             check_again(imported, imported.format, form.mapping(imported.mapping), form.labels)
             return redirect("import_detail", slug, number)
     except UserError as error:
@@ -177,6 +194,7 @@ def import_begin(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     access, imported = import_for(request, slug, number)
     skip = imported.skip_invalid or "skip_invalid" in request.POST
     try:
+        refuse_overtaken(imported, request.POST.get("made_for"))
         refuse_invalid(imported, skip)
         if "hide_models" in request.POST and access.at_least(Role.OWNER):
             writing.hide_models(access.project, access.user)
@@ -249,6 +267,7 @@ def _detail(
         "summary": summary,
         "settled": imported.n_written + imported.n_known + imported.n_conflicts,
         "form": form,
+        "version": reading_version(imported),
         "names_models": any(one["kind"] == NAMED for one in summary.get("notices", ())),
         "may_hide": access.at_least(Role.OWNER),
         "refused_files": [path.name for path in refused_files_of(imported)],

@@ -8,7 +8,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from judging.core.errors import UserError
+from judging.core.errors import Overtaken, UserError
 from judging.llm.own_templates import TemplateRefused, custom_template
 from judging.llm.prompts.templates import (
     REPLIES_OF_FORM,
@@ -26,6 +26,7 @@ from judging.runs.templates import (
     TemplateTrial,
     current,
     keep,
+    newest_version,
     own_templates,
     set_retired,
     template_in,
@@ -135,18 +136,22 @@ def template_write(request: HttpRequest, slug: str) -> HttpResponse:
     if request.method != "POST":
         return writing_page(request, access, TemplateForm(initial=copied(request, access)))
     form, status, trial = TemplateForm(request.POST), 422, None
+    made_for = whole_number(request.POST.get("made_for", ""))
     if form.is_valid() and form.template is not None:
         reply = form.cleaned_data["sample_reply"]
         trial, status = try_out(access.project, form.template, reply), 200
         if "keep" in request.POST:
             try:
-                version = keep(access.project, access.user, form.template, reply)
+                version = keep(access.project, access.user, form.template, reply, made_for=made_for)
+            except Overtaken as error:
+                form.add_error("name", str(error))
+                status, made_for = 422, None
             except UserError as error:
                 form.add_error("name", str(error))
                 status = 422
             else:
                 return redirect("template", slug, version.pk)
-    return writing_page(request, access, form, trial, status)
+    return writing_page(request, access, form, trial, status, made_for=made_for)
 
 
 @require_GET
@@ -171,7 +176,10 @@ def template(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
 def template_retire(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     """Take a version out of the choices for new runs, or put it back."""
     access, version = version_for(request, slug, pk)
-    set_retired(version, access.user, retired=version.retired_at is None)
+    # The button says which of the two: of two people who press it, the second undoes nothing.
+    sent = request.POST.get("retired")
+    retired = version.retired_at is None if sent is None else sent == "yes"
+    set_retired(version, access.user, retired=retired)
     return redirect("template", slug, pk)
 
 
@@ -181,11 +189,15 @@ def version_for(request: HttpRequest, slug: str, pk: int) -> tuple[Access, Judge
     return access, get_object_or_404(kept, project=access.project, pk=pk)
 
 
+def whole_number(sent: str) -> int | None:
+    return int(sent) if sent.isdecimal() and len(sent) < 12 else None
+
+
 def copied(request: HttpRequest, access: Access) -> dict[str, Any]:
     """Return the template that `copy` names: a version of this project, or a shipped one."""
     name = request.GET.get("copy", "")
-    if name.isdecimal() and len(name) < 12:
-        _, version = version_for(request, access.project.slug, int(name))
+    if (number := whole_number(name)) is not None:
+        _, version = version_for(request, access.project.slug, number)
         reply = version.output.get("sample_reply", "")
         return filled_in(template_in(version), version.name, reply)
     if not name:
@@ -202,11 +214,14 @@ def writing_page(
     form: TemplateForm,
     trial: TemplateTrial | None = None,
     status: int = 200,
+    made_for: int | None = None,
 ) -> HttpResponse:
+    """Show the form. What it was made for stays until a refusal has said what came since."""
     context = {
         "project": access.project,
         "tab": "runs",
         "form": form,
+        "made_for": newest_version(access.project) if made_for is None else made_for,
         "trial": trial,
         "template": form.template,
     }

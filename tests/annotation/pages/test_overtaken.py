@@ -1,16 +1,28 @@
 """A second decision never overturns the first in silence: two people, or two tabs of one."""
 
 import re
+from decimal import Decimal
 from html import unescape
 
 import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.urls import reverse
 
 from annotation.models import Adjudication, Flag, Item
 from annotation.queue.queue import claim_next, flag
 from annotation.rounds.opening import RoundSettings, open_round
+from judging.dataset.models import Import
+from judging.dataset.pages.imports import MappingForm
 from judging.projects.models import AuditEvent, Membership, Project, Role
-from tests.factories import make_annotator, make_examples, make_member, make_vote
+from judging.runs.models import JudgeTemplate, Run
+from tests.factories import (
+    make_annotator,
+    make_examples,
+    make_member,
+    make_run,
+    make_verdict,
+    make_vote,
+)
 
 pytestmark = [pytest.mark.django_db, pytest.mark.databases]
 
@@ -92,6 +104,18 @@ def test_two_tabs_of_one_person_are_asked_too(project, tabs):
     mine.forms[url] = old
     assert "You decided this" in mine.post(url, label="tie", reason="Second.")
     assert decided() == ["win"]
+
+
+def test_the_same_decision_sent_twice_is_one(project, tabs):
+    mine, bens = tabs
+    url = split_item(project)
+    mine.open(url), bens.open(url)
+    old = dict(mine.forms[url])
+    for _ in range(2):
+        mine.forms[url] = old
+        assert "Decided." in mine.post(url, label="tie", reason="Both cite.")
+    assert decided() == ["tie"]
+    assert "decided this" in bens.post(url, label="tie", reason="Both cite.")
 
 
 def test_a_decision_by_who_saw_the_last_one_and_by_a_script_is_taken(project, tabs):
@@ -239,3 +263,129 @@ def test_a_flag_whose_reason_changed_is_not_settled_unread(project, tabs):
     mine.open(page)
     mine.post(url)
     assert Flag.objects.get().settled_at is not None
+
+
+def test_a_member_who_got_another_role_meanwhile_is_not_removed_unread(project, tabs):
+    mine, bens = tabs
+    make_member(project, Role.ANNOTATOR, "rita")
+    member = Membership.objects.get(user__username="rita")
+    page, url = reverse("people", args=[project.slug]), reverse("member", args=[project.slug, 0])
+    url = url.replace("/0", f"/{member.pk}")
+    mine.open(page), bens.open(page)
+    bens.post(url, role="owner")
+    assert "Ben made rita owner" in mine.post(url, remove="")
+    assert Membership.objects.filter(pk=member.pk).exists()
+    mine.open(page)
+    mine.post(url, remove="")
+    assert not Membership.objects.filter(pk=member.pk).exists()
+
+
+TEMPLATE = {
+    "name": "mine",
+    "reply": "verdict_mark",
+    "low": "1",
+    "high": "10",
+    "text": "[Question]\n{question}\n[The Start of A]\n{first}\n[The End of A]\n"
+    "[The Start of B]\n{second}\n[The End of B]\nEnd with [[A]], [[B]] or [[C]].",
+    "sample_reply": "[[A]]",
+}
+
+
+def written():
+    return [one.text.rpartition(" ")[2] for one in JudgeTemplate.objects.order_by("pk")]
+
+
+def test_a_template_that_somebody_wrote_meanwhile_is_not_replaced_in_silence(project, tabs):
+    mine, bens = tabs
+    url = reverse("template_write", args=[project.slug])
+    mine.open(url), bens.open(url)
+    bens.post(url, **TEMPLATE | {"text": f"{TEMPLATE['text']} Ben's", "keep": "1"})
+    change = TEMPLATE | {"text": f"{TEMPLATE['text']} Mine"}
+    # Trying it out keeps nothing, and takes no note of Ben's either.
+    mine.post(url, **change, **{"try": "1"})
+    page = mine.post(url, **change, keep="1")
+    assert "Ben wrote a version of mine" in page
+    assert written() == ["Ben's"]
+    mine.post(url, **change, keep="1")
+    assert written() == ["Ben's", "Mine"]
+    bens.post(url, **TEMPLATE | {"name": "other", "keep": "1"})
+    assert len(written()) == 3
+
+
+def test_retiring_what_somebody_retired_does_not_restore_it(project, tabs):
+    mine, bens = tabs
+    write = reverse("template_write", args=[project.slug])
+    mine.open(write)
+    mine.post(write, **TEMPLATE, keep="1")
+    version = JudgeTemplate.objects.get()
+    page = reverse("template", args=[project.slug, version.pk])
+    url = reverse("template_retire", args=[project.slug, version.pk])
+    mine.open(page), bens.open(page)
+    bens.post(url)
+    mine.post(url)
+    assert JudgeTemplate.objects.get().retired_at is not None
+    mine.open(page)
+    mine.post(url)
+    assert JudgeTemplate.objects.get().retired_at is None
+
+
+def test_a_budget_that_somebody_changed_meanwhile_is_asked_for(project, tabs):
+    mine, bens = tabs
+    price = {"prompt": "1", "completion": "1", "cached": "1", "source": "given"}
+    run = make_run(
+        project, state=Run.State.PAUSED, price=price, budget_usd=Decimal(1), ranked_at=None
+    )
+    url = reverse("run_budget", args=[project.slug, run.number])
+    version = "before"
+    mine.forms[url] = bens.forms[url] = {}
+    bens.post(url, budget="2")
+    mine.forms[url] = {"made_for": version}
+    assert "Ben changed the budget" in mine.post(url, budget="3")
+    run.refresh_from_db()
+    assert run.budget_usd == 2
+
+
+def test_another_primary_run_that_somebody_chose_meanwhile_is_asked_for(project, tabs):
+    mine, bens = tabs
+    (example,) = make_examples(project, 1)
+    runs = [make_run(project) for _ in range(3)]
+    for run in runs:
+        make_verdict(run, example, 0.1)
+    Project.objects.filter(pk=project.pk).update(primary_run=runs[0])
+    pages = [reverse("run", args=[project.slug, run.number]) for run in runs]
+    urls = [reverse("run_primary", args=[project.slug, run.number]) for run in runs]
+    mine.open(pages[1]), bens.open(pages[2])
+    bens.post(urls[2])
+    assert f"Ben chose {runs[2].name} as primary run" in mine.post(urls[1])
+    assert Project.objects.get().primary_run_id == runs[2].pk
+    mine.post(urls[1])
+    assert Project.objects.get().primary_run_id == runs[1].pk
+
+
+def test_a_file_that_somebody_reads_otherwise_is_not_imported_unread(
+    project, tabs, settings, tmp_path
+):
+    mine, bens = tabs
+    settings.MEDIA_ROOT = tmp_path
+    text = "id,question,response_1,response_2,other\n1,q,a,b,c\n"
+    file = SimpleUploadedFile("pairs.csv", text.encode())
+    imports = reverse("imports", args=[project.slug])
+    mine.client.post(imports, {"files": [file], "file_format": "auto"})
+    imported = Import.objects.get()
+    page, begin, check = (
+        reverse(name, args=[project.slug, imported.number])
+        for name in ("import_detail", "import_begin", "import_check")
+    )
+    mine.open(page), bens.open(page)
+    form = MappingForm(imported.summary)
+    chosen = {name: form.fields[name].initial for name in form.columns}
+    of_column = {column: name for name, column in form.columns.items()}
+    other, second = of_column["other"], of_column["response_2"]
+    bens.post(check, **chosen | {other: "response_2", second: chosen[other]})
+    assert "mapped another way" in mine.post(begin)
+    imported.refresh_from_db()
+    assert imported.state == Import.State.CHECKED
+    mine.open(page)
+    mine.post(begin)
+    imported.refresh_from_db()
+    assert imported.state != Import.State.CHECKED
