@@ -185,7 +185,8 @@ def extend(
         here = set(items.values_list("example_id", flat=True))
         new = [ranked for ranked in wanted if ranked.example_id not in here]
         if not new:
-            raise UserError(f"β = {beta} % adds nothing: these examples are in the round already.")
+            why = "these examples are in the round already" if wanted else "it selects no example"
+            raise UserError(f"β = {beta} % adds nothing: {why}.")
         selection = Selection.every.create(
             round=round_,
             kind=Selection.Kind.TOP,

@@ -209,7 +209,7 @@ def cancel(round_: Round, user: AbstractUser | None, *, background: bool = False
     fields = {"state": State.CANCELLING, "n_done": 0}
     # Whoever writes finds that the row is no longer theirs, and leaves.
     if work is None or not LEASE.take(waiting.filter(pk=work.pk), holder, **fields):
-        raise UserError("There is nothing to cancel: everything is written already.")
+        raise UserError("Nothing that can be cancelled is being written now.")
     subject = f"round {round_.number}"
     access.record_event(round_.project, user, "change cancelled", subject, what=work.kind)
     do(Planned(work.pk, work.n_done, holder), background=background)

@@ -289,6 +289,10 @@ def decide(
     """
     if label not in Label.values:
         raise UserError("Choose win, tie or lose of response 1.")
+    if item.state == Item.State.OPEN and item.round.state == Round.State.CLOSED:
+        raise UserError(
+            "The round was closed before anybody voted on this item, so there is nothing to decide."
+        )
     if item.state == Item.State.OPEN:
         raise UserError("This item is still waiting for votes, so there is nothing to decide yet.")
     if item.state == Item.State.COMPLETE and not item.adjudications.exists():

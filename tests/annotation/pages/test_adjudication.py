@@ -5,6 +5,7 @@ from django.urls import reverse
 
 from annotation.models import Adjudication, FirstChoice, Item
 from annotation.queue.drafts import CANT_JUDGE
+from annotation.rounds import changes
 from annotation.rounds.opening import RoundSettings, open_round
 from judging.core.text import HIDDEN_NAME
 from judging.projects.models import AuditEvent, Role
@@ -210,6 +211,10 @@ def test_what_still_waits_for_votes_cannot_be_decided(as_researcher, round_):
     refused = as_researcher.post(page, {"label": "win", "reason": "so"})
     assert refused.status_code == 422
     assert "still waiting for votes" in refused.text
+    changes.close(round_, None)
+    refused = as_researcher.post(page, {"label": "win", "reason": "so"})
+    assert "still waiting for votes" not in refused.text
+    assert "closed before anybody voted on this item" in refused.text
     assert not Adjudication.objects.exists()
 
 

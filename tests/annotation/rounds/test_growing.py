@@ -258,7 +258,7 @@ def test_what_is_cancelled_leaves_nothing(project, run, cut, monkeypatch, operat
     assert Item.every.count() == rows[0][0]
     assert Round.every.filter(state=Round.State.OPENING).count() == 0
     assert Round.every.exists() == (operation != "open")
-    with pytest.raises(UserError, match="nothing to cancel"):
+    with pytest.raises(UserError, match="can be cancelled"):
         growing.cancel(round_, None)
 
 
