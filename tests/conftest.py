@@ -17,6 +17,7 @@ import pytest
 import redis
 from django.conf import settings
 from django.db import connection
+from pytest_django.live_server_helper import LiveServer
 
 from judging.core.errors import UserError
 from judging.local_judge.running import local_model as find_local_model
@@ -97,6 +98,16 @@ def chromium():
     if path is None:
         missing("Chromium")
     return path
+
+
+@pytest.fixture(scope="session")
+def live_server():
+    """Static files are WhiteNoise's, as on a real site: a browser keeps them for a while."""
+    server = LiveServer("localhost", start=False)
+    server.thread.static_handler = lambda application: application
+    server.start()
+    yield server
+    server.stop()
 
 
 @pytest.fixture(scope="session")

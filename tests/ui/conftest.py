@@ -3,17 +3,19 @@
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import sync_playwright
+
+from tests.browser.opening import Pages, launched
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser(chromium):
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=chromium, args=["--disable-background-networking"]
-        )
+    with launched(chromium) as browser:
         yield browser
-        browser.close()
+
+
+@pytest.fixture(scope="package")
+def pages(browser, live_server):
+    return Pages(browser, live_server.url)
 
 
 @pytest.fixture
@@ -34,24 +36,27 @@ def complaints():
 
 
 @pytest.fixture
-def open_page(browser, gallery, complaints):
+def open_page(pages, gallery, complaints):
     """Opens a page of the gallery; at the end, nothing may have run or been refused on it."""
-    contexts = []
+    taken = []
+
+    def note(said):
+        complaints.append(getattr(said, "text", str(said)))
 
     def open_page(name, width=1440, height=900, scheme="light", **options):
-        context = browser.new_context(
-            viewport={"width": width, "height": height}, color_scheme=scheme, **options
-        )
-        contexts.append(context)
-        page = context.new_page()
-        page.on("console", lambda message: complaints.append(message.text))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
+        viewport = {"width": width, "height": height}
+        page = pages.take({"viewport": viewport, "color_scheme": scheme, **options})
+        taken.append(page)
+        for event in ("console", "pageerror"):
+            page.on(event, note)
         page.goto(gallery + name)
         return page
 
     yield open_page
-    fired = [page.evaluate("window.fired") for context in contexts for page in context.pages]
-    for context in contexts:
-        context.close()
+    fired = [page.evaluate("window.fired") for page in taken]
+    for page in taken:
+        for event in ("console", "pageerror"):
+            page.remove_listener(event, note)
+        pages.give_back(page)
     assert not any(fired), "a hostile text ran"
     assert complaints == []

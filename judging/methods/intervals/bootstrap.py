@@ -462,6 +462,10 @@ def categories_differ(
     for start in range(0, repeats, step):
         dealt = np.empty((min(step, repeats - start), *table.shape[1:]), dtype=np.int64)
         for rows in _rows_of(strata):
+            if len(rows) == 1:
+                # Its margins leave one table, for which SciPy gives negative counts.
+                dealt[:, rows] = table[0, rows]
+                continue
             margins = table[0, rows].sum(axis=1), table[0, rows].sum(axis=0)
             dealt[:, rows] = scipy.stats.random_table.rvs(
                 *margins, size=len(dealt), random_state=rng

@@ -61,6 +61,16 @@ def test_examples_stay_in_their_stratum(rng):
     assert found.p == 1
 
 
+def test_examples_that_are_all_alike_show_no_difference(rng):
+    category = np.repeat([0, 1], [1, 23])
+    assert categories_differ(np.ones(24), category, rng).p == 1
+    # Beside a stratum of such examples, what counts is how the others are dealt.
+    values, stratum = np.repeat([1, 0, 1], 10), np.repeat([0, 0, 1], 10)
+    category = np.repeat([0, 1, 0, 1], [10, 10, 5, 5])
+    found = categories_differ(values, category, rng, stratum=stratum)
+    assert found.p < 0.01
+
+
 def test_one_category_has_no_test(rng):
     assert isinstance(categories_differ([1, 0], [3, 3], rng), Undefined)
     assert isinstance(categories_differ([], [], rng), Undefined)
