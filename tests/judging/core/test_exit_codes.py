@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -145,6 +146,8 @@ def test_a_request_to_end_is_an_interruption(environment_with_tables, number):
         [sys.executable, "manage.py", "import_examples", "vicuna", "-", "--json"],
         cwd=ROOT, env=environment_with_tables, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, text=True,
+        # A shell's background jobs ignore SIGINT, and so would all that they start.
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
     # It waits for standard input once it has found the tables.
     assert eventually(lambda: waits(process.pid))
