@@ -137,6 +137,12 @@ def rabbitmq_url():
     return "amqp://guest:guest@127.0.0.1:5672//"
 
 
+def folder_of_the_run(factory: pytest.TempPathFactory) -> Path:
+    """A folder that all processes of this run of tests share."""
+    own = factory.getbasetemp()
+    return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+
+
 @contextmanager
 def made_once(folder: Path) -> Iterator[Path]:
     """A folder that processes of tests share, one of them at a time."""
@@ -167,9 +173,7 @@ def own_environment(tmp_path):
 def new_database(tmp_path_factory):
     """An SQLite file with all tables and no rows, for all processes of one run: making them takes
     seconds."""
-    own = tmp_path_factory.getbasetemp()
-    of_the_run = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
-    with made_once(of_the_run / "new-database") as folder:
+    with made_once(folder_of_the_run(tmp_path_factory) / "new-database") as folder:
         data = {"FAIRJUDGE_DATA": str(folder), "DATABASE_URL": ""}
         ours = {**data, "DJANGO_SETTINGS_MODULE": SETTINGS}
         command = [sys.executable, ROOT / "manage.py", "migrate", "--verbosity=0"]

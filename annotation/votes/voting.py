@@ -289,20 +289,22 @@ def decide(
     """
     if label not in Label.values:
         raise UserError("Choose win, tie or lose of response 1.")
-    if item.state == Item.State.OPEN and item.round.state == Round.State.CLOSED:
+    if item.state == Item.State.OPEN:
+        if item.round.state != Round.State.CLOSED:
+            raise UserError(
+                "This item is still waiting for votes, so there is nothing to decide yet."
+            )
         raise UserError(
             "The round was closed before anybody voted on this item, so there is nothing to decide."
         )
-    if item.state == Item.State.OPEN:
-        raise UserError("This item is still waiting for votes, so there is nothing to decide yet.")
     if item.state == Item.State.COMPLETE and not item.adjudications.exists():
         raise UserError("The votes settled this item, so there is nothing to decide.")
     with transaction.atomic():
         # Locked, so that two people at once see each other's decision.
         Item.objects.select_for_update(no_key=True).only("pk").get(pk=item.pk)
         last = item.adjudications.order_by("-pk").first()
-        said = (label, reason.strip())
-        if last and last.decided_by_id == user.pk and (last.label, last.reason) == said:
+        now = (user.pk, label, reason.strip())
+        if last is not None and (last.decided_by_id, last.label, last.reason) == now:
             # The same form sent twice, as by a second Enter.
             return last
         if last is not None and made_for not in (None, access.version_of(last.pk)):

@@ -10,8 +10,7 @@ from ninja import Query, Router, Schema
 from pydantic import Field
 
 from annotation.results.data.figures import to_json
-from annotation.results.report.cache import kept_for, shown_report
-from annotation.results.report.report import people_alone
+from annotation.results.report.cache import kept_people, shown_report
 from fairjudge_site.api.gate import READ, SPEND, WRITE, access_to, answer, once, once_made
 from fairjudge_site.api.paging import Cursor, Limit, Number, Page, Text, page_of
 from fairjudge_site.api.projects import address_of
@@ -282,7 +281,7 @@ def get_people_report(request: HttpRequest, slug: str) -> dict[str, Any]:
     It shows nothing that a judge said, so that it unblinds nobody.
     """
     project = access_to(request, slug, Role.RESEARCHER).project
-    found = kept_for(project, "alone", lambda: people_alone(project))
+    found = kept_people(project)
     if found is None:
         raise UserError(f"Nobody has voted in {slug} yet. Open a round or import votes.")
     figures: dict[str, Any] = to_json(found)

@@ -6,7 +6,7 @@ projects exist. A member whose role is too small gets 403. A project always keep
 """
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -197,6 +197,15 @@ def overtaken(by: str, user: AbstractUser | None, did: str, at: datetime) -> Ove
     )
 
 
+def refuse_for_last(
+    events: QuerySet[AuditEvent], user: AbstractUser | None, did: Callable[[AuditEvent], str]
+) -> None:
+    """Raise Overtaken for the last of these events, if there is one. `did` says what it was."""
+    last = events.order_by("-pk").first()
+    if last is not None:
+        raise overtaken(last.actor, user, did(last), last.at)
+
+
 def next_number(project: Project, model: type[Model]) -> int:
     """Return the next free number for a row of this model in the project.
 
@@ -328,9 +337,7 @@ def _refuse_overtaken(membership: Membership, by: AbstractUser, made_for: str | 
     if made_for not in (None, membership.role):
         name = membership.user.get_username()
         events = membership.project.audit_events.filter(action="role changed", subject=name)
-        last = events.order_by("-pk").first()
-        if last is not None:
-            raise overtaken(last.actor, by, f"made {name} {membership.role}", last.at)
+        refuse_for_last(events, by, lambda _: f"made {name} {membership.role}")
 
 
 def remove_member(membership: Membership, by: AbstractUser, *, made_for: str | None = None) -> None:

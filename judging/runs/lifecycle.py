@@ -17,7 +17,7 @@ from django.utils import timezone
 from judging.core import leases, waking
 from judging.core.errors import UserError
 from judging.core.queries import merge
-from judging.projects.access import overtaken, record_event, version_of
+from judging.projects.access import record_event, refuse_for_last, version_of
 from judging.projects.models import Project
 from judging.runs.endpoints import stored_url
 from judging.runs.forms.portia import check_splitter
@@ -195,9 +195,7 @@ def raise_budget(run: Run, usd: Decimal, user: Any = None, *, made_for: str | No
         if made_for not in (None, version_of(now.budget_usd)) and now.budget_usd != usd:
             events = run.project.audit_events.filter(subject=run.name)
             changes = Q(action="run budget changed") | Q(action="run resumed")
-            last = events.filter(changes).order_by("-pk").first()
-            if last is not None:
-                raise overtaken(last.actor, user, "changed the budget", last.at)
+            refuse_for_last(events.filter(changes), user, lambda _: "changed the budget")
         Run.objects.filter(pk=run.pk).update(budget_usd=usd)
         record_event(run.project, user, "run budget changed", run.name, usd=str(usd))
 
@@ -247,9 +245,7 @@ def choose_primary(run: Run, user: Any, *, made_for: str | None = None) -> bool:
         project = Project.objects.select_for_update(no_key=True).get(pk=run.project_id)
         if made_for not in (None, str(project.primary_run_id), str(run.pk)):
             events = project.audit_events.filter(action="primary run chosen")
-            last = events.order_by("-pk").first()
-            if last is not None:
-                raise overtaken(last.actor, user, f"chose {last.subject} as primary run", last.at)
+            refuse_for_last(events, user, lambda last: f"chose {last.subject} as primary run")
         others = Project.objects.filter(pk=run.project_id).exclude(primary_run=run)
         changed = others.update(primary_run=run)
         if changed:

@@ -20,7 +20,7 @@ from django.core.management import CommandError, call_command
 
 from fairjudge_site import backups
 from judging.core.errors import UserError
-from tests.conftest import made_once
+from tests.conftest import folder_of_the_run, made_once
 
 ROOT = Path(__file__).parents[2]
 MIGRATE = ("migrate", "--verbosity=0")
@@ -125,9 +125,7 @@ def empty_database(postgresql_url, launcher):
 def server_tables(postgresql_url, on_server, tmp_path_factory):
     """A dump of all tables without rows, for all processes of one run, and how three processes
     ended that made them at once."""
-    own = tmp_path_factory.getbasetemp()
-    of_the_run = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
-    with made_once(of_the_run / "server-tables") as folder:
+    with made_once(folder_of_the_run(tmp_path_factory) / "server-tables") as folder:
         dump, ended = folder / "tables.dump", folder / "ended.json"
         if not ended.exists():
             with empty_database(postgresql_url, on_server) as url:
@@ -624,7 +622,7 @@ def test_a_backup_that_inflates_over_the_disk_is_refused_first(launcher, data, t
     for bomb, name in bombs.items():
         with ZipFile(tmp_path / bomb, "w", ZIP_DEFLATED) as packed:
             with packed.open(name, "w", force_zip64=True) as member:
-                for _ in range(20):
+                for _ in range(64):
                     member.write(b" " * 2**23)
             if name != "backup.json":
                 packed.writestr("backup.json", '{"kind": "fairjudge-backup", "database": "sqlite"}')

@@ -69,12 +69,13 @@ def run_all(environment_with_tables):
         each.end()
 
 
-def test_it_serves_and_then_stops_with_everything_it_started(run_all):
+@pytest.mark.parametrize("asked", [signal.SIGINT, signal.SIGTERM])
+def test_it_serves_and_then_stops_with_everything_it_started(run_all, asked):
     site = run_all(*PARTS)
     site.wait_until_up()
     with urllib.request.urlopen(f"{site.url}/healthz") as answer:
         assert answer.status == 200
-    site.process.send_signal(signal.SIGINT)
+    site.process.send_signal(asked)
     assert site.process.wait(timeout=120) == 0, site.output()
     assert processes_of(site.data) == set()
 

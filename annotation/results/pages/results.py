@@ -28,9 +28,9 @@ from annotation.results.data.figures import (
 )
 from annotation.results.data.runs import project_costs, run_totals
 from annotation.results.delivery.package import deliver
-from annotation.results.report.cache import Shown, kept_for, shown_report
+from annotation.results.report.cache import Shown, kept_for, kept_people, shown_report
 from annotation.results.report.page import citation, page_context, parts_of
-from annotation.results.report.report import CHAPTERS, people_alone, plots
+from annotation.results.report.report import CHAPTERS, plots
 from annotation.results.sections.people import answer as people_answer
 from annotation.results.sections.people import by_person, pace_plot, times_of
 from annotation.results.tables.exports import FORMATS, KINDS, ExportRequest, export, file_name
@@ -286,7 +286,7 @@ def _without_report(project: Project, run: Run | None, name: str) -> dict[str, A
         url = reverse("run", args=[project.slug, run.number])
         said = "This run scored single responses. Its results are on the run's own page."
         return {"answer": Sentence(said, name), "action": {"url": url, "label": "See the run"}}
-    alone = kept_for(project, "alone", lambda: people_alone(project))
+    alone = kept_people(project)
     found: dict[str, Any] = {"report": alone, "alone": alone is not None}
     waits = "This run is not ranked yet. Its figures appear when it finishes or is paused."
     if run is None:

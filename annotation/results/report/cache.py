@@ -18,7 +18,7 @@ from django.db.models.query import QuerySet
 
 from annotation.models import Adjudication, Item, Round, Slot, Vote
 from annotation.results.data.sheet import Disagreements, disagreements, label_sign
-from annotation.results.report.report import Report, report
+from annotation.results.report.report import PeopleAlone, Report, people_alone, report
 from annotation.results.sections.analysis import Analysis
 from judging.core import waking
 from judging.core.caching import CACHED_SECONDS, cache_key, cached, report_cache
@@ -199,6 +199,12 @@ def ready_report(project: Project, run: Run) -> Report | None:
 def kept_for(project: Project, name: str, make: Callable[[], Any]) -> Any:
     """Anything that is made of the same state of the data."""
     return cached(name, project, _state_for_page(project), make)
+
+
+def kept_people(project: Project) -> PeopleAlone | None:
+    """What people say without a judge; None if nobody has voted."""
+    found: PeopleAlone | None = kept_for(project, "alone", lambda: people_alone(project))
+    return found
 
 
 def _kept(run: Run, state: str) -> Report | None:

@@ -151,10 +151,8 @@ class BatchClient(OpenAiClient):
         code = error.get("code") if isinstance(error, dict) else None
         if not error or code in NOT_DONE:
             return None
-        status = _status(code, 400)
-        failure = classify_answer(
-            status if status >= 400 else 400, {}, json.dumps({"error": error})
-        )
+        status = max(_status(code, 400), 400)
+        failure = classify_answer(status, {}, json.dumps({"error": error}))
         return Patience(self._retry, requests=1).failure(failure)
 
     async def _file(self, file_id: str) -> str:

@@ -148,7 +148,8 @@ def position_effect(outcomes: Signs, valid: Booleans, question: ArrayLike | None
     in the other order.
 
     Args: outcomes, valid, question: (N, 2, k) each, and (N,) codes or None.
-    Returns: difference, -1/2 to 1, or Undefined without two samples of one order."""
+    Returns: difference, -1/2 to 1, or Undefined without an example that has samples of both
+        orders, and two of them in one order."""
     across, within = _disagreement(outcomes, valid)
     reason = TOO_FEW_SAMPLES
     if np.isnan(across).all():

@@ -233,12 +233,20 @@ def test_a_change_to_a_round_is_asked_for_if_it_was_changed_meanwhile(
     assert AuditEvent.objects.count() == before + 1
 
 
-def test_a_role_that_somebody_changed_meanwhile_is_asked_for(project, tabs):
-    mine, bens = tabs
+def member_rita(project):
+    """A member, the page that shows her, and the address that changes her."""
     make_member(project, Role.ANNOTATOR, "rita")
     member = Membership.objects.get(user__username="rita")
-    page, url = reverse("people", args=[project.slug]), reverse("member", args=[project.slug, 0])
-    url = url.replace("/0", f"/{member.pk}")
+    pages = (
+        reverse("people", args=[project.slug]),
+        reverse("member", args=[project.slug, member.pk]),
+    )
+    return member, *pages
+
+
+def test_a_role_that_somebody_changed_meanwhile_is_asked_for(project, tabs):
+    mine, bens = tabs
+    member, page, url = member_rita(project)
     bens.forms[url] = mine.forms[url] = {"made_for": "annotator"}
     assert 'name="made_for" value="annotator"' in mine.open(page)
     mine.forms[url] = {"made_for": "annotator"}
@@ -267,10 +275,7 @@ def test_a_flag_whose_reason_changed_is_not_settled_unread(project, tabs):
 
 def test_a_member_who_got_another_role_meanwhile_is_not_removed_unread(project, tabs):
     mine, bens = tabs
-    make_member(project, Role.ANNOTATOR, "rita")
-    member = Membership.objects.get(user__username="rita")
-    page, url = reverse("people", args=[project.slug]), reverse("member", args=[project.slug, 0])
-    url = url.replace("/0", f"/{member.pk}")
+    member, page, url = member_rita(project)
     mine.open(page), bens.open(page)
     bens.post(url, role="owner")
     assert "Ben made rita owner" in mine.post(url, remove="")
