@@ -1,5 +1,6 @@
 """Long work on a round: short transactions, unseen until it is whole, resumed after a kill."""
 
+import gc
 import os
 import signal
 from decimal import Decimal
@@ -141,6 +142,20 @@ def test_the_size_of_a_chunk_follows_what_the_last_one_took(monkeypatch):
     for _ in range(20):
         sizes.took(10.0)
     assert sizes.size == leases.LEAST
+
+
+@pytest.mark.django_db
+def test_no_search_for_unused_objects_falls_into_a_chunk():
+    assert gc.isenabled()
+    with leases.Chunks().transaction():
+        assert not gc.isenabled()
+        # Another thread's chunk ends first.
+        with leases.Chunks().transaction():
+            assert not gc.isenabled()
+    assert gc.isenabled()
+    with pytest.raises(Cut), leases.Chunks().transaction():
+        raise Cut
+    assert gc.isenabled()
 
 
 def table(project, what, run=None):
