@@ -186,7 +186,7 @@ def impossible(
             "β or a budget needs a judge run to rank by. Start one first, or select everything.",
         )
     if run is not None and run.ranked_at is None and not settings.everything:
-        yield "run", f"{run.name} is not ranked yet. Wait until it is done, or pause it first."
+        yield "run", run.why_unranked
     unfinished = run is not None and run.state != Run.State.DONE
     if unfinished and not settings.partial and not settings.everything:
         yield (

@@ -290,7 +290,7 @@ def get_people_report(request: HttpRequest, slug: str) -> dict[str, Any]:
 
 def _report(access: Access, run: Run) -> Any:
     if run.ranked_at is None:
-        raise UserError(f"{run.name} is not ranked yet. Wait until it is done, or pause it.")
+        raise UserError(run.why_unranked)
     shown = shown_report(access.project, run)
     if shown.report is None or shown.renewing:
         headers = {"Retry-After": "5"}

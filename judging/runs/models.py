@@ -132,6 +132,28 @@ class Run(models.Model):
         return ORDERS[:1]
 
     @property
+    def why_unranked(self) -> str:
+        """Why the run has no ranking and no figures, and what to do; empty if it has them."""
+        if self.ranked_at is not None:
+            return ""
+        if self.form == Form.POINTWISE:
+            return f"{self.name} scored single responses. Its figures are on the page of the run."
+        if self.method == Method.IMPORTED:
+            if self.state == self.State.FAILED:
+                return f"The import of {self.name} was cut off. Import its file again."
+            return f"{self.name} is not ranked yet. Wait until it is imported."
+        ended = {
+            self.State.PAUSED: "was paused", self.State.CANCELLED: "was stopped",
+            self.State.FAILED: "failed",
+        }  # fmt: skip
+        if self.state in ended:
+            said = ended[self.State(self.state)]
+            return f"{self.name} {said} before it was ranked. Resume it first."
+        if self.state in (self.State.PAUSING, self.State.CANCELLING):
+            return f"{self.name} is not ranked yet. Wait until it has stopped."
+        return f"{self.name} is not ranked yet. Wait until it is done, or pause it."
+
+    @property
     def unread_calls(self) -> int:
         """After how many first calls without any verdict the run pauses; 0: never."""
         return int(self.parameters.get("unread_calls", UNREAD_CALLS))

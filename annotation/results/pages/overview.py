@@ -70,6 +70,7 @@ def standings(projects: QuerySet[Project]) -> QuerySet[Project]:
     in_round = {"round__project": OuterRef("pk"), "round__kind": Round.Kind.ROUTED}
     runs = Run.objects.filter(**of_project)
     newest = runs.order_by("-number")
+    active = newest.filter(state__in=ACTIVE)
     rounds = Round.objects.filter(**of_project, kind=Round.Kind.ROUTED)
     items = Item.objects.filter(**in_round)
     undecided = items.filter(state=Item.State.ADJUDICATE)
@@ -86,6 +87,8 @@ def standings(projects: QuerySet[Project]) -> QuerySet[Project]:
         is_importing=Exists(unfinished),
         n_runs=count_of(runs, "project"),
         n_running=count_of(runs.filter(state__in=ACTIVE), "project"),
+        active_run=Subquery(active.values("number")[:1]),
+        active_state=Subquery(active.values("state")[:1]),
         newest_run=Subquery(newest.values("number")[:1]),
         newest_state=Subquery(newest.values("state")[:1]),
         is_ranked=Exists(runs.filter(ranked_at__isnull=False)),
@@ -137,13 +140,14 @@ def next_action(project: Any) -> Action:
             said = f"No judge has scored {number_of(project.n_points, 'single response')} yet."
         return at(JUDGE, said, "Start a judge", "run_start")
     if project.n_running:
-        said = "The judge is working. Nothing is asked of you."
-        return at(JUDGE, said, "See its progress", "run", project.newest_run)
+        state = Run.State(project.active_state).label
+        said = f"Run {project.active_run} is {state}. Nothing is asked of you."
+        return at(JUDGE, said, "See its progress", "run", project.active_run)
     if not project.is_ranked:
         said = f"Run {project.newest_run} has no results."
         return at(JUDGE, said, "See the run", "run", project.newest_run)
     if not project.n_rounds and project.n_examples and not project.has_votes:
-        said = "The judge has labelled everything. Nobody has checked its labels yet."
+        said = "Judging has ended. Nobody has checked the judge's labels yet."
         return at(REVIEW, said, "Plan a review", "plan")
     if not project.n_exports:
         return at(RESULTS, "Nothing waits. The results are ready.", "See the results", "results")

@@ -136,7 +136,7 @@ def report_file(request: HttpRequest, slug: str, kind: str) -> HttpResponse | Fi
     try:
         run = find_run(project, request.POST.get("run", "latest"))
         if run.ranked_at is None:
-            raise UserError(_why_no_report(run))
+            raise UserError(run.why_unranked)
         with TemporaryDirectory() as folder:
             path = Path(folder) / f"{project.slug}-run{run.number}-report.{kind}"
             deliver(project, run, request.user, path)
@@ -145,12 +145,6 @@ def report_file(request: HttpRequest, slug: str, kind: str) -> HttpResponse | Fi
     except UserError as error:
         messages.error(request, str(error))
         return redirect("results_page", project.slug, EXPORT)
-
-
-def _why_no_report(run: Run) -> str:
-    if run.form == Form.POINTWISE:
-        return f"{run.name} scored single responses. Its figures are on the page of the run."
-    return f"{run.name} is not ranked yet. Wait until it is done, or pause it."
 
 
 _EXPORTS_SHOWN = 20
@@ -288,8 +282,9 @@ def _without_report(project: Project, run: Run | None, name: str) -> dict[str, A
         return {"answer": Sentence(said, name), "action": {"url": url, "label": "See the run"}}
     alone = kept_people(project)
     found: dict[str, Any] = {"report": alone, "alone": alone is not None}
-    waits = "This run is not ranked yet. Its figures appear when it finishes or is paused."
-    if run is None:
+    if run is not None:
+        waits = run.why_unranked
+    else:
         waits = "No judge has run yet. Results compare a judge with people."
         url = reverse("run_start", args=[project.slug])
         found["action"] = {"url": url, "label": "Start a run"}

@@ -83,3 +83,24 @@ def test_single_responses_and_content_free_inputs_have_slots_too(project):
         (None, "cc:X0", 0, 1, "valid"),
         (None, "dc:0:X0", 0, 0, "valid"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"state": "running"}, "is not ranked yet. Wait until it is done, or pause it."),
+        ({"state": "cancelling"}, "is not ranked yet. Wait until it has stopped."),
+        ({"state": "paused"}, "was paused before it was ranked. Resume it first."),
+        ({"state": "cancelled"}, "was stopped before it was ranked. Resume it first."),
+        ({"state": "failed"}, "failed before it was ranked. Resume it first."),
+        ({"state": "running", "method": "imported"}, "Wait until it is imported."),
+        ({"state": "failed", "method": "imported"}, "was cut off. Import its file again."),
+        ({"state": "done", "form": "pointwise"}, "Its figures are on the page of the run."),
+        ({"state": "paused", "ranked_at": timezone.now()}, ""),
+    ],
+)
+def test_a_run_without_figures_says_what_can_still_be_done(project, fields, said):
+    # Only what the state allows is advised: a run that failed is not waited for.
+    why = make_run(project, **{"ranked_at": None, **fields}).why_unranked
+    assert why.endswith(said)
+    assert bool(why) == bool(said)

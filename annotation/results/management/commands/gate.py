@@ -88,7 +88,4 @@ class Command(FairJudgeCommand):
 
 def _check(run: Run) -> None:
     if run.ranked_at is None:
-        raise UserError(
-            f"Run {run.name} has no verdicts on pairs yet, so there is nothing to decide. Wait "
-            "until it is done."
-        )
+        raise UserError(f"{run.why_unranked} Nothing was decided.")

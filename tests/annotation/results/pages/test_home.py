@@ -2,6 +2,8 @@
 
 import pytest
 
+from annotation.results.pages.overview import next_action, standings
+from annotation.rounds import changes
 from annotation.rounds.opening import RoundSettings, open_round
 from judging.dataset.models import Import
 from judging.projects.models import Membership, Project, Role
@@ -66,6 +68,37 @@ def test_each_project_has_its_next_action_with_one_button(as_researcher, project
     page = " ".join(as_researcher.get("/").content.decode().split())
     assert "6 items wait for votes." in page
     assert page.count(f'href="/p/{project.slug}/rounds/1"') == 1
+
+
+def test_what_the_next_action_claims_holds_and_its_negation_is_not_said(project):
+    def said():
+        action = next_action(standings(Project.objects.all()).get())
+        return action.text, action.url
+
+    def runs_are(**states):
+        for number, state in states.items():
+            Run.objects.filter(number=int(number[-1])).update(state=state)
+
+    make_examples(project, 3)
+    assert said()[0] == "No judge has labelled these pairs yet."
+    make_run(project, state="queued", ranked_at=None)
+    assert said()[0] == "Run 1 is waiting for a worker. Nothing is asked of you."
+    make_run(project, state="done")
+    # The run at work is named and linked, not the newest one.
+    runs_are(run_1="running")
+    text, url = said()
+    assert text == "Run 1 is running. Nothing is asked of you."
+    assert url.endswith("/runs/1")
+    runs_are(run_1="done")
+    # Pairs that came after the run have no label of a judge, so “everything” would be untrue.
+    make_examples(project, 2)
+    assert said()[0] == "Judging has ended. Nobody has checked the judge's labels yet."
+    round_ = open_round(project, None, None, RoundSettings(everything=True, votes=1))
+    assert said()[0] == "5 items wait for votes."
+    changes.close(round_, None)
+    assert said()[0] == "Nothing waits. The results are ready."
+    runs_are(run_2="paused")
+    assert said()[0] == "Run 2 is paused."
 
 
 def test_a_researcher_makes_a_project_and_others_cannot(client, db):
