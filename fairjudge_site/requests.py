@@ -5,6 +5,7 @@ follow each other here in the order in which a request meets them.
 """
 
 import codecs
+import sys
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -22,6 +23,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
+from django.template.loader import render_to_string
 from django.utils import timezone
 from django.utils.cache import patch_cache_control
 from django.utils.http import url_has_allowed_host_and_scheme
@@ -30,6 +32,7 @@ from django.views.decorators.http import require_http_methods
 from whitenoise.storage import CompressedManifestStaticFilesStorage
 
 from annotation.screen.hand import expired
+from judging.core.incidents import AWAY_SECONDS, DATABASE_AWAY
 from judging.core.sql.statements import prepared
 from judging.projects.access import Access, StillBlind, project_for
 from judging.projects.models import Role
@@ -195,6 +198,16 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     if isinstance(exception, RequestDataTooBig):
         return render(request, "413.html", status=413)
     return render(request, "400.html", status=400)
+
+
+@login_not_required
+def server_error(request: HttpRequest) -> HttpResponse:
+    """A database that is away, or whose disk is full, has a page of its own, since it passes."""
+    # The pages are written without the request: asking who is logged in would fail again.
+    if isinstance(sys.exception(), DATABASE_AWAY):
+        headers = {"Retry-After": AWAY_SECONDS}
+        return HttpResponse(render_to_string("503.html"), status=503, headers=headers)
+    return HttpResponse(render_to_string("500.html"), status=500)
 
 
 # Judge output

@@ -10,6 +10,7 @@ from fairjudge_site.health import healthz
 from fairjudge_site.requests import look
 
 handler400 = "fairjudge_site.requests.bad_request"
+handler500 = "fairjudge_site.requests.server_error"
 
 urlpatterns = [
     path("healthz", healthz, name="healthz"),

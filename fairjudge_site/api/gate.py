@@ -28,7 +28,7 @@ from ninja.security import HttpBearer
 
 from fairjudge_site.api.problems import CODES, CONTENT_TYPE, Refusal
 from judging.core.errors import Overtaken, UserError
-from judging.core.incidents import incident
+from judging.core.incidents import AWAY_SECONDS, DATABASE_AWAY, incident
 from judging.core.text import unstorable
 from judging.projects.access import Access, project_for
 from judging.projects.models import ApiToken, KeptAnswer, Role
@@ -135,6 +135,13 @@ def refusal_of(error: Exception) -> Refusal:
         case BadRequest():
             return Refusal("not_readable", str(error))
     reference = incident(log, "An API request failed")
+    if isinstance(error, DATABASE_AWAY):
+        return Refusal(
+            "unavailable",
+            f"The database can't be used at the moment (reference {reference}). Send the request "
+            "again later. With the same Idempotency-Key it is done once.",
+            headers={"Retry-After": AWAY_SECONDS},
+        )
     return Refusal(
         "unexpected",
         f"An unexpected error stopped this (reference {reference}). Nothing was changed by it. "

@@ -32,6 +32,7 @@ CODES: dict[str, int] = {
     "rows_invalid": 422,
     "too_many_requests": 429,
     "unexpected": 500,
+    "unavailable": 503,
 }
 
 

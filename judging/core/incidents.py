@@ -7,6 +7,8 @@ from django.db import InterfaceError, OperationalError
 
 # These pass by themselves: a worker's sweep goes on with the work once the database is back.
 DATABASE_AWAY = (OperationalError, InterfaceError)
+# After so long a program asks again.
+AWAY_SECONDS = "10"
 
 
 def incident(log: Logger, what: str) -> str:

@@ -21,6 +21,7 @@
     401: ["You are logged out.", "Nothing is lost. Log in again, then reload this page."],
     403: ["This was refused.", "Your session may have ended, or your role does not include it. Reload the page and try again."],
     404: ["This is no longer there.", "Someone may have removed it. Reload the page."],
+    503: ["The database can't be used at the moment.", "What was stored is safe. Try again in a minute."],
     413: ["This is too large for the server.", "Nothing was stored."],
   };
 

@@ -4,10 +4,13 @@ import time
 from datetime import timedelta
 
 import pytest
+from django.db import connection
+from django.test import Client
 from django.utils import timezone
 
 from judging.core.models import Worker
 from judging.core.processes import record_of_parts
+from judging.projects.tokens import SCOPES, issue_token
 
 pytestmark = pytest.mark.django_db
 
@@ -68,3 +71,44 @@ def test_a_part_that_is_down_is_named_there_and_on_the_overview(
 
 def test_only_reading_is_allowed(client):
     assert client.post("/healthz").status_code == 405
+
+
+@pytest.fixture
+def full_disk(db):
+    """An SQLite file that can't grow, as on a full disk."""
+    with connection.cursor() as cursor:
+        before = cursor.execute("PRAGMA max_page_count").fetchone()[0]
+        cursor.execute("PRAGMA max_page_count = 1")
+        yield
+        cursor.execute(f"PRAGMA max_page_count = {before}")
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="only SQLite's file can be bounded")
+def test_a_full_disk_is_told_apart_from_a_fault_of_the_site(owner, full_disk):
+    client = Client(raise_request_exception=False)
+    token = issue_token(owner, "test", list(SCOPES))[1]
+    headers = {"Authorization": f"Bearer {token}"}
+
+    def make(number):
+        body = json.dumps({"name": f"{number} {'x' * 90}"})
+        kind = "application/json"
+        return client.post("/api/v1/projects", body, headers=headers, content_type=kind)
+
+    # Some rows still fit into the last pages.
+    refused = next(answer for answer in map(make, range(500)) if answer.status_code != 201)
+    assert (refused.status_code, refused.json()["code"]) == (503, "unavailable")
+    assert refused["Retry-After"] == "10"
+    client.force_login(owner)
+    pages = (client.post("/", {"name": f"page {number} {'x' * 90}"}) for number in range(500))
+    page = next(answer for answer in pages if answer.status_code != 302)
+    assert page.status_code == 503
+    assert "The database can’t be used at the moment" in page.content.decode()
+
+
+def test_another_fault_has_the_usual_page(owner, project, monkeypatch):
+    monkeypatch.setattr("annotation.results.pages.examples.browse", lambda *_, **__: 1 // 0)
+    client = Client(raise_request_exception=False)
+    client.force_login(owner)
+    page = client.get(f"/p/{project.slug}/examples")
+    assert page.status_code == 500
+    assert "Something went wrong on the server" in page.content.decode()
