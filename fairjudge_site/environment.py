@@ -8,6 +8,7 @@ import secrets
 import stat
 import tempfile
 from collections.abc import Callable, Mapping
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -21,6 +22,8 @@ WORDS |= {"0": False, "false": False, "no": False, "off": False}
 HOST = re.compile(r"[a-z0-9][a-z0-9.-]*|[a-f0-9]*:[a-f0-9.:]+")
 # A run stores the name of its endpoint in a column of this length.
 LONGEST_NAME = 80
+# Whoever guesses it reads the figures of all projects.
+LEAST_TOKEN = 20
 PORT = re.compile(r"[0-9]{1,5}")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -151,6 +154,27 @@ class Environment:
         host, _, port = text.rpartition(":")
         if not host or not PORT.fullmatch(port) or int(port) > 65535:
             raise SettingError(name, f"it must be HOST:PORT, not {text!r}")
+        return text
+
+    def networks(self, name: str) -> list[IPv4Network | IPv6Network]:
+        """Return addresses and networks, separated by commas."""
+        found = []
+        for text in filter(None, (part.strip() for part in self.text(name).split(","))):
+            try:
+                found.append(ip_network(text))
+            except ValueError:
+                raise SettingError(
+                    name, f"{text!r} is no IP address or network, such as 10.0.0.7 or 10.0.0.0/24"
+                ) from None
+        return found
+
+    def token(self, name: str) -> str:
+        """Return a token of the operator's own making, or "" if none is set."""
+        text = self.text(name)
+        if text and (len(text) < LEAST_TOKEN or not text.isascii() or " " in text):
+            raise SettingError(
+                name, f"it must have {LEAST_TOKEN} ASCII characters or more, no blank"
+            )
         return text
 
     def endpoints(self, name: str) -> dict[str, dict[str, str]]:

@@ -1,4 +1,4 @@
-"""`/healthz`: whether database, broker and workers answer, and which parts of `runall` are down."""
+"""Whether the site works: `/healthz` for its own host, `/readyz` for what sends people to it."""
 
 from datetime import timedelta
 
@@ -40,6 +40,35 @@ def healthz(request: HttpRequest) -> JsonResponse:
         },
         status=200 if healthy else 503,
     )
+
+
+@login_not_required
+@never_cache
+@require_safe
+def readyz(request: HttpRequest) -> JsonResponse:
+    """Say whether all work is done that pages can start: a live worker for each queue as well."""
+    database, broker = database_answers(), broker_answers()
+    queues = {
+        queue.name: database and has_worker(queue.name) for queue in settings.CELERY_TASK_QUEUES
+    }
+    ready = database and broker and all(queues.values())
+    return JsonResponse(
+        {
+            "status": "ok" if ready else "unavailable",
+            "database": database,
+            "broker": broker,
+            "queues": queues,
+        },
+        status=200 if ready else 503,
+    )
+
+
+def has_worker(queue: str) -> bool:
+    try:
+        served = Worker.objects.alive().values_list("queues", flat=True)
+        return any(queue in theirs.split(",") for theirs in served)
+    except DatabaseError:
+        return False
 
 
 def database_answers() -> bool:

@@ -1,10 +1,13 @@
-"""Keeps keys, passwords and links that let people in out of the log."""
+"""Lines of the log: as text or as JSON, without keys, passwords and links that let people in."""
 
+import json
 import logging
 import re
+from datetime import UTC, datetime
 
 from django.conf import settings
 
+from judging.core.incidents import log_context
 from judging.core.text import printable
 
 # Anybody who has the address of an invitation or of a password link can use it.
@@ -18,13 +21,33 @@ class SecretsFormatter(logging.Formatter):
     """Replaces every secret of the settings by three stars, in tracebacks too."""
 
     def format(self, record: logging.LogRecord) -> str:
-        line = super().format(record)
-        for secret in known_secrets():
-            line = line.replace(secret, "***")
-        return printable(_API_TOKEN.sub(r"\1_***", _LINK.sub(r"\1***", line)))
+        return printable(without_secrets(super().format(record)))
+
+
+class JsonFormatter(logging.Formatter):
+    """Writes a record as one line of JSON, with the request or the run that it is about."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        said: dict[str, str] = {
+            "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+            **dict(log_context.get()),
+        }
+        if record.exc_info:
+            said["traceback"] = self.formatException(record.exc_info)
+        clean = {name: without_secrets(text) for name, text in said.items()}
+        return json.dumps(clean, ensure_ascii=True)
+
+
+def without_secrets(text: str) -> str:
+    for secret in known_secrets():
+        text = text.replace(secret, "***")
+    return _API_TOKEN.sub(r"\1_***", _LINK.sub(r"\1***", text))
 
 
 def known_secrets() -> list[str]:
     secrets = [settings.SECRET_KEY, settings.DATABASES["default"].get("PASSWORD", "")]
-    secrets += settings.FAIRJUDGE_ENDPOINT_KEYS.values()
+    secrets += [settings.FAIRJUDGE_METRICS_TOKEN, *settings.FAIRJUDGE_ENDPOINT_KEYS.values()]
     return [secret for secret in secrets if secret]

@@ -5,6 +5,8 @@ follow each other here in the order in which a request meets them.
 """
 
 import codecs
+import re
+import secrets
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -32,7 +34,7 @@ from django.views.decorators.http import require_http_methods
 from whitenoise.storage import CompressedManifestStaticFilesStorage
 
 from annotation.screen.hand import expired
-from judging.core.incidents import AWAY_SECONDS, DATABASE_AWAY
+from judging.core.incidents import AWAY_SECONDS, DATABASE_AWAY, logged_as
 from judging.core.sql.statements import prepared
 from judging.projects.access import Access, StillBlind, project_for
 from judging.projects.models import Role
@@ -54,6 +56,27 @@ class CollectedStorage(CompressedManifestStaticFilesStorage):
 
 # The forms of pages before a login take some names and words.
 LARGEST_WITHOUT_LOGIN = 2**16
+
+
+# A name that a proxy gave to a request, so that its log and ours can be read side by side.
+GIVEN_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
+
+
+def named_requests(
+    get_response: Callable[[HttpRequest], HttpResponseBase],
+) -> Callable[[HttpRequest], HttpResponseBase]:
+    """Give each request a name, which stands in its answer and in what is logged about it."""
+
+    def middleware(request: HttpRequest) -> HttpResponseBase:
+        name = request.headers.get("X-Request-Id", "")
+        if not GIVEN_NAME.fullmatch(name):
+            name = secrets.token_hex(8)
+        with logged_as(request=name):
+            response = get_response(request)
+        response["X-Request-Id"] = name
+        return response
+
+    return middleware
 
 
 def private_pages(

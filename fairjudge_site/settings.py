@@ -71,6 +71,8 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
 ]
 MIDDLEWARE = [
+    "fairjudge_site.requests.named_requests",
+    "fairjudge_site.metrics.page_times",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "csp.middleware.CSPMiddleware",
@@ -189,7 +191,7 @@ CELERY_ENABLE_UTC = True
 ALLOWED_HOSTS = [host, *LOOPBACK]
 CSRF_TRUSTED_ORIGINS = [FAIRJUDGE_URL]
 CSRF_COOKIE_SECURE = SESSION_COOKIE_SECURE = SECURE_SSL_REDIRECT = HTTPS
-SECURE_REDIRECT_EXEMPT = [r"^healthz$"]
+SECURE_REDIRECT_EXEMPT = [r"^(healthz|readyz|metrics)$"]
 SECURE_HSTS_SECONDS = 365 * 24 * 3600 if HTTPS else 0
 # Neither the neighbours of this host nor browsers' preload lists are ours to decide on.
 SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
@@ -254,21 +256,27 @@ FAIRJUDGE_MAX_UPLOAD_BYTES = 2**20 * environment.integer("FAIRJUDGE_MAX_UPLOAD_M
 FAIRJUDGE_API_RATE = environment.integer("FAIRJUDGE_API_RATE", 600, 1, 1_000_000)
 FILE_UPLOAD_HANDLERS = ["fairjudge_site.requests.LimitedUploadHandler"]
 
+# Who may read /metrics. Without either it is closed.
+FAIRJUDGE_METRICS_TOKEN = environment.token("FAIRJUDGE_METRICS_TOKEN")
+FAIRJUDGE_METRICS_ADDRESSES = environment.networks("FAIRJUDGE_METRICS_ADDRESSES")
+
 LANGUAGE_CODE = "en-gb"
 TIME_ZONE = "UTC"
 USE_TZ = True
 
 LOG_LEVEL = environment.choice("FAIRJUDGE_LOG_LEVEL", "INFO", "DEBUG", "INFO", "WARNING", "ERROR")
+LOG_FORMAT = environment.choice("FAIRJUDGE_LOG_FORMAT", "TEXT", "TEXT", "JSON").lower()
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {
-        "line": {
+        "text": {
             "()": "fairjudge_site.logs.SecretsFormatter",
             "format": "%(asctime)s %(levelname)s %(name)s: %(message)s",
-        }
+        },
+        "json": {"()": "fairjudge_site.logs.JsonFormatter"},
     },
-    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT}},
     "root": {"handlers": ["console"], "level": LOG_LEVEL},
     "loggers": {
         "django": {"handlers": [], "propagate": True},

@@ -6,14 +6,21 @@ from django.urls import include, path
 from annotation.pages.people import ChangePassword, SetPassword
 from fairjudge_site.demo_entry import Login, enter
 from fairjudge_site.docs_pages import docs, glossary, picture
-from fairjudge_site.health import healthz
+from fairjudge_site.health import healthz, readyz
+from fairjudge_site.metrics import metrics
 from fairjudge_site.requests import look
+from fairjudge_site.status import change_user, status, users
 
 handler400 = "fairjudge_site.requests.bad_request"
 handler500 = "fairjudge_site.requests.server_error"
 
 urlpatterns = [
     path("healthz", healthz, name="healthz"),
+    path("readyz", readyz, name="readyz"),
+    path("metrics", metrics, name="metrics"),
+    path("site/", status, name="site_status"),
+    path("site/users", users, name="site_users"),
+    path("site/users/<int:number>", change_user, name="site_user"),
     path("login/", Login.as_view(), name="login"),
     path("demo/enter", enter, name="demo_enter"),
     path("logout/", auth.LogoutView.as_view(), name="logout"),

@@ -9,6 +9,7 @@ from contextlib import suppress
 from celery import shared_task
 
 from judging.core.errors import UserError
+from judging.core.incidents import logged_as
 from judging.dataset import writing
 from judging.runs.engine import rereading
 from judging.runs.engine.working import work_on
@@ -19,16 +20,19 @@ from judging.runs.verdicts.judge_figures import prepare_page
 @shared_task
 def pump_run(run_id: int) -> None:
     """Work on a run until it ends, however long that takes."""
-    run = Run.objects.filter(pk=run_id).first()
-    if run is not None and work_on(run):
-        prepare_page(run)
+    run = Run.objects.select_related("project").filter(pk=run_id).first()
+    if run is not None:
+        with logged_as(run=f"{run.project.slug}/{run.number}"):
+            if work_on(run):
+                prepare_page(run)
 
 
 @shared_task
 def reparse_run(run_id: int, token: str) -> None:
-    run = Run.objects.filter(pk=run_id).first()
+    run = Run.objects.select_related("project").filter(pk=run_id).first()
     if run is not None:
-        rereading.work_on(run, token)
+        with logged_as(run=f"{run.project.slug}/{run.number}"):
+            rereading.work_on(run, token)
 
 
 @shared_task

@@ -44,9 +44,11 @@ TOKEN = "send a token"
 TABLE = {
     "anybody": """
         api_reference api_schema docs docs_page docs_picture glossary healthz invite login
-        password_reset_confirm
+        password_reset_confirm readyz
     """,
     "nobody outside the demo": "demo_enter",
+    "nobody until it is opened": "metrics",
+    "superuser": "site_status site_user site_users",
     "logged in": "annotate annotate_preferences home logout password_change tokens",
     "annotator": "annotate_leave annotate_own annotate_return annotate_round project project_leave",
     "holder": """
@@ -163,6 +165,7 @@ def arguments_of(project, annotator, folder):
         "password_reset_confirm": {
             "uidb64": uid, "token": password_link(annotator).rstrip("/").rpartition("/")[2]
         },
+        "site_user": {"number": annotator.pk},
         "token_revoke": {"number": issue_token(annotator, "notebook", ["read"])[0].pk},
         **{name: {"pk": template.pk} for name in ("template", "template_retire")},
         "round_item": numbers["round"] | {"item": draft.item.pk},
@@ -219,7 +222,7 @@ def expected(name: str, role: str) -> str:
     group = NAMES[name]
     if group == "anybody":
         return IN
-    if group == "nobody outside the demo":
+    if group in ("nobody outside the demo", "nobody until it is opened"):
         return UNKNOWN
     if group == "token":
         return TOKEN
@@ -229,7 +232,7 @@ def expected(name: str, role: str) -> str:
         return IN
     if group in ("holder", "its user"):
         return IN if role == "annotator" else UNKNOWN
-    if role == "outsider":
+    if role == "outsider" or (group == "superuser" and role != "superuser"):
         return UNKNOWN
     return IN if ROLES.index(role) >= ROLES.index(group) else REFUSED
 

@@ -1,6 +1,9 @@
 """Unexpected errors: the log gets the traceback, and people get a reference to it."""
 
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from logging import Logger
 
 from django.db import InterfaceError, OperationalError
@@ -9,6 +12,20 @@ from django.db import InterfaceError, OperationalError
 DATABASE_AWAY = (OperationalError, InterfaceError)
 # After so long a program asks again.
 AWAY_SECONDS = "10"
+
+
+# What a line of the log is about, such as {"request": "9f2c…"} or {"run": "vicuna/3"}.
+log_context: ContextVar[tuple[tuple[str, str], ...]] = ContextVar("log_context", default=())
+
+
+@contextmanager
+def logged_as(**what: str) -> Iterator[None]:
+    """Name what the block is about in every line that it logs."""
+    before = log_context.set((*log_context.get(), *what.items()))
+    try:
+        yield
+    finally:
+        log_context.reset(before)
 
 
 def incident(log: Logger, what: str) -> str:

@@ -26,3 +26,7 @@ class Worker(models.Model):
     seen_at = models.DateTimeField(db_index=True)
 
     objects = WorkerQuerySet.as_manager()
+
+    @property
+    def is_alive(self) -> bool:
+        return abs(timezone.now() - self.seen_at) < SILENT_AFTER

@@ -71,6 +71,38 @@ def grant_research(user: AbstractUser) -> None:
     )
 
 
+def set_research(user: AbstractUser, may: bool, by: AbstractUser) -> str:
+    """Grant or withdraw the site permission. Returns what is true now, as a sentence."""
+    name = user.get_username()
+    if may:
+        grant_research(user)
+    else:
+        user.user_permissions.remove(*user.user_permissions.filter(codename="researcher"))
+    access.record_event(None, by, f"research {'granted' if may else 'withdrawn'}", name)
+    if not may and access.may_research(type(user).objects.get(pk=user.pk)):
+        return f"{name} may still create projects and start runs, as an operator of the site."
+    return f"{name} may {'now' if may else 'no longer'} create projects and start runs."
+
+
+def set_active(user: AbstractUser, active: bool, by: AbstractUser) -> str:
+    """Let a login in again, or end it with its sessions, tokens and links; its votes stay.
+
+    Returns what is true now, as a sentence. Raises UserError for one's own login, so that a
+    superuser is always left.
+    """
+    name = user.get_username()
+    if user.pk == by.pk:
+        raise UserError("You can't deactivate your own login. Nothing was changed.")
+    with transaction.atomic():
+        changed = User.objects.filter(pk=user.pk).exclude(is_active=active).update(is_active=active)
+        if changed:
+            did = "login activated" if active else "login deactivated"
+            access.record_event(None, by, did, name)
+    if active:
+        return f"{name} can log in again."
+    return f"{name} can't log in any more, and none of their links or tokens work. Votes stay."
+
+
 def password_link(user: AbstractUser) -> str:
     """Make the operator's link that sets a password. It works once, for a limited time."""
     return _link_of(PasswordLink.objects.create(user=user))

@@ -1,0 +1,195 @@
+"""What the owner of the site sees and decides: workers, work, disk, versions, endpoints, and users.
+
+Only superusers have these pages; for everybody else there is nothing here.
+"""
+
+import platform
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+
+import django
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth.models import User
+from django.core.paginator import Paginator
+from django.db import connection
+from django.db.models import Count, Exists, OuterRef
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_POST, require_safe
+
+from annotation.models import RoundWork
+from fairjudge_site.health import broker_answers, has_worker
+from judging.core.errors import UserError
+from judging.core.models import Worker
+from judging.core.processes import parts_down
+from judging.dataset.models import Import
+from judging.projects.accounts import set_active, set_research
+from judging.projects.models import AuditEvent, Deletion
+from judging.runs.models import Run
+
+AT_WORK = (Run.State.QUEUED, Run.State.RUNNING, Run.State.PAUSING, Run.State.CANCELLING)
+MOST_ROWS = 50
+PAGE = 50
+BACKED_UP = "backup written"
+# Below this share of the disk, an import or a vote may soon fail.
+LEAST_FREE = 0.05
+
+
+@dataclass(frozen=True)
+class Work:
+    """A piece of long work: where it is done, what it is, and how far it is."""
+
+    project: str
+    what: str
+    state: str
+    done: int = 0
+    total: int = 0
+    url: str = ""
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """An endpoint as the operator named it: its address, and the variable of its key."""
+
+    name: str
+    address: str
+    variable: str
+    has_key: bool
+
+
+@require_safe
+def status(request: HttpRequest) -> HttpResponse:
+    """Show in one page whether anything needs the operator. No judge output is on it."""
+    _refuse_others(request)
+    disk = shutil.disk_usage(settings.FAIRJUDGE_DATA)
+    workers = [(worker, worker.is_alive) for worker in Worker.objects.order_by("name")[:MOST_ROWS]]
+    context = {
+        "problems": list(_problems(disk.free / disk.total)),
+        "workers": workers,
+        "work": list(_long_work()),
+        "disk": disk,
+        "database_bytes": _database_bytes(),
+        "backup": AuditEvent.objects.filter(action=BACKED_UP).order_by("-pk").first(),
+        "versions": _versions(),
+        "endpoints": _endpoints(),
+        "n_users": User.objects.count(),
+    }
+    return render(request, "site/status.html", context)
+
+
+def _refuse_others(request: HttpRequest) -> None:
+    if not request.user.is_superuser:
+        raise Http404
+
+
+def _problems(free: float) -> Iterator[str]:
+    """Say what does not work and what to do about it."""
+    for queue in settings.CELERY_TASK_QUEUES:
+        if not has_worker(queue.name):
+            yield (
+                f"No worker serves the queue {queue.name}. Start one: manage.py runall --only "
+                f"{queue.name}"
+            )
+    if not broker_answers():
+        yield "The broker does not answer. Work waits until it does; nothing is lost."
+    for part, state in parts_down(settings.FAIRJUDGE_DATA).items():
+        yield f"The part {part} of runall is {state}. Its last lines in the log say why."
+    if free < LEAST_FREE:
+        yield f"{free:.1%} of the disk with the data folder are free. Make room."
+
+
+def _long_work() -> Iterator[Work]:
+    runs = Run.objects.filter(state__in=AT_WORK).select_related("project").order_by("pk")
+    for run in runs[:MOST_ROWS]:
+        url = reverse("run", args=[run.project.slug, run.number])
+        yield Work(run.project.slug, f"run {run.number}", run.get_state_display(), url=url)
+    imports = Import.objects.filter(state=Import.State.WRITING).select_related("project")
+    for one in imports.order_by("pk")[:MOST_ROWS]:
+        said = f"import {one.number}"
+        yield Work(one.project.slug, said, one.get_state_display(), one.n_written, one.n_rows)
+    rounds = RoundWork.objects.exclude(state=RoundWork.State.DONE).select_related("round__project")
+    for work in rounds.order_by("pk")[:MOST_ROWS]:
+        said = f"round {work.round.number}: {work.get_kind_display()}"
+        slug, state = work.round.project.slug, work.get_state_display()
+        yield Work(slug, said, state, work.n_done, work.n_total)
+    for deletion in Deletion.objects.order_by("pk")[:MOST_ROWS]:
+        yield Work(deletion.slug, "deletion", "deleting", deletion.n_done, deletion.n_total)
+
+
+def _database_bytes() -> int:
+    with connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            cursor.execute("SELECT pg_database_size(current_database())")
+        else:
+            cursor.execute(
+                "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()"
+            )
+        return int(cursor.fetchone()[0])
+
+
+def _versions() -> dict[str, str]:
+    try:
+        own = version("fairjudge")
+    except PackageNotFoundError:
+        own = "a checkout"
+    number = ".".join(map(str, connection.get_database_version()))
+    names = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
+    return {
+        "FairJudge": own,
+        "Python": platform.python_version(),
+        "Django": django.get_version(),
+        names[connection.vendor]: number,
+    }
+
+
+def _endpoints() -> list[Endpoint]:
+    return [
+        Endpoint(
+            name,
+            one["base_url"],
+            one["key_variable"] or "",
+            one["key_variable"] in settings.FAIRJUDGE_ENDPOINT_KEYS,
+        )
+        for name, one in settings.FAIRJUDGE_ENDPOINTS.items()
+    ]
+
+
+# Users
+
+
+@require_safe
+def users(request: HttpRequest) -> HttpResponse:
+    """List the logins, with what each may do on the site and when it was last used."""
+    _refuse_others(request)
+    asked = request.GET.get("q", "").replace("\x00", "").strip()[:150]
+    grant = User.user_permissions.through.objects.filter(
+        user=OuterRef("pk"), permission__codename="researcher"
+    )
+    found = User.objects.filter(username__icontains=asked) if asked else User.objects.all()
+    found = found.annotate(n_projects=Count("memberships"), researches=Exists(grant))
+    page = Paginator(found.order_by("username"), PAGE).get_page(request.GET.get("page"))
+    return render(request, "site/users.html", {"page": page, "q": asked})
+
+
+# What a form asks for, with what is then true of the login.
+CHANGES = {"deactivate": False, "activate": True, "grant": True, "withdraw": False}
+
+
+@require_POST
+def change_user(request: HttpRequest, number: int) -> HttpResponse:
+    """Deactivate or activate a login; grant the site permission to research, or withdraw it."""
+    _refuse_others(request)
+    user = get_object_or_404(User, pk=number)
+    what = request.POST.get("what", "")
+    try:
+        if what not in CHANGES:
+            raise UserError("Choose what to change. Nothing was changed.")
+        change = set_active if what in ("deactivate", "activate") else set_research
+        messages.success(request, change(user, CHANGES[what], request.user))
+    except UserError as error:
+        messages.error(request, str(error))
+    return redirect("site_users")
