@@ -24,6 +24,7 @@ HOST = re.compile(r"[a-z0-9][a-z0-9.-]*|[a-f0-9]*:[a-f0-9.:]+")
 LONGEST_NAME = 80
 # Whoever guesses it reads the figures of all projects.
 LEAST_TOKEN = 20
+WORD = re.compile(r"[A-Za-z0-9._-]{0,40}")
 PORT = re.compile(r"[0-9]{1,5}")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -71,6 +72,13 @@ class Environment:
         if word not in words:
             raise SettingError(name, f"it must be one of {', '.join(words)}")
         return word
+
+    def word(self, name: str) -> str:
+        """Return a short name of ASCII letters, digits and - _ . or "" if none is set."""
+        text = self.text(name)
+        if not WORD.fullmatch(text):
+            raise SettingError(name, "it must have up to 40 ASCII letters, digits, - _ or .")
+        return text
 
     def secret(self, name: str, kept: Path) -> str:
         """Return the secret that is set, or else the one in the file `kept`."""

@@ -14,6 +14,7 @@ from annotation.deletion import wake_deletions
 from annotation.results.report.cache import wake_for_reports
 from annotation.rounds.changes import wake_due
 from annotation.rounds.growing import wake_unfinished
+from judging.core.incidents import DATABASE_AWAY
 from judging.core.models import Worker
 from judging.dataset.writing import resume_imports, tidy_uploads
 from judging.runs.engine.recording import sweep
@@ -34,6 +35,7 @@ class Heartbeat(threading.Thread):
         self.row |= {"pid": os.getpid(), "started_at": timezone.now()}
         self.worker_name = name
         self.ended = threading.Event()
+        self.is_away = False
 
     def run(self) -> None:
         sweep_due = tidy_due = time.monotonic()
@@ -65,8 +67,17 @@ class Heartbeat(threading.Thread):
         close_old_connections()
         try:
             action()
+        except DATABASE_AWAY as error:
+            # Once, and not every five seconds.
+            if not self.is_away:
+                logger.error("The database is away (%s). The worker waits for it.", error)
+            self.is_away = True
         except Exception:
             logger.exception("The worker's heartbeat failed; it goes on.")
+        else:
+            if self.is_away:
+                logger.info("The database is back.")
+            self.is_away = False
 
     def end(self) -> None:
         self.ended.set()

@@ -40,6 +40,8 @@ class Part:
     deaths: int = 0
     restart_at: float | None = None
     given_up: bool = False
+    # It was asked to end, so that it starts with new code.
+    reloads: bool = False
     last_line: str = ""
 
 
@@ -105,10 +107,23 @@ class Supervisor:
             if part.restart_at is not None:
                 if now >= part.restart_at:
                     self.try_again(part)
+            elif part.child and part.child.poll() is not None and part.reloads:
+                part.reloads = False
+                self.try_again(part)
             elif part.child and part.child.poll() is not None:
                 self.died(part, ended(part.child.returncode))
         self.record_down()
         return not all(part.given_up for part in self.parts)
+
+    def reload(self) -> None:
+        """Load new code. Pages are answered meanwhile; a worker first stops at a safe place."""
+        self.write("The parts load their code again.")
+        for part in self.parts:
+            if part.child is None or part.reader is None or part.child.poll() is not None:
+                continue
+            # Gunicorn replaces its processes one after another.
+            part.reloads = part.name != "web"
+            part.child.send_signal(signal.SIGTERM if part.reloads else signal.SIGHUP)
 
     def try_again(self, part: Part) -> None:
         try:

@@ -43,6 +43,11 @@ FAIRJUDGE_SENTENCE_MODEL = environment.existing_folder("FAIRJUDGE_SENTENCE_MODEL
 FAIRJUDGE_PRICES = environment.file("FAIRJUDGE_PRICES")
 # How long a worker that is asked to end waits for answers that are on their way.
 FAIRJUDGE_STOP_SECONDS = environment.integer("FAIRJUDGE_STOP_SECONDS", 10, 1, 3600)
+# How large the parts of `runall` are, and how long it waits for a database that comes late.
+FAIRJUDGE_WEB_PROCESSES = environment.integer("FAIRJUDGE_WEB_PROCESSES", 2, 1, 64)
+FAIRJUDGE_WEB_THREADS = environment.integer("FAIRJUDGE_WEB_THREADS", 8, 1, 64)
+FAIRJUDGE_RUN_THREADS = environment.integer("FAIRJUDGE_RUN_THREADS", 4, 1, 64)
+FAIRJUDGE_WAIT_SECONDS = environment.integer("FAIRJUDGE_WAIT_SECONDS", 60, 0, 3600)
 FAIRJUDGE_ENDPOINTS = environment.endpoints("FAIRJUDGE_ENDPOINTS")
 if environment.text("OPENAI_BASE_URL") or environment.text("OPENAI_API_KEY"):
     FAIRJUDGE_ENDPOINTS["default"] = {
@@ -166,15 +171,18 @@ else:
     environment.port("CELERY_BROKER_URL")
     if CELERY_BROKER_URL.startswith("redis"):
         environment.require("CELERY_BROKER_URL", "redis", "postgres")
-CELERY_TASK_QUEUES = [Queue(name, Exchange(name), name) for name in ("runs", "quick")]
-CELERY_TASK_DEFAULT_QUEUE = "quick"
+# Sites that share a broker each need a prefix of their own.
+FAIRJUDGE_QUEUE_PREFIX = environment.word("FAIRJUDGE_QUEUE_PREFIX")
+RUNS, QUICK = f"{FAIRJUDGE_QUEUE_PREFIX}runs", f"{FAIRJUDGE_QUEUE_PREFIX}quick"
+CELERY_TASK_QUEUES = [Queue(name, Exchange(name), name) for name in (RUNS, QUICK)]
+CELERY_TASK_DEFAULT_QUEUE = QUICK
 CELERY_TASK_ROUTES = {
-    "judging.tasks.pump_run": {"queue": "runs"},
+    "judging.tasks.pump_run": {"queue": RUNS},
     # Sent by its name, from where the task itself is not known.
-    "annotation.results.tasks.go_on_with_round": {"queue": "quick"},
-    "annotation.results.tasks.renew_report": {"queue": "quick"},
-    "annotation.results.tasks.work_on_round": {"queue": "quick"},
-    "annotation.results.tasks.go_on_deleting": {"queue": "quick"},
+    "annotation.results.tasks.go_on_with_round": {"queue": QUICK},
+    "annotation.results.tasks.renew_report": {"queue": QUICK},
+    "annotation.results.tasks.work_on_round": {"queue": QUICK},
+    "annotation.results.tasks.go_on_deleting": {"queue": QUICK},
 }
 CELERY_TASK_CREATE_MISSING_QUEUES = False
 CELERY_TASK_IGNORE_RESULT = True

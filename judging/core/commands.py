@@ -95,6 +95,8 @@ class FairJudgeCommand(BaseCommand):
 
     requires_system_checks: list[str] = []
     prepares_database = True
+    # How long a command that starts with the machine waits for a database that comes late.
+    waits_for_database = 0.0
     has_document = True
     reads: tuple[str, ...] = ()
     # The folder that holds what came from standard input, while the command works.
@@ -133,6 +135,7 @@ class FairJudgeCommand(BaseCommand):
             refuse_undecodable(options)
             self.refuse_empty(options)
             if self.prepares_database:
+                self.wait_for_database()
                 prepare_database()
             with self._standard_streams(options):
                 output = super().execute(*args, **options)
@@ -152,6 +155,19 @@ class FairJudgeCommand(BaseCommand):
             raise CommandError(
                 "Stopped. What was recorded is kept.", returncode=Exit.INTERRUPTED
             ) from None
+
+    def wait_for_database(self) -> None:
+        """Wait, and say so once. A database that doesn't come is told of by what needs it."""
+        deadline, told = time.monotonic() + self.waits_for_database, False
+        while time.monotonic() < deadline:
+            try:
+                connections[DEFAULT_DB_ALIAS].ensure_connection()
+                return
+            except (DatabaseError, InterfaceError) as error:
+                if not told:
+                    self.stderr.write(f"Waiting for the database ({first_line(error)}).")
+                told = True
+                time.sleep(0.5)
 
     def tell(self, document: Any) -> None:
         """Print the document of `--json`, once. Without `--json`, nothing happens."""

@@ -1,7 +1,7 @@
 from dataclasses import asdict
 
 import pytest
-from django.db import DatabaseError
+from django.db import DatabaseError, OperationalError
 
 from fairjudge_site import heartbeat
 from judging.core.models import Worker
@@ -34,6 +34,24 @@ def test_a_failing_sweep_is_logged_and_does_not_end_the_sign_of_life(
     assert not alive.is_alive()
     assert not Worker.objects.exists()
     assert "gone for a moment" in caplog.text
+
+
+def test_a_database_that_is_away_takes_one_line_and_not_one_every_five_seconds(caplog):
+    alive = heartbeat.Heartbeat("runs@here", ["runs"])
+
+    def away():
+        raise OperationalError("connection refused")
+
+    with caplog.at_level("INFO", logger="fairjudge_site.heartbeat"):
+        for _ in range(5):
+            alive.attempt(away)
+        assert [record.exc_info for record in caplog.records] == [None]
+        alive.attempt(lambda: None)
+        alive.attempt(lambda: None)
+    assert [record.message for record in caplog.records] == [
+        "The database is away (connection refused). The worker waits for it.",
+        "The database is back.",
+    ]
 
 
 def test_a_worker_takes_up_readings_whose_reader_died(transactional_db, monkeypatch):

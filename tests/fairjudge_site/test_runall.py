@@ -2,12 +2,17 @@
 
 import json
 import os
+import select
 import signal
 import socket
+import socketserver
 import subprocess
 import sys
+import threading
 import urllib.request
+from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -78,6 +83,67 @@ def test_it_serves_and_then_stops_with_everything_it_started(run_all, asked):
     site.process.send_signal(asked)
     assert site.process.wait(timeout=120) == 0, site.output()
     assert processes_of(site.data) == set()
+
+
+def test_a_hangup_loads_the_code_again_and_pages_answer_meanwhile(run_all):
+    site = run_all(*PARTS, FAIRJUDGE_WEB_PROCESSES="1", FAIRJUDGE_QUEUE_PREFIX="ours.")
+    site.wait_until_up()
+    before = processes_of(site.data)
+    site.process.send_signal(signal.SIGHUP)
+    assert eventually(lambda: site.output().count("ready.") == 4, 120), site.output()
+    with urllib.request.urlopen(f"{site.url}/readyz") as answer:
+        queues = json.load(answer)["queues"]
+    assert queues == {"ours.runs": True, "ours.quick": True}
+    after = processes_of(site.data)
+    # The launcher, gunicorn's own process and the local queue stay; workers are new.
+    assert before - after
+    assert after - before
+    assert "starts again in" not in site.output()
+    assert site.process.poll() is None
+
+
+def test_a_database_that_comes_late_is_waited_for(environment_with_tables, postgresql_url):
+    """The port answers only after a while, by passing bytes on to the real server."""
+    late = free_port()
+    parts = urlsplit(postgresql_url)
+    url = parts._replace(netloc=f"{parts.username}:{parts.password}@127.0.0.1:{late}").geturl()
+    waiting = subprocess.Popen(
+        [sys.executable, "manage.py", "runall", "--only", "judge"],
+        cwd=ROOT,
+        env={**environment_with_tables, "DATABASE_URL": url, "FAIRJUDGE_WAIT_SECONDS": "60"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert "Waiting for the database" in waiting.stdout.readline()
+    assert waiting.poll() is None
+    with passed_on(late, parts.hostname, parts.port or 5432):
+        said = waiting.communicate(timeout=60)[0]
+    # It came, and has no tables of ours.
+    assert "The database lacks tables" in said
+    assert "Waiting" not in said
+
+
+@contextmanager
+def passed_on(port, host, to):
+    """Listen on a port, and pass what comes on to another."""
+
+    class PassOn(socketserver.BaseRequestHandler):
+        def handle(self):
+            with socket.create_connection((host, to)) as server:
+                both = (self.request, server)
+                while True:
+                    for one in select.select(both, (), (), 5)[0]:
+                        data = one.recv(2**16)
+                        if not data:
+                            return
+                        (server if one is self.request else self.request).sendall(data)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", port), PassOn) as listener:
+        listener.daemon_threads = True
+        threading.Thread(target=listener.serve_forever, daemon=True).start()
+        yield
+        listener.shutdown()
 
 
 def test_the_local_judge_runs_beside_them_and_stops_with_them(run_all, local_model):

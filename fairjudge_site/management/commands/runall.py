@@ -26,6 +26,7 @@ NAMES = ("web", "runs", "quick", "judge")
 class Command(FairJudgeCommand):
     has_document = False
     help = "Run the web server, the workers and the local judge until Ctrl-C."
+    waits_for_database = settings.FAIRJUDGE_WAIT_SECONDS
 
     def add_arguments(self, parser: Any) -> None:
         parser.add_argument(
@@ -39,7 +40,12 @@ class Command(FairJudgeCommand):
         names = options["only"] or NAMES
         supervisor = Supervisor(self.say, settings.FAIRJUDGE_DATA)
         # The judge stops last, so that runs that wait for its answers can record them.
-        with ExitStack() as judge, ExitStack() as parts, stopped_by_signals():
+        with (
+            ExitStack() as judge,
+            ExitStack() as parts,
+            stopped_by_signals(),
+            reloaded_by_hangup(supervisor),
+        ):
             if "web" in names:
                 check_free(settings.FAIRJUDGE_BIND)
                 call_command("collectstatic", interactive=False, verbosity=0)
@@ -96,8 +102,8 @@ def command_of(name: str) -> list[str]:
             *gunicorn,
             "--worker-class=fairjudge_site.server.Worker",
             f"--bind={settings.FAIRJUDGE_BIND}",
-            "--workers=2",
-            "--threads=8",
+            f"--workers={settings.FAIRJUDGE_WEB_PROCESSES}",
+            f"--threads={settings.FAIRJUDGE_WEB_THREADS}",
             "--timeout=120",
             "--graceful-timeout=10",
             "--no-control-socket",
@@ -112,10 +118,10 @@ def command_of(name: str) -> list[str]:
         "--app=fairjudge_site",
         "--quiet",
         "worker",
-        f"--queues={name}",
+        f"--queues={settings.FAIRJUDGE_QUEUE_PREFIX}{name}",
         f"--hostname={name}.{os.getpid()}@%h",
         "--pool=threads",
-        f"--concurrency={4 if name == 'runs' else 2}",
+        f"--concurrency={settings.FAIRJUDGE_RUN_THREADS if name == 'runs' else 2}",
         "--loglevel=INFO",
         "--without-gossip",
         "--without-mingle",
@@ -156,6 +162,19 @@ def stopped_by_signals() -> Iterator[None]:
     finally:
         for name, handler in before.items():
             signal.signal(name, handler)
+
+
+@contextmanager
+def reloaded_by_hangup(supervisor: Supervisor) -> Iterator[None]:
+    """Take SIGHUP as the wish to load new code, unless it says that our terminal was closed."""
+    if sys.stdin is not None and sys.stdin.isatty():
+        yield
+        return
+    before = signal.signal(signal.SIGHUP, lambda number, frame: supervisor.reload())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 class Stopped(BaseException):

@@ -151,6 +151,7 @@ def test_the_help_of_a_command_needs_no_tables(own_environment):
 
 def test_a_database_that_does_not_answer_is_named(own_environment):
     away = {**own_environment, "DATABASE_URL": "postgres://user:sk-pw@127.0.0.1:1/none"}
+    away["FAIRJUDGE_WAIT_SECONDS"] = "0"
     done = manage(away, "runall", "--only", "web")
     assert done.returncode == 3
     assert done.stderr.startswith("CommandError: The database does not answer")
