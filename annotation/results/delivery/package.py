@@ -43,7 +43,6 @@ from annotation.results.data.figures import (
 from annotation.results.data.runs import Costs, OtherRun
 from annotation.results.data.samples import SampleArrays
 from annotation.results.data.sheet import Ballots, Sheet
-from annotation.results.report.cache import fingerprint
 from annotation.results.report.page import file_context, release
 from annotation.results.report.report import SECTIONS, Report, described, plots, report
 from annotation.results.sections.analysis import Analysis
@@ -56,7 +55,7 @@ from annotation.results.sections.trust import (
 )
 from annotation.results.tables.exports import ExportRequest, export, whole_file
 from judging.core.bounds import MEBIBYTE, Archive, ArchiveBounds
-from judging.core.errors import UserError
+from judging.core.queries import snapshot
 from judging.methods.agreement.annotators import Expertise
 from judging.methods.intervals.estimates import Undefined
 from judging.projects.models import Project
@@ -269,7 +268,6 @@ FILES = (
     *(f"{name}.csv" for name in TABLES),
     *("report.json", "report.html", "methods.md", "data.npz", "context.json", "certificate.json"),
 )
-TRIES = 3
 PACKAGES = ("Django", "numpy", "scipy")
 _LINK = re.compile(r'<a class="term-word"[^>]*>(.*?)</a>', re.DOTALL)
 
@@ -277,25 +275,19 @@ _LINK = re.compile(r'<a class="term-word"[^>]*>(.*?)</a>', re.DOTALL)
 def deliver(project: Project, run: Run, user: AbstractUser | None, path: Path) -> Report:
     """Write the report as .html or .zip, by the file's name, and return the figures.
 
+    Votes that are cast meanwhile are neither in the tables nor in the figures.
+
     Raises:
-        UserError: The file can't be written, or the data changed during each of the tries.
+        UserError: The file can't be written.
     """
-    with whole_file(path) as partial:
-        for _ in range(TRIES):
-            state = fingerprint(project)
-            analysis = Analysis(project, run)
-            figures = report(analysis)
-            if path.suffix == ".zip":
-                _write_zip(partial, project, run, user, figures, *pack(analysis))
-            else:
-                partial.write_text(as_html(run, figures), encoding="utf-8")
-            # A vote cast in between would be in the tables and not in the figures.
-            if fingerprint(project) == state:
-                return figures
-        raise UserError(
-            "Votes or verdicts came in while the report was being written. No file was written. "
-            "Try again, or pause the round."
-        )
+    with whole_file(path) as partial, snapshot():
+        analysis = Analysis(project, run)
+        figures = report(analysis)
+        if path.suffix == ".zip":
+            _write_zip(partial, project, run, user, figures, *pack(analysis))
+        else:
+            partial.write_text(as_html(run, figures), encoding="utf-8")
+    return figures
 
 
 def as_html(run: Run, figures: Report, *, with_drawings: bool = True) -> str:

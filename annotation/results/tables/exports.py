@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import partial
 from itertools import chain, islice, repeat
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ from annotation.results.merge.final_labels import Merged, merged
 from annotation.votes.files import CRITERION
 from annotation.votes.imports import vote_id
 from judging.core.errors import UserError
-from judging.core.queries import count_of
+from judging.core.queries import after_snapshot, count_of
 from judging.core.text import ESCAPE_COLUMN, escape_cell, escape_row
 from judging.dataset.models import Label
 from judging.llm.prompts.templates import PromptVariant
@@ -492,25 +493,31 @@ def _recorded(
             yield data
     except BaseException:
         # A reader who breaks off keeps what was sent before.
-        record("export broken off")
+        after_snapshot(partial(record, "export broken off"))
         raise
     options: dict[str, Any] = {"names": request.names, "escape": request.escaped}
     if preferences is not None:
         options["contradictory"] = preferences.contradictory[:MOST_NAMED]
-    try:
-        with transaction.atomic():
-            facts = record("exported")
-            # On SQLite, only the end of a transaction would miss what was deleted meanwhile.
-            refreshed = Project.objects.get(pk=project.pk)
-            Export.objects.create(
-                project=refreshed,
-                run=run,
-                what=request.what,
-                format=request.format,
-                options=options,
-                n_rows=facts["rows"],
-                sha256=facts["sha256"],
-                created_by=user,
-            )
-    except (IntegrityError, Project.DoesNotExist):
-        raise UserError("The project was deleted during the export, which is incomplete.") from None
+
+    def put_on_record() -> None:
+        try:
+            with transaction.atomic():
+                facts = record("exported")
+                # On SQLite, only the end of a transaction would miss what was deleted meanwhile.
+                refreshed = Project.objects.get(pk=project.pk)
+                Export.objects.create(
+                    project=refreshed,
+                    run=run,
+                    what=request.what,
+                    format=request.format,
+                    options=options,
+                    n_rows=facts["rows"],
+                    sha256=facts["sha256"],
+                    created_by=user,
+                )
+        except (IntegrityError, Project.DoesNotExist):
+            raise UserError(
+                "The project was deleted during the export, which is incomplete."
+            ) from None
+
+    after_snapshot(put_on_record)

@@ -14,16 +14,19 @@ from decimal import Decimal
 import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
+from django.db import DatabaseError, connection, transaction
 
-from annotation.models import Draft
+from annotation.models import Draft, Vote
 from annotation.queue.queue import claim_next
 from annotation.results.delivery import package
 from annotation.results.delivery.verify import OTHER_CODE, verify, verify_within
 from annotation.rounds.opening import RoundSettings, open_round
 from annotation.votes.voting import record_vote
 from judging.core.errors import UserError
+from judging.core.queries import after_snapshot, snapshot
 from judging.dataset.models import Example
-from tests.factories import make_annotator, make_examples, make_run, make_verdict
+from tests.factories import make_annotator, make_examples, make_run, make_verdict, make_vote
+from tests.together import at_once
 
 # Whichever of them runs first makes the ZIP, and alone too it finds tables.
 pytestmark = pytest.mark.django_db
@@ -247,19 +250,57 @@ def test_a_second_file_of_a_name_is_found(delivered):
     assert "labels.csv is there 2 times" in verify(delivered)
 
 
-def test_votes_that_come_in_meanwhile_are_in_both_or_in_neither(
-    project, audited, tmp_path, monkeypatch
+@pytest.mark.databases
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("suffix", ["zip", "html"])
+def test_people_vote_while_a_report_is_written_and_it_shows_one_moment(
+    project, audited, tmp_path, monkeypatch, suffix
 ):
-    """The state differs twice, so that the third try stands."""
-    states = iter("abcdee")
-    monkeypatch.setattr(package, "fingerprint", lambda project: next(states))
-    path = tmp_path / "report.html"
+    """The vote is cast once the figures are computed, and before the tables are written."""
+    before, votes = package.report, Vote.objects.count()
+    monkeypatch.setattr(package, "report", lambda analysis: (before(analysis), vote_elsewhere())[0])
+
+    def vote_elsewhere():
+        at_once(lambda _: cast_a_vote(project), 1)
+
+    path = tmp_path / f"report.{suffix}"
     call_command("report", project.slug, output=path)
-    assert path.is_file()
-    states = iter("abcdef")
-    with pytest.raises(CommandError, match="came in while the report was being written"):
-        call_command("report", project.slug, output=tmp_path / "another.html")
-    assert [one.name for one in tmp_path.iterdir()] == ["report.html"]
+    monkeypatch.undo()
+    assert Vote.objects.count() == votes + 1
+    assert project.exports.count() == (len(package.TABLES) if suffix == "zip" else 0)
+    if suffix == "zip":
+        assert verify(path) == []
+        assert rows_of(path, "votes.csv") == votes
+        call_command("report", project.slug, output=path)
+        assert rows_of(path, "votes.csv") == votes + 1
+        assert verify(path) == []
+
+
+def cast_a_vote(project):
+    round_ = open_round(project, None, None, RoundSettings(everything=True, votes=1))
+    item = round_.items.filter(slots__vote=None).first()
+    make_vote(item, make_annotator(project, "another"), "lose")
+
+
+def rows_of(path, name):
+    with zipfile.ZipFile(path) as archive:
+        return len(list(csv.reader(io.StringIO(archive.read(name).decode())))) - 1
+
+
+@pytest.mark.databases
+@pytest.mark.django_db(transaction=True)
+def test_a_snapshot_writes_nothing_and_leaves_it_for_after(project):
+    with pytest.raises(DatabaseError), snapshot():
+        project.save()
+    done = []
+    with snapshot():
+        after_snapshot(lambda: done.append(connection.in_atomic_block))
+        assert done == []
+    assert done == [False]
+    # Outside it, the usual transactions again, which write.
+    after_snapshot(project.save)
+    with transaction.atomic():
+        project.save()
 
 
 def test_verifying_a_file_that_is_not_there_says_so(tmp_path):
