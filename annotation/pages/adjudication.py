@@ -30,11 +30,11 @@ from annotation.votes.voting import choose_first, decide, sides_for, withdraw
 from judging.core.errors import UserError
 from judging.core.queries import count_of
 from judging.core.text import hide_names
-from judging.projects.access import Access, version_of
+from judging.projects.access import Access, preferences_of, version_of
 from judging.projects.models import Project
 
 PAGE = 50
-# The keys are those of the annotator's screen.
+# The keys are those of the annotator's screen, where a person may have moved them.
 _OPTIONS = [
     ("left", "Left is better", ("1", "A")),
     ("tie", "Tie", ("0", "T")),
@@ -86,6 +86,7 @@ def round_item(request: HttpRequest, slug: str, number: int, item: int) -> HttpR
     # Who decided by a script, without a first choice, has nothing hidden afterwards.
     knows = "reason" in request.POST or _decided_by(decisions, access)
     is_blind = first is not None and not first.label and not knows
+    key_of = preferences_of(access.user).key_of
     context = {
         **access.under("rounds"),
         **_standing(round_, access),
@@ -96,7 +97,12 @@ def round_item(request: HttpRequest, slug: str, number: int, item: int) -> HttpR
         "first": first,
         "first_side": side_of(first.label, left) if first and first.label else "",
         "chosen": _chosen(request, first, left),
-        "decision_options": _OPTIONS,
+        "decision_options": [
+            (value, text, [key for key in map(key_of, keys) if key])
+            for value, text, keys in _OPTIONS
+        ],
+        "reason_key": key_of("R"),
+        "later_key": key_of("S"),
         "following": _following(round_, row),
         **_texts(row, round_.protocol, left),
         "form": form,

@@ -41,7 +41,6 @@ from annotation.screen.progress import progress_of, refusal, skipped_sentence, t
 from annotation.screen.views import KEYS, progress_context, show_ending, show_item
 from annotation.votes.voting import NotNeeded, RoundClosed, edit_vote, record_vote
 from judging.core.errors import UserError
-from judging.projects.access import preferences_of
 from judging.projects.models import Preferences
 
 
@@ -210,7 +209,8 @@ def back(request: HttpRequest, draft: Draft) -> HttpResponse:
 @require_POST
 def preferences(request: HttpRequest) -> HttpResponse:
     """Save a person's own settings, which apply in every project."""
-    form = PreferencesForm(request.POST, instance=preferences_of(cast(AbstractUser, request.user)))
+    own, _ = Preferences.objects.get_or_create(user=request.user)
+    form = PreferencesForm(request.POST, instance=own)
     if form.is_valid():
         form.save()
     elif _by_script(request):

@@ -406,9 +406,9 @@ def _keep_an_owner(membership: Membership, *, leaving: bool) -> None:
 
 
 def preferences_of(user: AbstractUser) -> Preferences:
-    """Return the user's own settings, created with their defaults on first use."""
+    """Return the user's own settings, unsaved defaults until they are changed."""
     stored: Preferences | None = _preferences.first(user=user.pk)
-    return stored or Preferences.objects.get_or_create(user=user)[0]
+    return stored or Preferences(user=user)
 
 
 @prepared

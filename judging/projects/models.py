@@ -282,6 +282,10 @@ class Preferences(models.Model):
     no_letter_keys = models.BooleanField("no keys of one character", default=False)
     keys = models.JSONField(default=dict, blank=True)
 
+    def key_of(self, usual: str) -> str:
+        """Return the key of one character that does what `usual` does, or "" if none does."""
+        return "" if self.no_letter_keys else str(self.keys.get(usual, usual))
+
 
 class AuditEvent(models.Model):
     project = models.ForeignKey(

@@ -28,7 +28,7 @@
     if (radio) { radio.checked = true; radio.focus({ preventScroll: true }); }
     else if (key === "Enter") {
       if (reason && !reason.value.trim()) reason.focus(); else form.requestSubmit();
-    } else if (key === "R" && reason) reason.focus();
+    } else if (reason && form.querySelector(`[data-focuses="${CSS.escape(key)}"]`)) reason.focus();
     else if (act) act.click();
     else return;
     event.preventDefault();

@@ -85,9 +85,9 @@ def test_keys_of_one_character_can_be_switched_off_without_a_connection(start):
     expect(page.locator("[value=left]")).not_to_have_attribute("aria-keyshortcuts", "1 A")
 
 
-def test_a_cyrillic_keyboard_presses_the_moved_key(start):
+def test_a_cyrillic_keyboard_presses_the_moved_key(start, annotator):
     page = start(3)
-    Preferences.objects.update_or_create(defaults={"keys": {"N": "", "1": "W"}})
+    Preferences.objects.create(user=annotator, keys={"N": "", "1": "W"})
     page.reload(wait_until="networkidle")
     settled(page)
     page.evaluate(

@@ -12,7 +12,7 @@ from annotation.people.annotators import annotator_named
 from annotation.people.invitations import Terms, invite, link_of, open_invitation
 from annotation.rounds.opening import RoundSettings, open_round
 from annotation.votes.voting import choose_first
-from judging.projects.models import Project
+from judging.projects.models import Preferences, Project
 from tests.browser.conftest import PHONE
 from tests.browser.opening import in_both_schemes
 from tests.factories import make_annotator, make_examples, make_run, make_verdict, make_vote
@@ -187,6 +187,39 @@ def test_decisions_by_keyboard_go_from_item_to_item_and_back(
     expect(page.get_by_text("Your decision was taken back.")).to_be_visible()
     assert page.url.endswith(f"/items/{items[0].pk}")
     assert not Adjudication.objects.exists()
+
+
+def test_decisions_take_the_keys_that_a_person_moved_or_switched_off(
+    log_in, researcher, project, round_, items
+):
+    for item in items:
+        make_vote(item, make_annotator(project), "win")
+        make_vote(item, make_annotator(project), "lose")
+    moved = {"B": "K", "2": "", "R": "W"}
+    own = Preferences.objects.create(user=researcher, keys=moved)
+    page = log_in(researcher, reverse("round_item", args=[project.slug, 1, items[0].pk]))
+    page.wait_for_timeout(400)
+    page.keyboard.press("b")
+    page.keyboard.press("2")
+    expect(page.get_by_label("Right is better")).not_to_be_checked()
+    page.keyboard.press("k")
+    expect(page.get_by_label("Right is better")).to_be_checked()
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("You chose the right response before")).to_be_visible()
+    page.wait_for_timeout(400)
+    page.keyboard.press("r")
+    expect(page.get_by_label("Reason")).not_to_be_focused()
+    page.keyboard.press("w")
+    expect(page.get_by_label("Reason")).to_be_focused()
+    own.no_letter_keys = True
+    own.save()
+    page.reload()
+    page.wait_for_timeout(400)
+    page.keyboard.press("t")
+    expect(page.get_by_label("Tie")).not_to_be_checked()
+    expect(page.locator("form kbd").filter(has_text="T")).to_have_count(0)
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("Reason")).to_be_focused()
 
 
 @pytest.mark.parametrize("options", [{}, PHONE], ids=["desk", "phone"])
