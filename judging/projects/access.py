@@ -222,10 +222,31 @@ def next_number(project: Project, model: type[Model]) -> int:
 LONGEST_SLUG = Project._meta.get_field("slug").max_length
 
 
+# What a project has of its own; all else of it are settings.
+_OWN = {
+    "id", "slug", "name", "description", "is_demo", "primary_run", "created_by", "created_at",
+    "deleted_at",
+}  # fmt: skip
+
+
+def settings_of(project: Project) -> dict[str, object]:
+    """Return what another project takes over that is to be like this one."""
+    fields = (field.name for field in Project._meta.concrete_fields if field.name not in _OWN)
+    return {name: getattr(project, name) for name in fields}
+
+
 def create_project(
-    user: AbstractUser | None, name: str, slug: str = "", **fields: object
+    user: AbstractUser | None,
+    name: str,
+    slug: str = "",
+    *,
+    people_of: Project | None = None,
+    **fields: object,
 ) -> Project:
     """Create a project that `user` owns.
+
+    Args:
+        people_of: a project that the user owns, whose members become members with the same roles.
 
     Raises UserError if the user may not create projects, or if the slug is taken or not usable.
     """
@@ -244,10 +265,22 @@ def create_project(
             if user is not None:
                 Membership.objects.create(project=project, user=user, role=Role.OWNER)
                 end_password_links([user.pk])
+            if people_of is not None:
+                _bring_people(project, people_of, user)
             record_event(project, user, "project created", slug)
     except IntegrityError:
         raise UserError(f"A project “{slug}” exists already. Choose another name.") from None
     return project
+
+
+def _bring_people(project: Project, others: Project, by: AbstractUser | None) -> None:
+    """Make the members of another project members here. None of them has seen anything here yet."""
+    members = others.memberships.filter(user__is_active=True).exclude(user=by).order_by("pk")
+    for member in members.select_related("user"):
+        Membership.objects.create(project=project, user=member.user, role=member.role)
+        name = member.user.get_username()
+        record_event(project, by, "member added", name, role=member.role, from_project=others.slug)
+    end_password_links(members.values_list("user", flat=True))
 
 
 def project_for_command(slug: str, owner: str | None = None, *, create: bool = False) -> Project:

@@ -10,8 +10,9 @@ from typing import Any
 from django import forms
 from django.conf import settings
 from django.contrib import messages
+from django.contrib.auth.models import AbstractUser
 from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_safe
@@ -34,7 +35,13 @@ from judging.core.models import Worker
 from judging.core.processes import parts_down
 from judging.core.queries import count_of
 from judging.dataset.models import Example, Import, Label, PointItem
-from judging.projects.access import create_project, may_research, project_for, projects_of
+from judging.projects.access import (
+    create_project,
+    may_research,
+    project_for,
+    projects_of,
+    settings_of,
+)
 from judging.projects.models import Export, Project, Role
 from judging.runs.models import Run
 
@@ -259,14 +266,42 @@ class NewProject(forms.Form):
         help_text="For example “Vicuna 80”. Annotators see it, so don't name a model in it. "
         "You can change it later.",
     )
+    like = forms.ChoiceField(
+        label="Like the project",
+        required=False,
+        help_text="Takes over its question, guidelines, scale and all other settings.",
+    )
+    people = forms.BooleanField(
+        label="with its people", required=False, help_text="Each keeps the role they have there."
+    )
+
+    def __init__(self, user: AbstractUser, data: QueryDict | None = None) -> None:
+        super().__init__(data)
+        owned = Project.objects.filter(memberships__user=user, memberships__role=Role.OWNER)
+        self.owned = {one.slug: one for one in owned.order_by("name", "slug")}
+        named = [(slug, f"{one.name} ({slug})") for slug, one in self.owned.items()]
+        self.fields["like"].choices = [("", "none: usual settings"), *named]
+        if not named:
+            del self.fields["like"], self.fields["people"]
+
+    def clean(self) -> None:
+        if self.cleaned_data.get("people") and not self.cleaned_data.get("like"):
+            self.add_error("like", "Choose the project whose people you want.")
+
+    def create(self, user: AbstractUser) -> Project:
+        asked = self.cleaned_data
+        like = self.owned.get(asked.get("like", ""))
+        theirs = settings_of(like) if like else {}
+        people_of = like if asked.get("people") else None
+        return create_project(user, asked["name"], people_of=people_of, **theirs)
 
 
 @require_http_methods(["GET", "POST"])
 def home(request: HttpRequest) -> HttpResponse:
-    form = NewProject(request.POST or None)
+    form = NewProject(request.user, request.POST or None)
     if request.method == "POST" and form.is_valid():
         try:
-            project = create_project(request.user, form.cleaned_data["name"])
+            project = form.create(request.user)
         except UserError as error:
             form.add_error("name", str(error))
         else:

@@ -1,14 +1,23 @@
 """The first page: a person's projects with what is in them."""
 
 import pytest
+from django.utils import timezone
 
 from annotation.results.pages.overview import next_action, standings
 from annotation.rounds import changes
 from annotation.rounds.opening import RoundSettings, open_round
 from judging.dataset.models import Import
+from judging.projects.access import settings_of
 from judging.projects.models import Membership, Project, Role
 from judging.runs.models import Run
-from tests.factories import make_examples, make_import, make_project, make_run, make_user
+from tests.factories import (
+    make_examples,
+    make_import,
+    make_member,
+    make_project,
+    make_run,
+    make_user,
+)
 
 pytestmark = [pytest.mark.databases]
 
@@ -52,7 +61,7 @@ def test_the_page_takes_as_many_queries_for_fifty_projects_as_for_one(
     as_researcher, researcher, project, django_assert_num_queries
 ):
     def queries():
-        with django_assert_num_queries(7):
+        with django_assert_num_queries(8):
             return list(listed(as_researcher))
 
     assert len(queries()) == 1
@@ -109,3 +118,42 @@ def test_a_researcher_makes_a_project_and_others_cannot(client, db):
     refused = client.post("/", {"name": "Other pairs"})
     assert refused.status_code == 422
     assert Project.objects.count() == 1
+
+
+def test_a_new_project_is_like_another_with_its_people(client, project):
+    owner = make_member(project, Role.OWNER, "olga")
+    project.name, project.guidelines, project.scale = "Old <b>", "Be *fair*.", "five"
+    project.wage_usd, project.criteria, project.description = "12.5", ["accuracy"], "the first"
+    project.save()
+    seen = make_member(project, Role.RESEARCHER, "rita")
+    Membership.objects.filter(user=seen).update(unblinded_at=timezone.now())
+    make_member(project, Role.ANNOTATOR, "ana")
+    gone = make_member(project, Role.ANNOTATOR, "gone")
+    gone.is_active = False
+    gone.save()
+    client.force_login(owner)
+    page = client.get("/").content.decode()
+    assert f"Old &lt;b&gt; ({project.slug})" in page
+    asked = {"name": "Second", "like": project.slug, "people": "on"}
+    assert client.post("/", asked).url == "/p/second/"
+    second = Project.objects.get(slug="second")
+    assert settings_of(second) == settings_of(Project.objects.get(pk=project.pk))
+    assert (second.guidelines, second.wage_usd, second.description) == ("Be *fair*.", 12.5, "")
+    roles = second.memberships.values_list("user__username", "role", "unblinded_at")
+    assert sorted(roles) == [
+        ("ana", "annotator", None), ("olga", "owner", None), ("rita", "researcher", None)
+    ]  # fmt: skip
+    added = second.audit_events.filter(action="member added")
+    assert set(added.values_list("actor", "subject")) == {("olga", "ana"), ("olga", "rita")}
+    # Settings alone, and people without a project to take them from.
+    client.post("/", {"name": "Third", "like": project.slug})
+    assert Project.objects.get(slug="third").memberships.count() == 1
+    refused = client.post("/", {"name": "Fourth", "people": "on"})
+    assert "Choose the project whose people you want." in refused.content.decode()
+
+
+def test_nobody_copies_from_a_project_that_they_do_not_own(client, project):
+    client.force_login(make_member(project, Role.RESEARCHER, "rita"))
+    assert "Like the project" not in client.get("/").content.decode()
+    client.post("/", {"name": "Second", "like": project.slug, "people": "on"})
+    assert Project.objects.get(slug="second").memberships.count() == 1
