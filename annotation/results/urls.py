@@ -27,6 +27,8 @@ urlpatterns = [
     ),
     path("p/<slug:slug>/export", results.download, name="export"),
     re_path(
-        r"^p/(?P<slug>[-\w]+)/report\.(?P<kind>html|zip)$", results.report_file, name="report_file"
+        r"^p/(?P<slug>[-\w]+)/report\.(?P<kind>html|zip|tex)$",
+        results.report_file,
+        name="report_file",
     ),
 ]

@@ -43,6 +43,7 @@ from annotation.results.data.figures import (
 from annotation.results.data.runs import Costs, OtherRun
 from annotation.results.data.samples import SampleArrays
 from annotation.results.data.sheet import Ballots, Sheet
+from annotation.results.delivery.latex import as_latex
 from annotation.results.report.page import file_context, release
 from annotation.results.report.report import SECTIONS, Report, described, plots, report
 from annotation.results.sections.analysis import Analysis
@@ -273,7 +274,7 @@ _LINK = re.compile(r'<a class="term-word"[^>]*>(.*?)</a>', re.DOTALL)
 
 
 def deliver(project: Project, run: Run, user: AbstractUser | None, path: Path) -> Report:
-    """Write the report as .html or .zip, by the file's name, and return the figures.
+    """Write the report as .html, .zip or .tex, by the file's name, and return the figures.
 
     Votes that are cast meanwhile are neither in the tables nor in the figures.
 
@@ -285,6 +286,9 @@ def deliver(project: Project, run: Run, user: AbstractUser | None, path: Path) -
         figures = report(analysis)
         if path.suffix == ".zip":
             _write_zip(partial, project, run, user, figures, *pack(analysis))
+        elif path.suffix == ".tex":
+            page = as_html(run, figures, with_drawings=False)
+            partial.write_text(as_latex(page), encoding="utf-8")
         else:
             partial.write_text(as_html(run, figures), encoding="utf-8")
     return figures

@@ -25,7 +25,7 @@ from judging.projects.models import Project
 from judging.runs.forms.point_shots import whole_report
 from judging.runs.models import Form, Run, find_run
 
-WRITTEN = (".html", ".zip", ".json")
+WRITTEN = (".html", ".zip", ".json", ".tex")
 
 
 class Command(FairJudgeCommand):
@@ -38,7 +38,9 @@ class Command(FairJudgeCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         add_project(parser)
         parser.add_argument("--run", help="number, name or `latest`; default: the primary run")
-        parser.add_argument("-o", "--output", type=Path, help="write a file: .html, .zip, or .json")
+        parser.add_argument(
+            "-o", "--output", type=Path, help="write a file: .html, .tex, .zip or .json"
+        )
         parser.add_argument(
             "--format",
             choices=[one.removeprefix(".") for one in WRITTEN],
@@ -57,7 +59,8 @@ class Command(FairJudgeCommand):
             return
         path: Path | None = options["output"]
         if path is not None and path.suffix not in WRITTEN:
-            raise UserError(f"A report is written as {' or '.join(WRITTEN)}, not as {path.name}.")
+            as_one = f"{', '.join(WRITTEN[:-1])} or {WRITTEN[-1]}"
+            raise UserError(f"A report is written as {as_one}, not as {path.name}.")
         if path is not None and path.suffix != ".json":
             deliver(project, run, None, path)
             self.stdout.write(
