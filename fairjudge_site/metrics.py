@@ -19,7 +19,7 @@ from pathlib import Path
 import prometheus_client
 from django.conf import settings
 from django.contrib.auth.decorators import login_not_required
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import MiddlewareNotUsed, PermissionDenied
 from django.db.models import Count, Max, Min
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
@@ -82,14 +82,15 @@ def page_times(
     get_response: Callable[[HttpRequest], HttpResponseBase],
 ) -> Callable[[HttpRequest], HttpResponseBase]:
     """Measure each page, if anybody may read the figures. Streams count until they begin."""
+    if not is_on():
+        raise MiddlewareNotUsed
 
     def middleware(request: HttpRequest) -> HttpResponseBase:
         began = time.perf_counter()
         response = get_response(request)
-        if is_on():
-            match = request.resolver_match
-            page = (match.view_name or "unnamed") if match else "none"
-            times.add(page, response.status_code, time.perf_counter() - began)
+        match = request.resolver_match
+        page = (match.view_name or "unnamed") if match else "none"
+        times.add(page, response.status_code, time.perf_counter() - began)
         return response
 
     return middleware

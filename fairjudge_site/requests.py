@@ -34,7 +34,7 @@ from django.views.decorators.http import require_http_methods
 from whitenoise.storage import CompressedManifestStaticFilesStorage
 
 from annotation.screen.hand import expired
-from judging.core.incidents import AWAY_SECONDS, DATABASE_AWAY, logged_as
+from judging.core.incidents import AWAY_SECONDS, DATABASE_AWAY, log_context
 from judging.core.sql.statements import prepared
 from judging.projects.access import Access, StillBlind, project_for
 from judging.projects.models import Role
@@ -71,8 +71,11 @@ def named_requests(
         name = request.headers.get("X-Request-Id", "")
         if not GIVEN_NAME.fullmatch(name):
             name = secrets.token_hex(8)
-        with logged_as(request=name):
+        before = log_context.set((("request", name),))
+        try:
             response = get_response(request)
+        finally:
+            log_context.reset(before)
         response["X-Request-Id"] = name
         return response
 
