@@ -14,7 +14,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from functools import partial
 from threading import Lock
 from typing import Any, TypeVar
 from urllib.parse import urlencode
@@ -24,7 +23,7 @@ from fairjudge_client.errors import NotUnderstood, Unreachable, WaitTimeout, pro
 from fairjudge_client.models import FieldError
 from fairjudge_client.reading import NotReadable, plain, read
 from fairjudge_client.steps import Call, Lost, Pause, Reply, Rows, Send, Steps, Work
-from fairjudge_client.tables import Upload, spooled
+from fairjudge_client.tables import Upload
 
 T = TypeVar("T")
 
@@ -75,16 +74,17 @@ class Session(ABC):
         Args:
             within: Seconds to wait for an answer that isn't ready yet.
         """
-        content: bytes | Upload | None = None
-        if call.rows is not None:
-            content = yield Work(partial(spooled, call.rows))
-        elif call.body is not None:
-            content = json.dumps(call.body, default=plain, allow_nan=False).encode()
+        if call.rows is None:
+            has_body = call.body is not None
+            content = json.dumps(call.body, default=plain, allow_nan=False) if has_body else ""
+            reply = yield from self._answered(call, content.encode() or None, within)
+            return self._read(call, reply)
+        upload = Upload(call.rows)
         try:
-            reply = yield from self._answered(call, content, within)
+            yield Work(upload.prepare)
+            reply = yield from self._answered(call, upload, within)
         finally:
-            if isinstance(content, Upload):
-                content.close()
+            upload.close()
         return self._read(call, reply)
 
     def opened(self, call: Call[bytes]) -> Steps[None]:

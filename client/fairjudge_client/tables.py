@@ -12,16 +12,14 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from importlib.util import find_spec
-from io import BufferedReader
 from pathlib import Path
-from tempfile import SpooledTemporaryFile
+from tempfile import TemporaryFile
 from typing import IO, Any
 
 from fairjudge_client.reading import plain
 
 # Frames by the name that you choose them by, with the package that makes them.
 PACKAGES = {"pandas": "pandas", "polars": "polars", "arrow": "pyarrow"}
-_IN_MEMORY = 2**20
 _PIECE = 2**16
 # Rows of a DataFrame that are dictionaries at once.
 _AT_ONCE = 1000
@@ -32,15 +30,42 @@ _TYPES = {
 }
 # Columns whose values come as text so that no digit is lost, and as numbers in DataFrames.
 _NUMBERS = frozenset({"judge_usd", "human_usd", "usd"})
+# Columns of fractions. pandas doesn't see it if no value is known.
+_FLOATS = _NUMBERS | {"score_1", "score_2", "bpde", "routing_score", "probability", "p_chosen"}
 _TIMES = frozenset({"submitted_at"})
 
 
 class Upload:
-    """Rows that are ready to be sent, as often as needed."""
+    """Rows to be sent, as often as needed: a DataFrame, dictionaries, or the path of a file.
 
-    def __init__(self, stream: IO[bytes] | BufferedReader, content_type: str) -> None:
-        self._stream, self.content_type = stream, content_type
-        self.size = stream.seek(0, os.SEEK_END)
+    Raises:
+        TypeError: The data are neither.
+        ValueError: The file is of another kind.
+    """
+
+    def __init__(self, data: Any) -> None:
+        self.content_type, self.size = "application/x-ndjson", 0
+        self._data: Any = ()
+        if isinstance(data, str | os.PathLike):
+            path = Path(data)
+            if path.suffix.lower() not in _TYPES:
+                raise ValueError(f"{path.name} is neither .csv nor .jsonl. Nothing was sent.")
+            self.content_type = _TYPES[path.suffix.lower()]
+            self._stream: IO[bytes] = path.open("rb")
+        else:
+            self._data = data
+            self._stream = TemporaryFile()  # noqa: SIM115
+
+    def prepare(self) -> None:
+        """Write the rows to the file. If it is closed meanwhile, this ends soon.
+
+        Raises:
+            TypeError: A row is no dictionary.
+            ValueError: A row can't be sent; the message names it.
+        """
+        for number, row in enumerate(rows_of(self._data), 1):
+            self._stream.write(_line(number, row))
+        self.size = self._stream.seek(0, os.SEEK_END)
 
     def pieces(self) -> Iterator[bytes]:
         self._stream.seek(0)
@@ -49,29 +74,6 @@ class Upload:
 
     def close(self) -> None:
         self._stream.close()
-
-
-def spooled(data: Any) -> Upload:
-    """Return rows as an upload: a DataFrame, dictionaries, or the path of a CSV or JSONL file.
-
-    Raises:
-        TypeError: The data are neither.
-        ValueError: A row can't be sent; the message names it.
-    """
-    if isinstance(data, str | os.PathLike):
-        path = Path(data)
-        kind = _TYPES.get(path.suffix.lower())
-        if kind is None:
-            raise ValueError(f"{path.name} is neither .csv nor .jsonl. Nothing was sent.")
-        return Upload(path.open("rb"), kind)
-    stream: IO[bytes] = SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115
-    try:
-        for number, row in enumerate(rows_of(data), 1):
-            stream.write(_line(number, row))
-    except BaseException:
-        stream.close()
-        raise
-    return Upload(stream, "application/x-ndjson")
 
 
 def _line(number: int, row: Any) -> bytes:
@@ -176,7 +178,8 @@ class Columns:
             return package.table(self._columns)
         if kind == "polars":
             return package.DataFrame(self._columns, strict=False)
-        return package.DataFrame(self._columns)
+        frame = package.DataFrame(self._columns)
+        return frame.astype(dict.fromkeys(_FLOATS & self._columns.keys(), float))
 
 
 def _typed(name: str, value: Any) -> Any:

@@ -69,6 +69,17 @@ def status(code: int, body: bytes = b"", **headers: object) -> Fault:
     return fault
 
 
+def together(n: int) -> list[Fault]:
+    """Pass on n requests once all of them are here."""
+    barrier = threading.Barrier(n)
+
+    def fault(handler: "_Handler", body: bytes) -> None:
+        barrier.wait(timeout=30)
+        passed_on(handler, body)
+
+    return [fault] * n
+
+
 def slow(seconds: float) -> Fault:
     """Pass on after a while."""
 
@@ -126,6 +137,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
+    request_queue_size = 128
     proxy: "Proxy"
 
 
