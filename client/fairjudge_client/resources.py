@@ -663,7 +663,9 @@ def _is_complete(info: m.RoundOut | m.StandingOut) -> bool:
 
 def _show_run(line: Progress, info: m.ProgressOut) -> None:
     cost = "" if info.spent_usd is None else f"${info.spent_usd:.2f}"
-    left = "no worker is running" if info.worker_missing else in_words(info.eta_seconds)
+    left = in_words(info.eta_seconds) if info.settled < info.expected else ""
+    if info.worker_missing:
+        left = "no worker is running"
     state = info.state if info.state != "running" else ""
     line.show(f"run {info.number}", info.settled, info.expected, state, cost, left)
 
