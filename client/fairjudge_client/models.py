@@ -196,6 +196,7 @@ class Problem:
         "rows_invalid",
         "too_many_requests",
         "unexpected",
+        "unavailable",
     ]
     """Stable. Programs decide by it."""
     detail: str
