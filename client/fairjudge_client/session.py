@@ -31,6 +31,11 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.5, 20.0
 # Longer than this the site's `Retry-After` isn't waited for.
 LONGEST_RETRY_AFTER = 120.0
 _TRY_LATER = (429, 502, 503, 504)
+# What servers and proxies say before the site hears of a request.
+_WITHOUT_REASON = {
+    413: ("too_large", "This is larger than the site accepts. Nothing was changed. Send parts."),
+    429: ("too_many_requests", "There were too many requests. Nothing was changed."),
+}
 # Bytes of answers that are kept for their ETag, the latest ones.
 _MOST_KEPT = 8 * 2**20
 
@@ -181,6 +186,9 @@ class Session(ABC):
         problem = _problem(reply)
         wait = _retry_after(reply.headers)
         if not isinstance(problem.get("code"), str):
+            if reply.status in _WITHOUT_REASON:
+                code, said = _WITHOUT_REASON[reply.status]
+                return problem_of(reply.status, code, said, retry_after=wait)
             said = f"The site answered with status {reply.status} and no reason that can be read."
             if reply.status < 500:
                 said += " Is the URL that of a FairJudge site?"

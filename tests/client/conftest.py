@@ -73,7 +73,8 @@ def working_site(new_database, tmp_path_factory):
     with LoopbackServer(judge=BiasedJudge(position_bias=2.0, seed=4)) as judge:
         environment = {
             **os.environ, "FAIRJUDGE_DATA": str(data), "DJANGO_SETTINGS_MODULE": SETTINGS,
-            "DJANGO_ALLOW_ASYNC_UNSAFE": "", "OPENAI_BASE_URL": judge.base_url,
+            "DJANGO_ALLOW_ASYNC_UNSAFE": "", "FAIRJUDGE_MAX_UPLOAD_MB": "5",
+            "OPENAI_BASE_URL": judge.base_url,
         }  # fmt: skip
         with Launcher(environment) as launcher:
             launcher.run("create_user", "kim", "--researcher")

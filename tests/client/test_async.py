@@ -32,6 +32,7 @@ def test_many_requests_are_under_way_at_once(with_async, proxy):
     assert proxy.statuses == [200] * 20
 
 
+@pytest.mark.databases
 def test_projects_made_at_once_are_made_once_each_whatever_fails(with_async, proxy):
     busy = problem(429, "too_many_requests", Retry_After=1)
     proxy.faults = [lost, passed_on, refused, busy, lost, status(503), passed_on, refused]

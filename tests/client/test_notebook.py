@@ -9,7 +9,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from fairjudge_client import FairJudge
+from fairjudge_client import FairJudge, FairJudgeError, TooLarge
 from nbclient import NotebookClient
 
 from tests.client.people import Person
@@ -94,6 +94,17 @@ def test_two_cells_that_run_again_start_no_second_run(working_site):
         assert again.number == first.number
         assert len(list(project.runs.list())) == 1
         assert again.wait(timeout=120).info.settled == 2
+
+
+@pytest.mark.parametrize(("is_known", "refused"), [(True, TooLarge), (False, FairJudgeError)])
+def test_rows_over_the_limit_are_refused_at_once(working_site, is_known, refused):
+    """The site stops reading. Its answer counts all the same, and nothing is sent again."""
+    token = working_site.token if is_known else "fj_unknown_token"
+    rows = ({"question": "Q?", "response_1": "x" * 9000, "response_2": "b"} for _ in range(2000))
+    with FairJudge(working_site.url, token, retries=0) as fj:
+        with pytest.raises(refused) as refusal:
+            fj.project("any").examples.upsert(rows)
+        assert refusal.value.status in (401, 404, 413)
 
 
 def test_the_same_in_a_loop(working_site):

@@ -3,6 +3,7 @@
 import itertools
 import logging
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from fairjudge_client import (
@@ -14,6 +15,7 @@ from fairjudge_client import (
     Problem,
     RateLimited,
     ServerFailed,
+    TooLarge,
     Unreachable,
 )
 
@@ -32,6 +34,7 @@ def quick(monkeypatch):
     monkeypatch.setattr("fairjudge_client.session.FIRST_PAUSE", 0.02)
 
 
+@pytest.mark.databases
 @pytest.mark.parametrize("fault", [refused, lost, cut, status(503), status(502)])
 def test_a_post_is_repeated_with_the_same_key_and_body_and_done_once(fj, proxy, fault):
     fj.me()
@@ -162,6 +165,17 @@ def test_a_refusal_names_its_field_and_lines(fj):
     assert project.examples.upsert(rows, skip_invalid=True).info.refused == 1
 
 
+@pytest.mark.parametrize(
+    ("code", "kind", "name"),
+    [(413, TooLarge, "too_large"), (429, RateLimited, "too_many_requests")],
+)
+def test_a_proxy_that_refuses_has_the_codes_of_the_site(proxy, token, code, kind, name):
+    proxy.faults = [status(code, b"<html>No</html>")]
+    with FairJudge(proxy.url, token, retries=0) as fj, pytest.raises(kind) as refusal:
+        fj.me()
+    assert (refusal.value.code, refusal.value.status) == (name, code)
+
+
 @pytest.mark.parametrize("body", [b"<html>Welcome</html>", b"[]", b'{"user": 3}', b"\xff"])
 def test_another_server_is_told_apart(fj, proxy, body):
     proxy.faults = [status(200, body)]
@@ -251,6 +265,16 @@ def test_site_and_token_come_from_the_environment(proxy, token, monkeypatch):
     with FairJudge() as fj:
         assert fj.me().user == "otto"
         assert fj.url == proxy.url
+
+
+def test_threads_share_a_client(fj, proxy):
+    proxy.faults = [passed_on, lost, refused, lost]
+    fj.me()
+    with ThreadPoolExecutor(6) as threads:
+        made = list(threads.map(fj.create_project, (f"p{n}" for n in range(6))))
+        infos = list(threads.map(lambda project: project.info(), made * 3))
+    assert [info.slug for info in infos] == [f"p{n}" for n in range(6)] * 3
+    assert Project.objects.count() == 6
 
 
 def test_a_client_cannot_be_pickled_with_its_token(fj):

@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import json
 import re
 from contextlib import contextmanager
 
@@ -275,6 +276,38 @@ def test_a_report_that_is_being_computed_is_waited_for(world, proxy, token, clie
         with pytest.raises(WaitTimeout):
             do(run.report(timeout=1.5))
     proxy.faults.clear()
+
+
+STANDING = {
+    "number": 1, "kind": "routed", "state": "open", "stage": "only", "run": 1,
+    "votes_per_item": 3, "frame_size": 9, "opened_at": "2026-01-02T03:04:05Z", "closed_at": None,
+    "items": 4, "done": 3, "undecided": 1, "in_work": 0, "votes_asked": 12, "votes_given": 12,
+    "usd": "1.5", "usd_left": "0", "can_vote": 3, "out_of_reach": 0, "flags": 0,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "is_over"),
+    [
+        ({}, True),
+        ({"done": 2}, False),
+        # The site selects more once it has learned.
+        ({"stage": "learn"}, False),
+        ({"state": "opening", "items": None, "done": None, "undecided": None}, False),
+        ({"state": "closed", "done": 0}, True),
+        ({"state": "paused"}, True),
+    ],
+)
+def test_a_round_is_over_when_people_have_nothing_more_to_do(proxy, token, change, is_over):
+    body = json.dumps(STANDING | change).encode()
+    proxy.faults = [status(200, body)] * 3
+    with FairJudge(proxy.url, token) as fj:
+        round_ = fj.project("x").rounds.get(1)
+        if is_over:
+            assert round_.wait(timeout=0).number == 1
+        else:
+            with pytest.raises(WaitTimeout):
+                round_.wait(timeout=0)
 
 
 @CLIENTS
