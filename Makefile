@@ -14,7 +14,7 @@ DATA ?=
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help demo test check bench walks simulate faireval validation screenshots constraints lock \
-	pins image-steps attack
+	pins image-steps attack client
 
 help:
 	@echo "make demo        set up, and show the demo project at http://127.0.0.1:8000"
@@ -22,6 +22,7 @@ help:
 	@echo "make check       lint, types, layers, migrations, deployment settings"
 	@echo "make bench       measure the speed, and compare it with the targets"
 	@echo "make walks       count the files that each main job passes through (ARGS=--files lists them)"
+	@echo "make client      write the models and operations of the Python client from the API's schema"
 	@echo "make simulate    check by simulation that intervals and certificates hold"
 	@echo "make validation DATA=FOLDER  analyse the published judgments of LLMBar and PandaLM"
 	@echo "make attack      attack the site as strangers, members, endpoints and files do (10 minutes)"
@@ -56,6 +57,9 @@ bench: $(TESTS)
 
 walks: $(TESTS)
 	@$(RUN) -m benchmarks.walks $(ARGS)
+
+client: $(TESTS)
+	$(RUN) client/generate.py
 
 simulate: $(TESTS)
 	$(RUN) -m benchmarks.simulate

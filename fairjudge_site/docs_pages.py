@@ -47,6 +47,7 @@ CHAPTERS = {
         "report",
         "commands",
         "api",
+        "client",
         "gate",
         "environment",
         "operators",

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 OURS = {"annotation", "annotation.results", "fairjudge_site", "judging"}
 # Which folders a path in the docs may begin with, seen from the checkout.
-FOLDERS = "annotation|benchmarks|docs|fairjudge_site|judging|static|tests"
+FOLDERS = "annotation|benchmarks|client|docs|fairjudge_site|judging|static|tests"
 PATH = re.compile(rf"`((?:{FOLDERS})/[\w./-]+)`")
 
 

@@ -57,7 +57,7 @@ def template_texts() -> Iterator[Text]:
 
 
 def python_texts() -> Iterator[Text]:
-    for room in ("annotation", "judging", "fairjudge_site"):
+    for room in ("annotation", "judging", "fairjudge_site", "client"):
         for path in sorted((ROOT / room).rglob("*.py")):
             name = str(path.relative_to(ROOT))
             if any(part in name for part in NOT_OURS):

@@ -1,0 +1,66 @@
+"""Python client of FairJudge: pairs in, judge runs and rounds of people, final labels out.
+
+`FairJudge` is for notebooks and scripts, `AsyncFairJudge` for event loops. Both have the same
+methods, which are written once. `errors` has everything that can go wrong, and `models` what the
+site answers.
+"""
+
+from fairjudge_client.client import AsyncFairJudge, FairJudge
+from fairjudge_client.errors import (
+    BadRequest,
+    Conflict,
+    FairJudgeError,
+    Forbidden,
+    Invalid,
+    NotFinished,
+    NotFound,
+    NotUnderstood,
+    Problem,
+    RateLimited,
+    ServerFailed,
+    TooLarge,
+    Unauthorized,
+    Unreachable,
+    WaitTimeout,
+)
+from fairjudge_client.resources import (
+    Examples,
+    Import,
+    People,
+    Project,
+    Round,
+    Rounds,
+    Run,
+    Runs,
+)
+from fairjudge_client.steps import Async, Sync
+
+__all__ = [
+    "Async",
+    "AsyncFairJudge",
+    "BadRequest",
+    "Conflict",
+    "Examples",
+    "FairJudge",
+    "FairJudgeError",
+    "Forbidden",
+    "Import",
+    "Invalid",
+    "NotFinished",
+    "NotFound",
+    "NotUnderstood",
+    "People",
+    "Problem",
+    "Project",
+    "RateLimited",
+    "Round",
+    "Rounds",
+    "Run",
+    "Runs",
+    "ServerFailed",
+    "Sync",
+    "TooLarge",
+    "Unauthorized",
+    "Unreachable",
+    "WaitTimeout",
+]

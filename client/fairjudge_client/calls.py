@@ -1,0 +1,478 @@
+"""The request of each operation, by its name in the schema.
+
+`make client` writes this module from the schema of the REST interface.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Unpack
+from urllib.parse import quote
+
+from fairjudge_client import models as m
+from fairjudge_client.steps import Call
+
+
+def me() -> Call[m.Me]:
+    """Say for whom the token acts and what it may do."""
+    return Call("me", "GET", _path("/api/v1/me"), answer=m.Me)
+
+
+def list_projects(*, limit: int = 50, cursor: str = "") -> Call[m.Page[m.ProjectOut]]:
+    """List the projects that the token opens, the oldest first."""
+    return Call(
+        "list_projects",
+        "GET",
+        _path("/api/v1/projects"),
+        answer=m.Page[m.ProjectOut],
+        query={"limit": limit, "cursor": cursor},
+    )
+
+
+def new_project(
+    *, idempotency_key: str | None = None, **body: Unpack[m.ProjectIn]
+) -> Call[m.ProjectOut]:
+    """Create a project that you own. It needs the site permission “researcher”."""
+    return Call(
+        "new_project",
+        "POST",
+        _path("/api/v1/projects"),
+        answer=m.ProjectOut,
+        key=idempotency_key,
+        body=body,
+    )
+
+
+def get_project(slug: str) -> Call[m.ProjectOut]:
+    return Call("get_project", "GET", _path("/api/v1/projects/", slug), answer=m.ProjectOut)
+
+
+def list_annotators(
+    slug: str, *, limit: int = 100, cursor: str = ""
+) -> Call[m.Page[m.AnnotatorOut]]:
+    """List who labels, and whose votes were imported."""
+    return Call(
+        "list_annotators",
+        "GET",
+        _path("/api/v1/projects/", slug, "/annotators"),
+        answer=m.Page[m.AnnotatorOut],
+        query={"limit": limit, "cursor": cursor},
+    )
+
+
+def list_examples(
+    slug: str,
+    *,
+    limit: int = 100,
+    cursor: str = "",
+    external_id: str = "",
+    category: str = "",
+    model: str = "",
+    label: Literal["", "win", "tie", "lose", "none"] = "",
+) -> Call[m.Page[m.ExampleOut]]:
+    """List examples in import order. Filter by id, category, either model, or gold label.
+
+    It shows which model wrote which response, so that your later votes are marked as unblinded.
+    """
+    return Call(
+        "list_examples",
+        "GET",
+        _path("/api/v1/projects/", slug, "/examples"),
+        answer=m.Page[m.ExampleOut],
+        query={
+            "limit": limit,
+            "cursor": cursor,
+            "external_id": external_id,
+            "category": category,
+            "model": model,
+            "label": label,
+        },
+    )
+
+
+def upsert_examples(
+    slug: str, rows: Any, *, skip_invalid: bool = False, idempotency_key: str | None = None
+) -> Call[m.ImportOut]:
+    """Add examples by their ids, as NDJSON or CSV. What the project has already stays as it is.
+
+    All rows are checked first. If one is invalid, nothing is imported and the answer names each
+    problem by line; `skip_invalid` leaves such rows out. A worker writes: poll `Location`.
+    """
+    return Call(
+        "upsert_examples",
+        "POST",
+        _path("/api/v1/projects/", slug, "/examples"),
+        answer=m.ImportOut,
+        rows=rows,
+        query={"skip_invalid": skip_invalid},
+        key=idempotency_key,
+    )
+
+
+def get_import(slug: str, number: int) -> Call[m.ImportOut]:
+    """Say how far an import is."""
+    return Call(
+        "get_import",
+        "GET",
+        _path("/api/v1/projects/", slug, "/imports/", number),
+        answer=m.ImportOut,
+    )
+
+
+def list_invitations(
+    slug: str, *, limit: int = 100, cursor: str = ""
+) -> Call[m.Page[m.InvitationOut]]:
+    """List the invitations whose link still works."""
+    return Call(
+        "list_invitations",
+        "GET",
+        _path("/api/v1/projects/", slug, "/invitations"),
+        answer=m.Page[m.InvitationOut],
+        query={"limit": limit, "cursor": cursor},
+    )
+
+
+def new_invitation(
+    slug: str, *, idempotency_key: str | None = None, **body: Unpack[m.InvitationIn]
+) -> Call[m.InvitationOut]:
+    """Make a link that lets people join."""
+    return Call(
+        "new_invitation",
+        "POST",
+        _path("/api/v1/projects/", slug, "/invitations"),
+        answer=m.InvitationOut,
+        key=idempotency_key,
+        body=body,
+    )
+
+
+def withdraw_invitation(
+    slug: str, number: int, *, idempotency_key: str | None = None
+) -> Call[m.InvitationOut]:
+    """Withdraw a link. People who joined by it stay."""
+    return Call(
+        "withdraw_invitation",
+        "POST",
+        _path("/api/v1/projects/", slug, "/invitations/", number, "/revoke"),
+        answer=m.InvitationOut,
+        key=idempotency_key,
+    )
+
+
+def get_people_report(slug: str) -> Call[dict[str, Any]]:
+    """Return what people alone say, which needs no run: labels, agreement and costs.
+
+    It shows nothing that a judge said, so that it unblinds nobody.
+    """
+    return Call(
+        "get_people_report",
+        "GET",
+        _path("/api/v1/projects/", slug, "/report/people"),
+        answer=dict[str, Any],
+    )
+
+
+def list_rounds(slug: str, *, limit: int = 50, cursor: str = "") -> Call[m.Page[m.RoundOut]]:
+    """List the rounds, the oldest first."""
+    return Call(
+        "list_rounds",
+        "GET",
+        _path("/api/v1/projects/", slug, "/rounds"),
+        answer=m.Page[m.RoundOut],
+        query={"limit": limit, "cursor": cursor},
+    )
+
+
+def new_round(
+    slug: str, *, idempotency_key: str | None = None, **body: Unpack[m.RoundIn]
+) -> Call[m.RoundOut]:
+    """Open a round. Annotators see it once it is written whole: poll `Location`."""
+    return Call(
+        "new_round",
+        "POST",
+        _path("/api/v1/projects/", slug, "/rounds"),
+        answer=m.RoundOut,
+        key=idempotency_key,
+        body=body,
+    )
+
+
+def plan_round(
+    slug: str, *, idempotency_key: str | None = None, **body: Unpack[m.RoundIn]
+) -> Call[m.PlanOut]:
+    """Say what a round with these settings selects and costs. Nothing is opened."""
+    return Call(
+        "plan_round",
+        "POST",
+        _path("/api/v1/projects/", slug, "/rounds/plan"),
+        answer=m.PlanOut,
+        key=idempotency_key,
+        body=body,
+    )
+
+
+def get_round(slug: str, number: int) -> Call[m.StandingOut]:
+    """Say how far people are in a round."""
+    return Call(
+        "get_round",
+        "GET",
+        _path("/api/v1/projects/", slug, "/rounds/", number),
+        answer=m.StandingOut,
+    )
+
+
+def close_round(slug: str, number: int, *, idempotency_key: str | None = None) -> Call[m.RoundOut]:
+    """End the round and settle its items."""
+    return Call(
+        "close_round",
+        "POST",
+        _path("/api/v1/projects/", slug, "/rounds/", number, "/close"),
+        answer=m.RoundOut,
+        key=idempotency_key,
+    )
+
+
+def new_decision(
+    slug: str, number: int, *, idempotency_key: str | None = None, **body: Unpack[m.DecisionIn]
+) -> Call[m.DecisionOut]:
+    """Decide about an item that votes did not settle."""
+    return Call(
+        "new_decision",
+        "POST",
+        _path("/api/v1/projects/", slug, "/rounds/", number, "/decisions"),
+        answer=m.DecisionOut,
+        key=idempotency_key,
+        body=body,
+    )
+
+
+def extend_round(
+    slug: str, number: int, *, idempotency_key: str | None = None, **body: Unpack[m.ExtendIn]
+) -> Call[m.RoundOut]:
+    """Select up to a larger cut."""
+    return Call(
+        "extend_round",
+        "POST",
+        _path("/api/v1/projects/", slug, "/rounds/", number, "/extend"),
+        answer=m.RoundOut,
+        key=idempotency_key,
+        body=body,
+    )
+
+
+def pause_round(slug: str, number: int, *, idempotency_key: str | None = None) -> Call[m.RoundOut]:
+    """Hand out no new items."""
+    return Call(
+        "pause_round",
+        "POST",
+        _path("/api/v1/projects/", slug, "/rounds/", number, "/pause"),
+        answer=m.RoundOut,
+        key=idempotency_key,
+    )
+
+
+def reopen_round(slug: str, number: int, *, idempotency_key: str | None = None) -> Call[m.RoundOut]:
+    """Go on with the items that didn't get all their votes."""
+    return Call(
+        "reopen_round",
+        "POST",
+        _path("/api/v1/projects/", slug, "/rounds/", number, "/reopen"),
+        answer=m.RoundOut,
+        key=idempotency_key,
+    )
+
+
+def resume_round(slug: str, number: int, *, idempotency_key: str | None = None) -> Call[m.RoundOut]:
+    """Hand out items again."""
+    return Call(
+        "resume_round",
+        "POST",
+        _path("/api/v1/projects/", slug, "/rounds/", number, "/resume"),
+        answer=m.RoundOut,
+        key=idempotency_key,
+    )
+
+
+def raise_votes(
+    slug: str, number: int, *, idempotency_key: str | None = None, **body: Unpack[m.VotesIn]
+) -> Call[m.RoundOut]:
+    """Ask for more votes per item."""
+    return Call(
+        "raise_votes",
+        "POST",
+        _path("/api/v1/projects/", slug, "/rounds/", number, "/votes"),
+        answer=m.RoundOut,
+        key=idempotency_key,
+        body=body,
+    )
+
+
+def list_runs(slug: str, *, limit: int = 50, cursor: str = "") -> Call[m.Page[m.RunOut]]:
+    """List the runs, the oldest first."""
+    return Call(
+        "list_runs",
+        "GET",
+        _path("/api/v1/projects/", slug, "/runs"),
+        answer=m.Page[m.RunOut],
+        query={"limit": limit, "cursor": cursor},
+    )
+
+
+def new_run(
+    slug: str, *, idempotency_key: str | None = None, **body: Unpack[m.RunIn]
+) -> Call[m.RunOut]:
+    """Start a run, which may cost money. A worker asks the judge: poll `Location`."""
+    return Call(
+        "new_run",
+        "POST",
+        _path("/api/v1/projects/", slug, "/runs"),
+        answer=m.RunOut,
+        key=idempotency_key,
+        body=body,
+    )
+
+
+def estimate(
+    slug: str, *, idempotency_key: str | None = None, **body: Unpack[m.RunIn]
+) -> Call[m.EstimateOut]:
+    """Estimate what such a run costs. Nothing is started."""
+    return Call(
+        "estimate",
+        "POST",
+        _path("/api/v1/projects/", slug, "/runs/estimate"),
+        answer=m.EstimateOut,
+        key=idempotency_key,
+        body=body,
+    )
+
+
+def get_run(slug: str, number: int) -> Call[m.ProgressOut]:
+    """Say how far a run is."""
+    return Call(
+        "get_run", "GET", _path("/api/v1/projects/", slug, "/runs/", number), answer=m.ProgressOut
+    )
+
+
+def cancel_run(slug: str, number: int, *, idempotency_key: str | None = None) -> Call[m.RunOut]:
+    """Stop the run. Its answers are kept, and it can be resumed."""
+    return Call(
+        "cancel_run",
+        "POST",
+        _path("/api/v1/projects/", slug, "/runs/", number, "/cancel"),
+        answer=m.RunOut,
+        key=idempotency_key,
+    )
+
+
+def get_certificate(slug: str, number: int) -> Call[dict[str, Any]]:
+    """Return what the audit certifies: the part `certificate` of the report."""
+    return Call(
+        "get_certificate",
+        "GET",
+        _path("/api/v1/projects/", slug, "/runs/", number, "/certificate"),
+        answer=dict[str, Any],
+    )
+
+
+def pause_run(slug: str, number: int, *, idempotency_key: str | None = None) -> Call[m.RunOut]:
+    """Send nothing more. Answers on their way are still recorded."""
+    return Call(
+        "pause_run",
+        "POST",
+        _path("/api/v1/projects/", slug, "/runs/", number, "/pause"),
+        answer=m.RunOut,
+        key=idempotency_key,
+    )
+
+
+def get_report(slug: str, number: int) -> Call[dict[str, Any]]:
+    """Return the report, as docs/report.md describes it. It shows what the judge said.
+
+    While a worker computes the figures of a large project, the answer is 202 with `Retry-After`.
+    """
+    return Call(
+        "get_report",
+        "GET",
+        _path("/api/v1/projects/", slug, "/runs/", number, "/report"),
+        answer=dict[str, Any],
+    )
+
+
+def resume_run(
+    slug: str, number: int, *, idempotency_key: str | None = None, **body: Unpack[m.ResumeIn]
+) -> Call[m.RunOut]:
+    """Ask for what has no answer yet, which may cost money."""
+    return Call(
+        "resume_run",
+        "POST",
+        _path("/api/v1/projects/", slug, "/runs/", number, "/resume"),
+        answer=m.RunOut,
+        key=idempotency_key,
+        body=body,
+    )
+
+
+def list_rows(
+    slug: str,
+    what: Literal["labels", "votes", "samples", "preferences"],
+    *,
+    run: int | None = None,
+    names: bool = False,
+    limit: int = 100,
+    cursor: str = "",
+) -> Call[m.Page[dict[str, Any]]]:
+    """Return a page of a table, with the keys that JSON lines have."""
+    return Call(
+        "list_rows",
+        "GET",
+        _path("/api/v1/projects/", slug, "/tables/", what),
+        answer=m.Page[dict[str, Any]],
+        query={"run": run, "names": names, "limit": limit, "cursor": cursor},
+    )
+
+
+def new_votes(
+    slug: str,
+    rows: Any,
+    *,
+    annotator: str = "",
+    protocol: str = "",
+    labels: str = "",
+    idempotency_key: str | None = None,
+) -> Call[m.VotesOut]:
+    """Import votes that were given elsewhere, as NDJSON or CSV: all of them or none."""
+    return Call(
+        "new_votes",
+        "POST",
+        _path("/api/v1/projects/", slug, "/votes"),
+        answer=m.VotesOut,
+        rows=rows,
+        query={"annotator": annotator, "protocol": protocol, "labels": labels},
+        key=idempotency_key,
+    )
+
+
+def get_table(
+    slug: str,
+    what: Literal["labels", "votes", "samples", "preferences"],
+    kind: Literal["csv", "jsonl"],
+    *,
+    run: int | None = None,
+    names: bool = False,
+    escape: bool = True,
+) -> Call[bytes]:
+    """Stream a whole table; docs/files.md has its columns. Preferences are always JSON lines.
+
+    The export goes on record. All but votes show judge output or the names of models.
+    """
+    return Call(
+        "get_table",
+        "GET",
+        _path("/api/v1/projects/", slug, "/", what, ".", kind),
+        answer=None,
+        query={"run": run, "names": names, "escape": escape},
+    )
+
+
+def _path(*parts: object) -> str:
+    # A slug with a slash in it would be another address.
+    return "".join(quote(str(part), safe="/" if n % 2 == 0 else "") for n, part in enumerate(parts))

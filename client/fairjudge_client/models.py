@@ -1,0 +1,403 @@
+"""What the site answers, and what it is sent.
+
+`make client` writes this module from the schema of the REST interface.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Generic, Literal, NotRequired, TypedDict, TypeVar
+
+Row = TypeVar("Row")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page(Generic[Row]):
+    """A page of a list. `next_cursor` is None on the last one."""
+
+    items: list[Row]
+    next_cursor: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnnotatorOut:
+    number: int
+    name: str
+    pseudonym: str
+    """As exports name them."""
+    has_login: bool
+    left_at: datetime | None
+
+
+class DecisionIn(TypedDict):
+    external_id: str
+    label: Literal["win", "tie", "lose"]
+    """Of response 1."""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionOut:
+    external_id: str
+    label: str
+    reason: str
+    decided_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EstimateOut:
+    """What a run would need. Dollars are null if the price is unknown."""
+
+    examples: int
+    calls: int
+    calls_most: int
+    prompt_tokens: int
+    completion_tokens: int
+    usd: Decimal | None
+    usd_most: Decimal | None
+    seconds: float | None
+    batch_hours: int | None
+    model: str
+    endpoint: str
+    basis: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExampleOut:
+    external_id: str
+    question: str
+    response_1: str
+    response_2: str
+    model_1: str
+    model_2: str
+    category: str
+    reference: str
+    gold_label: str | None
+    is_check: bool
+
+
+class ExtendIn(TypedDict):
+    beta: Decimal | float | str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldError:
+    """What is wrong with one field, or in one line of a file."""
+
+    field: str
+    """The field's path, such as `body.name`, or a column."""
+    detail: str
+    line: int | None = None
+    """The line of the file, from 1."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportOut:
+    """An import. Its rows are seen once all of them are written: then `state` is `done`."""
+
+    number: int
+    state: str
+    """checked, writing, interrupted, done, undone or failed."""
+    rows: int
+    written: int
+    """New examples."""
+    known: int
+    """Rows that the project has already, with the same content."""
+    conflicts: int
+    """Ids that it has with other content, which stays."""
+    refused: int
+    """Invalid rows, left out by `skip_invalid`."""
+    conflicting: list[str]
+    reason: str
+    created_at: datetime
+
+
+class InvitationIn(TypedDict):
+    days: NotRequired[int]
+    note: NotRequired[str]
+    role: NotRequired[Literal["owner", "researcher", "annotator"]]
+    uses: NotRequired[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InvitationOut:
+    id: int
+    link: str
+    """Anybody who has it can join."""
+    role: str
+    uses: int
+    most_uses: int
+    expires_at: datetime
+    note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Me:
+    """The user for whom the token acts, and what the token may do."""
+
+    user: str
+    may_create_projects: bool
+    may_start_runs: bool
+    token: TokenOut
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanOut:
+    """What these settings select and cost. `problems` keep them from being a round."""
+
+    selected: int
+    audit: int
+    frame: int
+    beta: Decimal
+    new_votes: int
+    hours: Decimal
+    usd: Decimal
+    problems: list[FieldError]
+
+
+class PortiaIn(TypedDict):
+    parts: NotRequired[int | None]
+    tokens: NotRequired[str]
+    unsplit_first: NotRequired[bool]
+    without: NotRequired[str]
+
+
+class PriceIn(TypedDict):
+    """USD per million tokens."""
+
+    completion: Decimal | float | str
+    prompt: Decimal | float | str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """A refusal. Nothing was changed."""
+
+    title: str
+    status: int
+    code: Literal[
+        "not_readable",
+        "idempotency_key_unusable",
+        "token_missing",
+        "token_unusable",
+        "scope_missing",
+        "role_too_small",
+        "not_found",
+        "method_not_allowed",
+        "changed_meanwhile",
+        "idempotency_key_reused",
+        "too_large",
+        "media_type_unknown",
+        "refused",
+        "field_unusable",
+        "rows_invalid",
+        "too_many_requests",
+        "unexpected",
+        "unavailable",
+    ]
+    """Stable. Programs decide by it."""
+    detail: str
+    """The sentence that a page shows."""
+    errors: list[FieldError] = dataclasses.field(default_factory=list)
+    field: str | None = None
+    """The first field that is wrong."""
+    type: str = "about:blank"
+    """Always `about:blank`: `code` says which it is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgressOut:
+    """A run and how far it is, in samples. It tells nothing that the judge said."""
+
+    number: int
+    name: str
+    method: str
+    form: str
+    endpoint: str
+    model: str
+    k: int
+    state: str
+    """queued, running, pausing, paused, cancelling, cancelled, done or failed."""
+    reason: str
+    budget_usd: Decimal | None
+    created_at: datetime
+    finished_at: datetime | None
+    ranked: bool
+    """If there is a report."""
+    examples: int
+    expected: int
+    settled: int
+    statuses: dict[str, int]
+    in_flight: int
+    eta_seconds: float | None
+    spent_usd: Decimal | None
+    worker_missing: bool
+
+
+class ProjectIn(TypedDict):
+    description: NotRequired[str]
+    name: str
+    slug: NotRequired[str]
+    """Default: made of the name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectOut:
+    slug: str
+    name: str
+    description: str
+    role: str
+    """Your role: owner, researcher or annotator."""
+    question_asked: str
+    scale: str
+    examples: int
+    """Pairs that judges are asked about, without checks."""
+    primary_run: int | None
+    """The number of the run that decides labels."""
+    created_at: datetime
+
+
+class ResumeIn(TypedDict):
+    budget_usd: NotRequired[Decimal | float | str | None]
+    max_tokens: NotRequired[int | None]
+    retry: NotRequired[list[str]]
+    """Statuses to repeat besides errors."""
+
+
+class RoundIn(TypedDict):
+    """What a round is opened with. Give exactly one of `beta`, `budget_usd` and `everything`."""
+
+    alpha: NotRequired[float]
+    audit: NotRequired[int]
+    beta: NotRequired[Decimal | float | str | None]
+    """Percent of all examples."""
+    budget_usd: NotRequired[Decimal | float | str | None]
+    epsilon: NotRequired[float]
+    everything: NotRequired[bool]
+    learn: NotRequired[int]
+    looks: NotRequired[list[int]]
+    paper_mode: NotRequired[bool]
+    partial: NotRequired[bool]
+    run: NotRequired[int | None]
+    """Default: the project's primary run."""
+    seed: NotRequired[int | None]
+    votes: NotRequired[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundOut:
+    number: int
+    kind: str
+    state: str
+    """opening, open, paused or closed."""
+    stage: str
+    run: int | None
+    votes_per_item: int
+    frame_size: int
+    opened_at: datetime
+    closed_at: datetime | None
+
+
+class RunIn(TypedDict):
+    """What `manage.py judge` takes. What is left out has the same default as there."""
+
+    adaptive: NotRequired[float | None]
+    batch: NotRequired[bool]
+    budget_usd: NotRequired[Decimal | float | str | None]
+    concurrency: NotRequired[int | None]
+    criteria: NotRequired[str]
+    endpoint: NotRequired[str]
+    """As the operator named it. No request takes a URL."""
+    form: NotRequired[str]
+    ids: NotRequired[str]
+    k: NotRequired[int | None]
+    max_tokens: NotRequired[int | None]
+    method: NotRequired[str]
+    model: NotRequired[str]
+    name: NotRequired[str]
+    permutations: NotRequired[int | None]
+    portia: NotRequired[PortiaIn | None]
+    price: NotRequired[PriceIn | None]
+    rpm: NotRequired[int | None]
+    scale: NotRequired[str]
+    """pointwise: the range of scores, such as 1,10."""
+    seed: NotRequired[int | None]
+    temperature: NotRequired[Decimal | float | str | None]
+    template: NotRequired[str]
+    tpm: NotRequired[int | None]
+    unread_calls: NotRequired[int | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOut:
+    number: int
+    name: str
+    method: str
+    form: str
+    endpoint: str
+    model: str
+    k: int
+    state: str
+    """queued, running, pausing, paused, cancelling, cancelled, done or failed."""
+    reason: str
+    budget_usd: Decimal | None
+    created_at: datetime
+    finished_at: datetime | None
+    ranked: bool
+    """If there is a report."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandingOut:
+    """A round and how far people are. The progress is null until it is written whole."""
+
+    number: int
+    kind: str
+    state: str
+    """opening, open, paused or closed."""
+    stage: str
+    run: int | None
+    votes_per_item: int
+    frame_size: int
+    opened_at: datetime
+    closed_at: datetime | None
+    items: int | None
+    done: int | None
+    undecided: int | None
+    in_work: int | None
+    votes_asked: int | None
+    votes_given: int | None
+    usd: Decimal | None
+    usd_left: Decimal | None
+    can_vote: int | None
+    out_of_reach: int | None
+    flags: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenOut:
+    prefix: str
+    name: str
+    scopes: list[str]
+    project: str | None
+    """The only project that the token opens; null: all."""
+    expires_at: datetime | None
+
+
+class VotesIn(TypedDict):
+    votes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VotesOut:
+    added: int
+    known: int
+    """Votes that the project has already."""
+    conflicts: list[str]
+    annotators: list[str]
+    protocol: str
+    filled: int
+    """Votes for which open rounds were waiting."""

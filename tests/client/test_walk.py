@@ -1,0 +1,319 @@
+"""Every operation, by the methods of both clients, against the real site."""
+
+import asyncio
+import inspect
+import json
+import re
+from contextlib import contextmanager
+
+import pytest
+from fairjudge_client import (
+    AsyncFairJudge,
+    FairJudge,
+    FairJudgeError,
+    Invalid,
+    NotFinished,
+    Problem,
+    Run,
+    WaitTimeout,
+    calls,
+)
+from fairjudge_client.steps import signature_of
+
+from annotation.models import Item
+from judging.dataset import writing
+from judging.dataset.models import Import
+from judging.projects.models import Project
+from tests.client.proxy import status
+from tests.client.test_generated import OPERATIONS
+from tests.factories import make_run, make_verdict
+
+pytestmark = pytest.mark.django_db(transaction=True)
+# Operations that only `api` has. Each should get a method that people find.
+BY_NAME_ONLY: set[str] = set()
+JUDGE = {"endpoint": "local", "model": "smollm2", "k": 1}
+
+
+@contextmanager
+def blocking(url, token):
+    def do(outcome):
+        return list(outcome) if hasattr(outcome, "__next__") else outcome
+
+    with FairJudge(url, token) as fj:
+        yield fj, do
+
+
+@contextmanager
+def awaiting(url, token):
+    def do(outcome):
+        async def listed():
+            return [one async for one in outcome]
+
+        if hasattr(outcome, "__anext__"):
+            return runner.run(listed())
+        return runner.run(outcome) if inspect.iscoroutine(outcome) else outcome
+
+    with asyncio.Runner() as runner:
+        fj = AsyncFairJudge(url, token)
+        try:
+            yield fj, do
+        finally:
+            runner.run(fj.close())
+
+
+CLIENTS = pytest.mark.parametrize("client", [blocking, awaiting])
+
+
+def pairs(n):
+    for number in range(n):
+        yield {
+            "external_id": f"e{number}", "question": f"Q{number}?", "response_1": "One.",
+            "response_2": "Two.", "model_1": "maple-7b", "model_2": "birch-3b",
+        }  # fmt: skip
+
+
+def judged(slug):
+    """A finished run, as a judge would have left it."""
+    project = Project.objects.get(slug=slug)
+    run = make_run(project)
+    for example in project.examples.all():
+        make_verdict(run, example, 0.5, rank=example.number + 1)
+    Project.objects.filter(pk=project.pk).update(primary_run=run)
+    return run
+
+
+def operation_of(seen):
+    path = seen.path.partition("?")[0]
+    found = [
+        name
+        for name, (method, template) in OPERATIONS.items()
+        if method == seen.method
+        and re.fullmatch(re.sub(r"\\\{\w+\\\}", r"[^/]+?", re.escape(template)), path)
+    ]
+    # `/projects/x/report` could be a table, but for its full stop.
+    return min(found, key=lambda name: OPERATIONS[name][1].count("{"))
+
+
+@CLIENTS
+def test_every_operation_has_a_method(proxy, token, media, tmp_path, client):
+    with client(proxy.url, token) as (fj, do):
+        do(fj.me())
+        project = do(fj.create_project("Walk", description="All of it."))
+        assert [one.slug for one in do(fj.projects())] == ["walk"]
+        upload = do(project.examples.upsert(pairs(4)))
+        assert upload.state == "writing"
+        writing.write(Import.objects.get().pk)
+        assert do(upload.wait()).info.written == 4
+        assert do(do(project.examples.get_import(1)).refresh()).state == "done"
+        assert do(project.info()).examples == 4
+        assert len(do(project.examples.list(model="maple-7b"))) == 4
+
+        assert do(project.runs.estimate(**JUDGE)).calls == 8
+        run = do(project.runs.start(name="walked", **JUDGE))
+        assert isinstance(run, Run)
+        assert (run.name, do(run.pause()).state) == ("walked", "paused")
+        with pytest.raises(NotFinished, match="paused") as other_end:
+            do(run.wait())
+        assert other_end.value.state == "paused"
+        assert do(run.resume()).state == "queued"
+        assert do(run.cancel()).state == "cancelled"
+        assert do(run.progress()).expected == 8
+        number = judged("walk").number
+        assert [one.number for one in do(project.runs.list())] == [1, number]
+        ranked = do(project.runs.get(number))
+        assert do(ranked.report())["run"]
+        assert do(project.report()) == do(project.report(ranked)) == do(ranked.report())
+        assert do(project.certificate()) == do(ranked.certificate())
+
+        assert do(project.rounds.plan(everything=True, votes=2)).new_votes == 8
+        round_ = do(project.rounds.open(everything=True, votes=1, seed=1))
+        with pytest.raises(WaitTimeout, match="still open"):
+            do(round_.wait(timeout=0))
+        assert do(round_.pause()).state == "paused"
+        with pytest.raises(NotFinished, match="paused"):
+            do(round_.wait())
+        assert do(round_.resume()).state == "open"
+        assert do(round_.raise_votes(votes=2)).info.votes_per_item == 2
+        with pytest.raises(Problem):
+            do(round_.extend(beta=50))
+        assert do(round_.progress()).votes_asked == 8
+        two = [{"external_id": "e0", "label": "win", "annotator": "zoe"}]
+        assert do(project.import_votes(two)).added == 1
+        Item.objects.filter(example__external_id="e1").update(state=Item.State.ADJUDICATE)
+        assert do(round_.decide(external_id="e1", label="tie", reason="So.")).label == "tie"
+        assert do(round_.close()).state == "closed"
+        assert do(round_.wait()).state == "closed"
+        assert do(round_.reopen()).state == "open"
+        assert [one.number for one in do(project.rounds.list())] == [1, 2]
+        assert do(project.rounds.get(1)).number == 1
+        assert do(project.people_report())
+
+        assert {one.name for one in do(project.people.list())} >= {"zoe"}
+        link = do(project.people.invite(role="annotator", days=2))
+        assert [one.id for one in do(project.people.invitations())] == [link.id]
+        assert do(project.people.withdraw(link.id)).id == link.id
+        assert do(project.people.invitations()) == []
+
+        assert list(do(project.labels(ranked)).external_id) == ["e0", "e1", "e2", "e3"]
+        assert do(project.votes()).annotator.notna().all()
+        assert list(do(project.preferences()).chosen) == ["One."] * 3
+        assert do(project.samples(ranked, frame="pandas")).empty
+        assert do(project.head("labels", 2)).shape[0] == 2
+        assert [row["external_id"] for row in do(project.rows("votes"))] == ["e0"]
+        saved = do(project.save("labels", tmp_path / "labels.csv"))
+        assert saved.read_text().startswith("external_id,")
+    used = {operation_of(seen) for seen in proxy.log}
+    assert set(OPERATIONS) - used == BY_NAME_ONLY
+
+
+@pytest.fixture
+def world(proxy, token, media):
+    with FairJudge(proxy.url, token) as fj:
+        project = fj.create_project("World")
+        project.examples.upsert(pairs(3))
+        writing.write(Import.objects.get().pk)
+        judged("world")
+        project.rounds.open(everything=True, votes=1)
+        project.people.invite()
+    return project
+
+
+VALUES = {
+    "slug": "world", "number": 1, "what": "labels", "kind": "jsonl", "name": "Another",
+    "beta": 50, "votes": 3, "external_id": "e0", "label": "win", "reason": "So.",
+    "rows": [{"external_id": "e0", "label": "win", "annotator": "ana",
+              "question": "Q", "response_1": "a", "response_2": "b"}],
+}  # fmt: skip
+
+
+@CLIENTS
+def test_each_operation_is_reached_by_its_name(world, proxy, token, client):
+    values = VALUES | {"invitation": Project.objects.get(slug="world").invitations.get().pk}
+    with client(proxy.url, token) as (fj, do):
+        for name in sorted(OPERATIONS):
+            proxy.log.clear()
+            try:
+                do(getattr(fj.api, name)(**arguments_of(name, values)))
+            except Invalid as refusal:
+                # The moment doesn't allow it. What was asked for was understood.
+                codes = {refusal.code}
+            else:
+                codes = {"done"}
+            (seen,) = proxy.log
+            assert operation_of(seen) == name
+            assert codes <= {"done", "refused"}, name
+
+
+def arguments_of(name, values):
+    required = [
+        parameter.name
+        for parameter in signature_of(getattr(calls, name), has_self=False).parameters.values()
+        if parameter.default is parameter.empty
+    ]
+    given = {one: values[one] for one in required}
+    if name in ("new_round", "plan_round"):
+        given["everything"] = True
+    if name == "withdraw_invitation":
+        given["number"] = values["invitation"]
+    return given
+
+
+@CLIENTS
+def test_a_misspelt_setting_is_refused_before_anything_is_sent(proxy, token, client):
+    with client(proxy.url, token) as (fj, do):
+        with pytest.raises(TypeError, match="budget"):
+            do(fj.project("x").runs.start(budget=5))
+        with pytest.raises(TypeError, match="reason"):
+            do(fj.api.new_decision("x", 1, external_id="a", label="win"))
+    assert proxy.log == []
+
+
+@CLIENTS
+def test_pages_follow_each_other(proxy, token, media, client, monkeypatch):
+    monkeypatch.setattr("fairjudge_client.resources._MOST_ROWS", 2)
+    with client(proxy.url, token) as (fj, do):
+        project = do(fj.create_project("Pages"))
+        do(project.examples.upsert(pairs(5)))
+        writing.write(Import.objects.get().pk)
+        proxy.log.clear()
+        found = do(project.examples.list())
+    assert [one.external_id for one in found] == [f"e{n}" for n in range(5)]
+    assert len(proxy.log) == 3
+
+
+@CLIENTS
+def test_nothing_is_asked_before_the_first_row_and_no_page_too_many(
+    proxy, token, media, client, monkeypatch
+):
+    monkeypatch.setattr("fairjudge_client.client._MOST_ROWS", 1)
+    with client(proxy.url, token) as (fj, do):
+        do(fj.create_project("One"))
+        do(fj.create_project("Two"))
+        proxy.log.clear()
+        rows = fj.projects()
+        assert proxy.log == []
+        first = next(rows) if hasattr(rows, "__next__") else do(_first(rows))
+        assert first.slug == "one"
+        assert len(proxy.log) == 1
+
+
+async def _first(rows):
+    try:
+        return await anext(rows)
+    finally:
+        await rows.aclose()
+
+
+@CLIENTS
+def test_a_report_that_is_being_computed_is_waited_for(world, proxy, token, client):
+    with client(proxy.url, token) as (fj, do):
+        run = do(fj.project("world").runs.get(1))
+        being_computed = status(202, b"{}", Retry_After=1)
+        proxy.faults = [being_computed]
+        assert do(run.report())["run"]
+        assert proxy.statuses[-2:] == [202, 200]
+        proxy.faults = [being_computed] * 3
+        with pytest.raises(WaitTimeout):
+            do(run.report(timeout=1.5))
+    proxy.faults.clear()
+
+
+STANDING = {
+    "number": 1, "kind": "routed", "state": "open", "stage": "only", "run": 1,
+    "votes_per_item": 3, "frame_size": 9, "opened_at": "2026-01-02T03:04:05Z", "closed_at": None,
+    "items": 4, "done": 3, "undecided": 1, "in_work": 0, "votes_asked": 12, "votes_given": 12,
+    "usd": "1.5", "usd_left": "0", "can_vote": 3, "out_of_reach": 0, "flags": 0,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "is_over"),
+    [
+        ({}, True),
+        ({"done": 2}, False),
+        # The site selects more once it has learned.
+        ({"stage": "learn"}, False),
+        ({"state": "opening", "items": None, "done": None, "undecided": None}, False),
+        ({"state": "closed", "done": 0}, True),
+        ({"state": "paused"}, True),
+    ],
+)
+def test_a_round_is_over_when_people_have_nothing_more_to_do(proxy, token, change, is_over):
+    body = json.dumps(STANDING | change).encode()
+    proxy.faults = [status(200, body)] * 3
+    with FairJudge(proxy.url, token) as fj:
+        round_ = fj.project("x").rounds.get(1)
+        if is_over:
+            assert round_.wait(timeout=0).number == 1
+        else:
+            with pytest.raises(WaitTimeout):
+                round_.wait(timeout=0)
+
+
+@CLIENTS
+def test_a_project_without_a_run_says_so(proxy, token, client):
+    with client(proxy.url, token) as (fj, do):
+        project = do(fj.create_project("Empty"))
+        with pytest.raises(FairJudgeError, match="no run") as error:
+            do(project.report())
+        assert error.value.code == "no_run"
