@@ -56,7 +56,7 @@ from annotation.results.sections.trust import (
 )
 from annotation.results.tables.exports import ExportRequest, export, whole_file
 from judging.core.bounds import MEBIBYTE, Archive, ArchiveBounds
-from judging.core.queries import snapshot
+from judging.core.sql.statements import snapshot
 from judging.methods.agreement.annotators import Expertise
 from judging.methods.intervals.estimates import Undefined
 from judging.projects.models import Project

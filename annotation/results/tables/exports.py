@@ -35,7 +35,8 @@ from annotation.results.merge.final_labels import Merged, merged
 from annotation.votes.files import CRITERION
 from annotation.votes.imports import vote_id
 from judging.core.errors import UserError
-from judging.core.queries import after_snapshot, count_of
+from judging.core.queries import count_of
+from judging.core.sql.statements import after_snapshot
 from judging.core.text import ESCAPE_COLUMN, escape_cell, escape_row
 from judging.dataset.models import Label
 from judging.llm.prompts.templates import PromptVariant

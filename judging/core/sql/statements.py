@@ -1,4 +1,4 @@
-"""Prepared queries and updates, and writes of many rows by one statement.
+"""Prepared queries and updates, writes of many rows by one statement, and reading at one moment.
 
 A prepared query is written as a queryset and yields what that would yield: models, or named tuples
 after `values_list`. It is compiled to SQL once in each process.
@@ -17,6 +17,8 @@ import inspect
 import json
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, lru_cache, partial
@@ -449,3 +451,59 @@ def _analyze(tables: tuple[type[models.Model], ...]) -> None:
     names = ", ".join(connection.ops.quote_name(table._meta.db_table) for table in tables)
     with connection.cursor() as cursor:
         cursor.execute(f"ANALYZE {names}")
+
+
+_left: ContextVar[list[Callable[[], object]] | None] = ContextVar("left", default=None)
+
+
+@contextmanager
+def snapshot() -> Iterator[None]:
+    """Read the database as it is at the start of the block, while others go on writing.
+
+    The block itself writes nothing: what it leaves to `after_snapshot` is done once it has ended.
+    Within a transaction, the block sees what the transaction sees.
+    """
+    left: list[Callable[[], object]] = []
+    before = _left.set(left)
+    try:
+        with _one_moment():
+            yield
+    finally:
+        _left.reset(before)
+    for work in left:
+        work()
+
+
+def after_snapshot(work: Callable[[], object]) -> None:
+    """Do what writes after the snapshot that is being read, or at once if there is none."""
+    left = _left.get()
+    if left is None:
+        work()
+    else:
+        left.append(work)
+
+
+@contextmanager
+def _one_moment() -> Iterator[None]:
+    if connection.in_atomic_block:
+        yield
+    elif connection.vendor == "postgresql":
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            yield
+    else:
+        # Our transactions take the lock for writing at once, which would keep every vote waiting.
+        usual: str | None = connection.transaction_mode
+        connection.transaction_mode = "DEFERRED"
+        try:
+            with transaction.atomic(), connection.cursor() as cursor:
+                connection.transaction_mode = usual
+                # The first reading sets the moment.
+                cursor.execute("SELECT 1 FROM sqlite_master LIMIT 1")
+                cursor.execute("PRAGMA query_only = ON")
+                try:
+                    yield
+                finally:
+                    cursor.execute("PRAGMA query_only = OFF")
+        finally:
+            connection.transaction_mode = usual

@@ -23,7 +23,7 @@ from annotation.results.delivery.verify import OTHER_CODE, verify, verify_within
 from annotation.rounds.opening import RoundSettings, open_round
 from annotation.votes.voting import record_vote
 from judging.core.errors import UserError
-from judging.core.queries import after_snapshot, snapshot
+from judging.core.sql.statements import after_snapshot, snapshot
 from judging.dataset.models import Example
 from tests.factories import make_annotator, make_examples, make_run, make_verdict, make_vote
 from tests.together import at_once
