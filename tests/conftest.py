@@ -16,8 +16,9 @@ import hypothesis
 import pytest
 import redis
 from django.conf import settings
-from django.db import connection
+from django.db import connection, transaction
 from pytest_django.live_server_helper import LiveServer
+from whitenoise.middleware import WhiteNoiseMiddleware
 
 from judging.core.errors import UserError
 from judging.local_judge.running import local_model as find_local_model
@@ -30,6 +31,8 @@ pytest_plugins = ["tests.roles"]
 os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
 
 SETTINGS = "fairjudge_site.settings"
+# Which files WhiteNoise serves, and how.
+FROM_WHERE = ("STATIC_ROOT", "STATIC_URL", "STATICFILES_DIRS", "STATICFILES_FINDERS", "STORAGES")
 ROOT = Path(__file__).resolve().parent.parent
 # A busy machine may stall any single example. What CI runs is the same each time; new examples
 # are looked for everywhere else.
@@ -192,6 +195,34 @@ def django_db_keepdb(request, django_db_modify_db_settings):
     tables = request.getfixturevalue("new_database")
     shutil.copy(tables, connection.settings_dict["TEST"]["NAME"])
     return True
+
+
+@pytest.fixture(scope="session", autouse=True)
+def static_files_looked_at_once():
+    """Each client's first request sets up WhiteNoise, which looks at every static file: that is
+    most of what a first request takes."""
+    look, seen = WhiteNoiseMiddleware.add_files_from_finders, {}
+
+    def add(self):
+        key = self.max_age, *(str(getattr(settings, name)) for name in FROM_WHERE)
+        if key not in seen:
+            look(self)
+            seen[key] = dict(self.files)
+        self.files.update(seen[key])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(WhiteNoiseMiddleware, "add_files_from_finders", add)
+        yield
+
+
+@pytest.fixture(scope="module")
+def rows_of_module(django_db_setup, django_db_blocker):
+    """What fixtures of this scope write, each test of the module finds as it was written.
+
+    Not for modules whose tests commit: those empty the tables."""
+    with django_db_blocker.unblock(), transaction.atomic():
+        yield
+        transaction.set_rollback(True)
 
 
 @pytest.fixture
