@@ -17,12 +17,14 @@ import pytest
 import redis
 from django.conf import settings
 from django.db import connection, transaction
+from django.test import TransactionTestCase
 from pytest_django.live_server_helper import LiveServer
 from whitenoise.middleware import WhiteNoiseMiddleware
 
 from judging.core.errors import UserError
 from judging.local_judge.running import local_model as find_local_model
 from tests import postgresql
+from tests.emptying import empty_tables
 from tests.launcher import Launcher
 
 pytest_plugins = ["tests.roles"]
@@ -212,6 +214,13 @@ def static_files_looked_at_once():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(WhiteNoiseMiddleware, "add_files_from_finders", add)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def tables_emptied_quickly():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TransactionTestCase, "_fixture_teardown", lambda test: empty_tables())
         yield
 
 
