@@ -13,12 +13,13 @@ DATA ?=
 # A test run starts a hundred processes. Bytecode files spare them from compiling the modules again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test check bench walks simulate faireval validation screenshots constraints lock \
-	pins image-steps attack client
+.PHONY: help demo test test-long check bench walks simulate faireval validation screenshots \
+	constraints lock pins image-steps attack client
 
 help:
 	@echo "make demo        set up, and show the demo project at http://127.0.0.1:8000"
-	@echo "make test        set up, check, and run all tests"
+	@echo "make test        set up, check, and run all tests but those that are long by nature"
+	@echo "make test-long   run those: repeated kills, long stretches of work, old releases"
 	@echo "make check       lint, types, layers, migrations, deployment settings"
 	@echo "make bench       measure the speed, and compare it with the targets"
 	@echo "make walks       count the files that each main job passes through (ARGS=--files lists them)"
@@ -37,8 +38,14 @@ demo: $(RUNS)
 # The full run comes last, so that you see its summary.
 # `make attack` runs tests/attack, on both databases: it takes as long as all the rest.
 test: check
-	$(RUN) -m tests.postgresql -q -n 4 --dist worksteal --ignore tests/attack
-	$(RUN) -m pytest -q -n 4 --dist worksteal --ignore tests/attack
+	$(RUN) -m tests.postgresql -q -n 4 --dist worksteal --ignore tests/attack -m "databases and not long"
+	$(RUN) -m pytest -q -n 4 --dist worksteal --ignore tests/attack -m "not long"
+
+# What is marked `long`: repeated kills, long stretches of work, and releases of long ago. A short
+# test of the same is in `make test`.
+test-long: $(TESTS)
+	$(RUN) -m tests.postgresql -q -n 4 --dist worksteal --ignore tests/attack -m "databases and long"
+	$(RUN) -m pytest -q -n 4 --dist worksteal --ignore tests/attack -m long
 
 check: $(TESTS)
 	$(RUN) -m ruff check .

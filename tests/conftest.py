@@ -16,12 +16,15 @@ import hypothesis
 import pytest
 import redis
 from django.conf import settings
-from django.db import connection
+from django.db import connection, transaction
+from django.test import TransactionTestCase
 from pytest_django.live_server_helper import LiveServer
+from whitenoise.middleware import WhiteNoiseMiddleware
 
 from judging.core.errors import UserError
 from judging.local_judge.running import local_model as find_local_model
 from tests import postgresql
+from tests.emptying import empty_tables
 from tests.launcher import Launcher
 
 pytest_plugins = ["tests.roles"]
@@ -30,6 +33,8 @@ pytest_plugins = ["tests.roles"]
 os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
 
 SETTINGS = "fairjudge_site.settings"
+# Which files WhiteNoise serves, and how.
+FROM_WHERE = ("STATIC_ROOT", "STATIC_URL", "STATICFILES_DIRS", "STATICFILES_FINDERS", "STORAGES")
 ROOT = Path(__file__).resolve().parent.parent
 # A busy machine may stall any single example. What CI runs is the same each time; new examples
 # are looked for everywhere else.
@@ -194,6 +199,41 @@ def django_db_keepdb(request, django_db_modify_db_settings):
     return True
 
 
+@pytest.fixture(scope="session", autouse=True)
+def static_files_looked_at_once():
+    """Each client's first request sets up WhiteNoise, which looks at every static file: that is
+    most of what a first request takes."""
+    look, seen = WhiteNoiseMiddleware.add_files_from_finders, {}
+
+    def add(self):
+        key = self.max_age, *(str(getattr(settings, name)) for name in FROM_WHERE)
+        if key not in seen:
+            look(self)
+            seen[key] = dict(self.files)
+        self.files.update(seen[key])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(WhiteNoiseMiddleware, "add_files_from_finders", add)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def tables_emptied_quickly():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TransactionTestCase, "_fixture_teardown", lambda test: empty_tables())
+        yield
+
+
+@pytest.fixture(scope="module")
+def rows_of_module(django_db_setup, django_db_blocker):
+    """What fixtures of this scope write, each test of the module finds as it was written.
+
+    Not for modules whose tests commit: those empty the tables."""
+    with django_db_blocker.unblock(), transaction.atomic():
+        yield
+        transaction.set_rollback(True)
+
+
 @pytest.fixture
 def environment_with_tables(own_environment, new_database):
     """The same where the tables are there already."""
@@ -231,7 +271,7 @@ def launcher(launched, new_database):
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Files without a test of databases are not read to find that out: all of them take long."""
-    is_test = collection_path.match("test_*.py") and config.option.markexpr == "databases"
+    is_test = collection_path.match("test_*.py") and config.option.markexpr.startswith("databases")
     return True if is_test and "mark.databases" not in collection_path.read_text("utf-8") else None
 
 

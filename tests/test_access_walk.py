@@ -4,11 +4,13 @@ The table names each address once. A new one that is not in it fails the test.
 """
 
 import re
+import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from django.contrib.auth.models import User
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import transaction
 from django.urls import get_resolver, reverse
@@ -25,11 +27,13 @@ from fairjudge_site.api.urls import urlpatterns
 from judging.dataset.models import Import
 from judging.dataset.uploads import record_import, refused_path
 from judging.projects.accounts import password_link
-from judging.projects.models import Membership
+from judging.projects.models import Membership, Project, Role
 from judging.projects.tokens import issue_token
 from judging.runs.models import JudgeTemplate
 from tests.factories import (
+    make_annotator,
     make_examples,
+    make_member,
     make_project,
     make_run,
     make_user,
@@ -99,8 +103,10 @@ UNBLINDING = {
 class World:
     """One of everything, and the arguments of each address that leads to it."""
 
+    project: Project
     users: dict
     arguments: dict[str, dict]
+    folder: Path
 
 
 def addresses(patterns=None) -> Iterator[str]:
@@ -111,20 +117,33 @@ def addresses(patterns=None) -> Iterator[str]:
             yield pattern.name or str(pattern.pattern)
 
 
-@pytest.fixture
-def world(project, owner, researcher, annotator, outsider, settings, tmp_path):
-    settings.MEDIA_ROOT = tmp_path
+@pytest.fixture(scope="module")
+def made(rows_of_module, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("media")
+    project = make_project("vicuna")
     users = {
-        "nobody": None, "outsider": outsider, "annotator": annotator, "researcher": researcher,
-        "owner": owner, "superuser": make_user("sue", is_superuser=True),
+        "nobody": None, "owner": make_member(project, Role.OWNER, "olga"),
+        "researcher": make_member(project, Role.RESEARCHER, "rosa"),
+        "annotator": make_annotator(project, "ana").user,
+        "outsider": make_user("otto", researcher=True),
+        "superuser": make_user("sue", is_superuser=True),
     }  # fmt: skip
     # The outsider has the highest role somewhere else, which must not help here.
     another = make_project("another")
-    Membership.objects.create(project=another, user=outsider, role="owner")
+    Membership.objects.create(project=another, user=users["outsider"], role="owner")
     make_examples(another, 2)
     make_run(another)
     open_round(another, None, None, RoundSettings(everything=True, votes=1, seed=1))
-    return World(users, arguments_of(project, annotator, tmp_path))
+    return World(project, users, arguments_of(project, users["annotator"], folder), folder)
+
+
+@pytest.fixture
+def world(made, db, settings, tmp_path):
+    """The same rows and files for each test, which may change them."""
+    settings.MEDIA_ROOT = shutil.copytree(made.folder, tmp_path, dirs_exist_ok=True)
+    people = User.objects.in_bulk(user.pk for user in made.users.values() if user)
+    users = {role: user and people[user.pk] for role, user in made.users.items()}
+    return replace(made, project=Project.objects.get(pk=made.project.pk), users=users)
 
 
 def arguments_of(project, annotator, folder):
@@ -291,7 +310,8 @@ def test_an_owner_reaches_nothing_of_another_project_from_their_own(client, worl
 @pytest.mark.parametrize("query", UNBLINDING)
 @pytest.mark.parametrize("name", sorted(n for n in NAMES if NAMES[n] in ("researcher", "owner")))
 @pytest.mark.django_db
-def test_whoever_looks_at_the_judge_is_marked_and_nobody_else(client, world, owner, name, query):
+def test_whoever_looks_at_the_judge_is_marked_and_nobody_else(client, world, name, query):
+    owner = world.users["owner"]
     client.force_login(owner)
     list(client.get(reverse(name, kwargs=world.arguments[name]) + query))
     seen = Membership.objects.get(user=owner).unblinded_at is not None
@@ -307,10 +327,9 @@ FORMS = [
 
 @pytest.mark.parametrize("with_run", [True, False])
 @pytest.mark.django_db
-def test_no_page_or_export_names_a_model_next_to_its_response_unmarked(
-    client, world, owner, project, with_run
-):
+def test_no_page_or_export_names_a_model_next_to_its_response_unmarked(client, world, with_run):
     """Whatever the owner opens or posts: with such an answer the membership has the mark."""
+    project, owner = world.project, world.users["owner"]
     if not with_run:
         project.rounds.update(run=None)
         project.runs.all().delete()

@@ -105,8 +105,8 @@ def test_other_folders_do_not_count(recorder, load, folder):
     assert entries == []
 
 
-def test_no_walk_enters_more_files_than_it_may():
-    command = [sys.executable, "-m", "benchmarks.walks", "--json"]
+def test_no_walk_enters_more_files_than_it_may(new_database):
+    command = [sys.executable, "-m", "benchmarks.walks", "--json", f"--new={new_database}"]
     ended = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True)
     walks = json.loads(ended.stdout)
     files = {name: walks[name]["files"] for name in LIMITS}

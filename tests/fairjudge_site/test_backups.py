@@ -410,7 +410,10 @@ print(json.dumps([Example.objects.count(), connection.introspection.table_names(
 
 @pytest.mark.parametrize(
     ("vendor", "annotation", "judging"),
-    [("sqlite", "0004", "0004"), ("postgresql", "0001", "0001")],
+    [
+        ("sqlite", "0004", "0004"),
+        pytest.param("postgresql", "0001", "0001", marks=pytest.mark.long),
+    ],
 )
 def test_an_older_release_is_brought_up_to_date_and_so_is_a_backup_of_it(
     site, tmp_path, annotation, judging

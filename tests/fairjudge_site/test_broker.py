@@ -131,7 +131,10 @@ print("voted")
 """
 
 
-@pytest.mark.parametrize("address", ["redis://127.0.0.1:1/0", "amqp://127.0.0.1:1//"])
+@pytest.mark.parametrize(
+    "address",
+    ["redis://127.0.0.1:1/0", pytest.param("amqp://127.0.0.1:1//", marks=pytest.mark.long)],
+)
 def test_large_results_and_votes_wait_for_a_broker_that_is_away(environment_with_tables, address):
     """The page says so, and the sweep asks for the figures once the broker is back."""
 

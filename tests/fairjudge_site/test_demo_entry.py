@@ -18,7 +18,6 @@ from tests.factories import make_run, make_user, make_verdict
 @pytest.fixture
 def demo(settings, db):
     settings.FAIRJUDGE_DEMO = True
-    finished_study()
     return live_project()
 
 
@@ -29,6 +28,7 @@ def test_without_the_demo_there_is_no_entry(client, db):
 
 
 def test_one_click_opens_the_demo_as_owner_or_as_annotator(client, demo):
+    finished_study()
     assert b"demo/enter" in client.get("/login/").content
     assert client.post("/demo/enter", {"as": "owner"}).url == "/p/demo-study/"
     assert client.get("/p/demo-study/").status_code == 200

@@ -74,12 +74,15 @@ def run_all(environment_with_tables):
         each.end()
 
 
-@pytest.mark.parametrize("asked", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "asked", [pytest.param(signal.SIGINT, marks=pytest.mark.long), signal.SIGTERM]
+)
 def test_it_serves_and_then_stops_with_everything_it_started(run_all, asked):
     site = run_all(*PARTS)
     site.wait_until_up()
-    with urllib.request.urlopen(f"{site.url}/healthz") as answer:
-        assert answer.status == 200
+    # A worker says that it is ready before its first sign of life is in the database.
+    address = site.url.removeprefix("http://")
+    assert eventually(lambda: status_at(address, "/healthz", 30) == 200), site.output()
     site.process.send_signal(asked)
     assert site.process.wait(timeout=120) == 0, site.output()
     assert processes_of(site.data) == set()
@@ -157,6 +160,7 @@ def test_the_local_judge_runs_beside_them_and_stops_with_them(run_all, local_mod
 
 
 def test_under_https_it_asks_itself_without_tls_and_past_any_proxy(run_all):
+    """And when it is killed, its part ends with it. Below, that is tried with all parts."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         bind = f"127.0.0.1:{free.getsockname()[1]}"
     site = run_all(
@@ -170,6 +174,10 @@ def test_under_https_it_asks_itself_without_tls_and_past_any_proxy(run_all):
     assert eventually(lambda: announced in site.output() or site.process.poll(), 120)
     assert announced in site.output()
     assert "Invalid request" not in site.output()
+    assert len(processes_of(site.data)) > 1
+    site.process.kill()
+    site.process.wait()
+    assert eventually(lambda: not processes_of(site.data)), site.output()
 
 
 def process_with(site, word):
@@ -182,6 +190,7 @@ def process_with(site, word):
     )
 
 
+@pytest.mark.long
 def test_parts_that_die_are_started_again_and_a_killed_parent_leaves_no_orphan(
     run_all, local_model
 ):

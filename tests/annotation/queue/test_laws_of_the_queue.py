@@ -1,5 +1,8 @@
 """The laws of the queue, through long stretches of work in random order: people come, vote, skip
-and go, managers open, close, extend and decide. Each seed is one stretch, and can be repeated."""
+and go, managers open, close, extend and decide. Each seed is one stretch, and can be repeated.
+
+`make test` goes through one stretch, `make test-long` through all of them.
+"""
 
 import random
 from contextlib import suppress
@@ -213,7 +216,9 @@ def settled(item):
         assert item.state == before
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 5))]
+)
 def test_whatever_happens_the_votes_are_exactly_those_wanted(
     seed, django_capture_on_commit_callbacks
 ):

@@ -6,6 +6,7 @@ The table names each operation of the schema once. A new one that is not in it f
 import json
 
 import pytest
+from django.contrib.auth.models import User
 from django.db import transaction
 from django.test import Client
 
@@ -13,9 +14,17 @@ from annotation.people.invitations import Terms, invite
 from annotation.rounds.opening import RoundSettings, open_round
 from fairjudge_site.api.reference import document
 from fairjudge_site.api.urls import api
-from judging.projects.models import Membership
+from judging.projects.models import Membership, Project, Role
 from judging.projects.tokens import SCOPES
-from tests.factories import make_examples, make_project, make_run, make_user, make_verdict
+from tests.factories import (
+    make_annotator,
+    make_examples,
+    make_member,
+    make_project,
+    make_run,
+    make_user,
+    make_verdict,
+)
 
 # By the smallest role that is let in; those that need the site permission, too, say so.
 TABLE = {
@@ -58,10 +67,17 @@ def operations():
 OPERATIONS = {name: (method, path, scope) for name, method, path, scope in operations()}
 
 
-@pytest.fixture
-def world(project, owner, researcher, annotator, outsider, settings, tmp_path):
-    settings.MEDIA_ROOT = tmp_path
-    settings.FAIRJUDGE_API_RATE = 1_000_000
+@pytest.fixture(scope="module")
+def made(rows_of_module):
+    """Who has which role in one of everything, by their numbers."""
+    project = make_project("vicuna")
+    outsider = make_user("otto", researcher=True)
+    people = {
+        "outsider": outsider, "annotator": make_annotator(project, "ana").user,
+        "researcher": make_member(project, Role.RESEARCHER, "rosa"),
+        "owner": make_member(project, Role.OWNER, "olga"),
+        "superuser": make_user("sue", is_superuser=True),
+    }  # fmt: skip
     example, *_ = make_examples(project, 2)
     make_verdict(make_run(project), example, 0.5)
     open_round(project, None, None, RoundSettings(everything=True, votes=1, seed=1))
@@ -69,10 +85,30 @@ def world(project, owner, researcher, annotator, outsider, settings, tmp_path):
     # The outsider has the highest role somewhere else, which must not help here.
     another = make_project("another")
     Membership.objects.create(project=another, user=outsider, role="owner")
-    return {
-        "outsider": outsider, "annotator": annotator, "researcher": researcher, "owner": owner,
-        "superuser": make_user("sue", is_superuser=True),
-    }  # fmt: skip
+    return {role: user.pk for role, user in people.items()}
+
+
+@pytest.fixture
+def world(made, db, settings, tmp_path):
+    settings.MEDIA_ROOT = tmp_path
+    settings.FAIRJUDGE_API_RATE = 1_000_000
+    users = User.objects.in_bulk(made.values())
+    return {role: users[number] for role, number in made.items()}
+
+
+@pytest.fixture
+def project(world):
+    return Project.objects.get(slug="vicuna")
+
+
+@pytest.fixture
+def owner(world):
+    return world["owner"]
+
+
+@pytest.fixture
+def outsider(world):
+    return world["outsider"]
 
 
 def address(path, project):

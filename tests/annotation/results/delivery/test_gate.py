@@ -9,7 +9,7 @@ from decimal import Decimal
 import pytest
 from django.core.management import CommandError, call_command
 
-from annotation.models import GateLook, Item, Round
+from annotation.models import GateLook, Item
 from annotation.results.delivery.gate import decide_gate, frozen_set
 from annotation.results.delivery.gate_files import junit, markdown
 from annotation.results.delivery.requirements import MEASURES, parse
@@ -19,14 +19,20 @@ from annotation.results.sections.analysis import Analysis
 from judging.core.errors import Usage, UserError
 from judging.dataset.models import Example
 from judging.methods.intervals.looks import Verdict
+from judging.projects.models import Project
 from tests.factories import make_annotator, make_examples, make_run, make_verdict, make_vote
 
 CHATGPT = "ChatGPT, published"
 
 
+@pytest.fixture(scope="module")
+def slug(rows_of_module):
+    return finished_study().slug
+
+
 @pytest.fixture
-def study(db):
-    project = finished_study()
+def study(slug, db):
+    project = Project.objects.get(slug=slug)
     return project, project.runs.get(name=CHATGPT)
 
 
@@ -136,7 +142,7 @@ def test_examples_that_changed_are_refused_until_the_gate_restarts(open_project)
     vote_all(round_, right=0.9)
     before = frozen_set(project)
     decide(project, run, "accuracy>=0.5")
-    Example.objects.filter(pk=Example.objects.first().pk).update(question="another question")
+    Example.objects.filter(pk=project.examples.first().pk).update(question="another question")
     assert frozen_set(project) != before
     with pytest.raises(UserError, match=r"have changed since .*--restart"):
         decide(project, run, "accuracy>=0.5")
@@ -198,14 +204,14 @@ def test_the_round_that_is_named_is_the_one_that_opens(open_project):
     assert wanted["votes"] == len(wanted["examples"]) > 0
     code, _, err = gate(*call, "--open-round", "--json")
     assert code == 11, err
-    opened = Round.objects.latest("number")
+    opened = project.rounds.latest("number")
     assert opened.number == round_.number + 1
     items = Item.objects.filter(round=opened).exclude(state=Item.State.COMPLETE)
     assert sorted(items.values_list("example__external_id", flat=True)) == wanted["examples"]
     # Asked again, it names the open round and opens none.
     code, out, _ = gate(*call, "--open-round", "--json")
     assert json.loads(out)["needed"]["round"] == opened.number
-    assert Round.objects.count() == 2
+    assert project.rounds.count() == 2
     vote_all(opened, right=0.75)
     code, out, _ = gate(*call, "--wait", "--json")
     assert json.loads(out)["look"] == 2

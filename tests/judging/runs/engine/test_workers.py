@@ -73,6 +73,7 @@ def test_a_killed_worker_is_followed_by_another(site_folder):
     a_killed_worker_is_followed_by_another(site_folder)
 
 
+@pytest.mark.long
 @pytest.mark.brokers
 def test_a_killed_worker_is_followed_by_another_on_redis(site_folder, redis_url):
     a_killed_worker_is_followed_by_another(site_folder, CELERY_BROKER_URL=redis_url)
