@@ -188,7 +188,11 @@ def answer(body: Schema, status: int = 200, *, location: str = "", **headers: st
 
 
 def once(
-    request: HttpRequest, work: Callable[[], HttpResponse], *, body_digest: str = ""
+    request: HttpRequest,
+    work: Callable[[], HttpResponse],
+    *,
+    body_digest: str = "",
+    unsealed: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
 ) -> HttpResponse:
     """Do the work in one transaction with keeping its answer; a repeat gets the answer again.
 
@@ -197,7 +201,15 @@ def once(
 
     Args:
         body_digest: The hash of a body that was read as a stream.
+        unsealed: Puts a secret into an answer that is sent. What is kept doesn't hold it.
     """
+    response = _once(request, work, body_digest)
+    if unsealed is not None:
+        response.content = json.dumps(unsealed(json.loads(response.content)))
+    return response
+
+
+def _once(request: HttpRequest, work: Callable[[], HttpResponse], body_digest: str) -> HttpResponse:
     key = _key_of(request)
     digest = _digest_of(request, body_digest) if key else ""
     if key and (kept := _kept(request, key, digest)):
