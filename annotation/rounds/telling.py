@@ -1,4 +1,4 @@
-"""Telling webhooks of rounds: every item has its label, an item needs a decision, an audit is over.
+"""Telling webhooks of rounds: one is over, an item needs a decision, an audit was looked at.
 
 Workers look every 15 s, so that no vote waits for it. What was told last is kept and changed in the
 transaction of the event: nothing is lost, whoever is killed, and of two workers one tells.
@@ -20,7 +20,7 @@ from judging.core.caching import report_cache
 from judging.projects.webhooks import listening, tell
 
 CERTIFICATE = ("certificate.issued", "certificate.refused")
-# A closed round that is complete changes no more, unless it is reopened.
+# A closed round without open decisions changes no more, unless it is reopened.
 _WATCHED = timedelta(days=1)
 _ONE_WAKE_SECONDS = 60
 
@@ -37,7 +37,9 @@ class Standing:
 def tell_of_rounds() -> None:
     """Tell of the rounds that have come further. Every worker calls this every 15 s."""
     for round_, standing in _standings():
-        told, _ = RoundTold.objects.get_or_create(round=round_)
+        told = getattr(round_, "told", None)
+        if told is None:
+            told, _ = RoundTold.objects.get_or_create(round=round_)
         if (standing.complete, standing.undecided) != (told.complete, told.undecided):
             _tell(round_, told, standing)
         if standing.level != told.level:
@@ -62,7 +64,9 @@ def _standings() -> Iterator[tuple[Round, Standing]]:
         undecided[round_id].append(item_id)
     for round_ in found:
         mine = undecided[round_.pk]
-        complete = round_.has_items and not round_.has_open and not mine
+        is_over = round_.state == Round.State.CLOSED
+        is_over |= round_.has_items and not round_.has_open
+        complete = is_over and not mine
         yield round_, Standing(complete, mine, audit_level(round_)[0])
 
 

@@ -36,7 +36,7 @@ EVENTS = {
     "run.done": "A judge run has asked everything.",
     "run.paused": "A judge run has paused, by a person, its budget or an endpoint's limit.",
     "run.failed": "A judge run has stopped with an error.",
-    "round.complete": "Every item of a round has its label.",
+    "round.complete": "No item of a round waits for votes or needs a decision.",
     "round.needs_decision": "Votes on an item of a round gave no majority.",
     "certificate.issued": "The audit of a round certifies the labels that nobody checked.",
     "certificate.refused": "All planned looks at an audit are over without a certificate.",

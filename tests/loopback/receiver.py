@@ -1,4 +1,4 @@
-"""A receiver of webhooks on loopback, which checks signatures by its own reading of the standard."""
+"""A receiver of webhooks on loopback. It checks signatures by its own reading of the standard."""
 
 import base64
 import hashlib

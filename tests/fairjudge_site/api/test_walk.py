@@ -13,8 +13,9 @@ from annotation.people.invitations import Terms, invite
 from annotation.rounds.opening import RoundSettings, open_round
 from fairjudge_site.api.reference import document
 from fairjudge_site.api.urls import api
-from judging.projects.models import Membership
+from judging.projects.models import Delivery, Membership
 from judging.projects.tokens import SCOPES
+from judging.projects.webhooks import add_webhook, send_test
 from tests.factories import make_examples, make_project, make_run, make_user, make_verdict
 
 # By the smallest role that is let in; those that need the site permission, too, say so.
@@ -29,7 +30,11 @@ TABLE = {
         close_round reopen_round extend_round raise_votes new_decision get_table list_rows new_votes
     """,
     "researcher with the site permission": "estimate new_run resume_run",
-    "owner": "list_annotators list_invitations new_invitation withdraw_invitation",
+    "owner": """
+        list_annotators list_invitations new_invitation withdraw_invitation
+        list_webhooks new_webhook get_webhook pause_webhook resume_webhook rotate_webhook
+        send_test_event delete_webhook list_deliveries send_delivery
+    """,
 }
 GROUP = {name: group for group, names in TABLE.items() for name in names.split()}
 ROLES = ("outsider", "annotator", "researcher", "owner", "superuser")
@@ -44,6 +49,7 @@ BODIES = {
     "raise_votes": {"votes": 4},
     "new_decision": {"external_id": "e0", "label": "win", "reason": "So."},
     "new_invitation": {},
+    "new_webhook": {"url": "https://example.org/hook"},
     "upsert_examples": b'{"question": "Q", "response_1": "a", "response_2": "b"}\n',
     "new_votes": b'{"external_id": "e0", "label": "win", "annotator": "ana"}\n',
 }
@@ -66,6 +72,7 @@ def world(project, owner, researcher, annotator, outsider, settings, tmp_path):
     make_verdict(make_run(project), example, 0.5)
     open_round(project, None, None, RoundSettings(everything=True, votes=1, seed=1))
     invite(project, None, Terms())
+    send_test(add_webhook(project, None, "https://example.org/hook", ["run.done"]), None)
     # The outsider has the highest role somewhere else, which must not help here.
     another = make_project("another")
     Membership.objects.create(project=another, user=outsider, role="owner")
@@ -76,10 +83,13 @@ def world(project, owner, researcher, annotator, outsider, settings, tmp_path):
 
 
 def address(path, project):
-    numbers = {"imports": project.imports, "rounds": project.rounds, "runs": project.runs}
+    names = ("imports", "rounds", "runs", "webhooks")
+    numbers = {name: getattr(project, name) for name in names}
     named = next((rows for name, rows in numbers.items() if f"/{name}/" in path), None)
     number = named.first().number if named is not None else project.invitations.first().pk
     found = path.replace("{slug}", project.slug).replace("{number}", str(number))
+    delivery = str(Delivery.objects.get().pk)
+    found = found.replace("{delivery}", delivery)
     return found.replace("{what}", "labels").replace("{kind}", "jsonl")
 
 
