@@ -89,14 +89,27 @@ def guarded(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponse
     @login_not_required
     @wraps(view)
     def inner(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        is_head = request.method == "HEAD"
+        if is_head:
+            # What a GET would answer, without the body.
+            request.method = "GET"
         try:
             _let_in(request)
             response = view(request, *args, **kwargs)
         except Exception as error:
             response = refusal_of(error).response()
-        return _finish(request, response)
+        response = _finish(request, response)
+        return _without_body(response) if is_head else response
 
     return inner
+
+
+def _without_body(response: HttpResponseBase) -> HttpResponseBase:
+    headers = dict(response.headers)
+    if isinstance(response, HttpResponse):
+        headers["Content-Length"] = str(len(response.content))
+    # A stream that nobody reads is not begun, so that no export goes on record.
+    return HttpResponse(status=response.status_code, headers=headers)
 
 
 def _let_in(request: HttpRequest) -> None:

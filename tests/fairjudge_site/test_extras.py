@@ -27,6 +27,7 @@ def find(name, path=None, target=None):
 PathFinder.find_spec = find
 """
 EXTRAS = {
+    "arrow": "pyarrow",
     "embeddings": "onnxruntime tokenizers",
     "grammars": "tree_sitter",
     "local": "xllamacpp",

@@ -24,15 +24,17 @@ TABLE = {
     "site permission": "new_project",
     "annotator": "get_project",
     "researcher": """
+        choose_primary reparse_run assign_people get_parquet list_exports new_judgments new_scores
         list_examples upsert_examples get_import list_runs get_run pause_run cancel_run get_report
         get_certificate get_people_report plan_round new_round list_rounds get_round pause_round
         resume_round
         close_round reopen_round extend_round raise_votes new_decision get_table list_rows new_votes
     """,
-    "researcher with the site permission": "estimate new_run resume_run",
+    "researcher with the site permission": "estimate new_run resume_run raise_budget",
     "owner": """
         list_annotators list_invitations new_invitation withdraw_invitation
         list_webhooks new_webhook get_webhook pause_webhook resume_webhook rotate_webhook
+        get_settings update_settings
         send_test_event delete_webhook list_deliveries send_delivery
     """,
 }
@@ -49,6 +51,14 @@ BODIES = {
     "raise_votes": {"votes": 4},
     "new_decision": {"external_id": "e0", "label": "win", "reason": "So."},
     "new_invitation": {},
+    "update_settings": {"name": "Renamed"},
+    "raise_budget": {"budget_usd": "5"},
+    "assign_people": {"annotators": []},
+    "new_judgments": b'{"external_id": "e0", "order": "original", "outcome": "win"}\n',
+    "new_scores": (
+        b'{"external_id": "p", "input": "Q", "output": "A", "model": "m", "criterion": "fluency",'
+        b' "rater": "r", "value": 3}\n'
+    ),
     "new_webhook": {"url": "https://example.org/hook"},
     "upsert_examples": b'{"question": "Q", "response_1": "a", "response_2": "b"}\n',
     "new_votes": b'{"external_id": "e0", "label": "win", "annotator": "ana"}\n',
@@ -170,5 +180,7 @@ def test_whoever_gets_judge_output_is_marked_and_nobody_else(
     method, path, _ = OPERATIONS[name]
     b"".join(token_for(owner).ask(method, address(path, project), BODIES.get(name)))
     seen = Membership.objects.get(user=owner, project=project).unblinded_at is not None
-    shows = {"list_examples", "get_report", "get_certificate", "get_table", "list_rows"}
+    shows = {
+        "list_examples", "get_report", "get_certificate", "get_table", "list_rows", "get_parquet",
+    }  # fmt: skip
     assert seen == (name in shows)
