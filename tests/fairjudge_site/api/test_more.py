@@ -4,15 +4,26 @@ import io
 import json
 from decimal import Decimal
 
+import jsonschema_rs
 import pyarrow.parquet as parquet
 import pytest
 
 from annotation.models import Item, Seat
+from annotation.results.demo import finished_study
 from annotation.rounds.opening import RoundSettings, open_round
+from fairjudge_site.api.reference import document
+from fairjudge_site.api.urls import api
 from judging.dataset.models import HumanScore
 from judging.projects.models import AuditEvent, Export, Project
 from judging.runs.models import Call
-from tests.factories import make_annotator, make_examples, make_run, make_verdict, make_vote
+from tests.factories import (
+    make_annotator,
+    make_examples,
+    make_member,
+    make_run,
+    make_verdict,
+    make_vote,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -224,3 +235,41 @@ def test_head_has_the_headers_of_get_and_no_body(client, judged, project):
     assert client.ask("HEAD", "projects/vicuna/runs/1/pause").status_code == 405
     assert client.ask("HEAD", "projects/vicuna/labels.csv").status_code == 200
     assert not Export.objects.exists()
+
+
+def validator(path):
+    """Checks an answer against what the schema says of it."""
+    schema = document(api)
+    content = schema["paths"][f"/api/v1/{path}"]["get"]["responses"]["200"]["content"]
+    described = content["application/json"]["schema"]
+    return jsonschema_rs.validator_for(described | {"components": schema["components"]})
+
+
+def test_a_report_is_as_its_schema_says(token_for, settings):
+    project = finished_study()
+    client = token_for(make_member(project, "owner"))
+    project.refresh_from_db()
+    for run in project.runs.all():
+        address = f"projects/{project.slug}/runs/{run.number}"
+        report = client.get(f"{address}/report")
+        assert report.status_code == 200
+        validator("projects/{slug}/runs/{number}/report").validate(report.json())
+        part = client.get(f"{address}/certificate").json()
+        validator("projects/{slug}/runs/{number}/certificate").validate(part)
+    people = client.get(f"projects/{project.slug}/report/people").json()
+    validator("projects/{slug}/report/people").validate(people)
+
+
+def test_the_schema_of_a_report_finds_a_key_that_is_missing_or_has_another_type(token_for):
+    project = finished_study()
+    client = token_for(make_member(project, "owner"))
+    report = client.get(f"projects/{project.slug}/runs/1/report").json()
+    check = validator("projects/{slug}/runs/{number}/report")
+    assert not check.is_valid({key: part for key, part in report.items() if key != "cost"})
+    assert not check.is_valid(report | {"coverage": report["coverage"] | {"examples": "80"}})
+    assert not check.is_valid(report | {"methods": [{}]})
+
+
+def test_a_report_of_a_small_project_is_as_its_schema_says(client, judged):
+    report = client.get("projects/vicuna/runs/1/report").json()
+    validator("projects/{slug}/runs/{number}/report").validate(report)
