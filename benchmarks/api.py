@@ -66,7 +66,12 @@ class Client:
         return self._connection.getresponse()
 
     def read(self, path: str) -> Any:
-        return json.loads(self.ask("GET", path).read())
+        try:
+            return json.loads(self.ask("GET", path).read())
+        except ConnectionError:
+            # The server may close a connection that was idle; a read may be repeated.
+            self._connection.close()
+            return json.loads(self.ask("GET", path).read())
 
 
 class Bench:
