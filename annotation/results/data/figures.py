@@ -127,7 +127,7 @@ def json_schema(kind: Any, parts: Json, prefix: str = "Report") -> Json:
 
     Args:
         parts: gets the schemas of dataclasses, by their name after the prefix. Others refer to
-            them.
+            them at `#/x-reports/`.
     """
     origin, inner = get_origin(kind), get_args(kind)
     if kind is Any:
@@ -140,7 +140,7 @@ def json_schema(kind: Any, parts: Json, prefix: str = "Report") -> Json:
     if origin is not None and issubclass(origin, Mapping):
         return {"type": "object", "additionalProperties": json_schema(inner[1], parts, prefix)}
     if origin is not None:
-        items = [one for one in inner if one is not Ellipsis]
+        items = [one for one in inner if one is not Ellipsis] or [Any]
         several = {"anyOf": [json_schema(one, parts, prefix) for one in items]}
         same = len(set(items)) == 1
         return {
@@ -149,6 +149,8 @@ def json_schema(kind: Any, parts: Json, prefix: str = "Report") -> Json:
         }
     if kind in _JSON_TYPES:
         return {"type": _JSON_TYPES[kind]}
+    if hasattr(kind, "as_json") and not issubclass(kind, Estimate | Undefined):
+        return {"type": "object"}
     if not is_dataclass(kind):
         is_text = isinstance(kind, type) and issubclass(kind, Enum | Decimal)
         return {"type": "string"} if is_text else {}
@@ -157,7 +159,7 @@ def json_schema(kind: Any, parts: Json, prefix: str = "Report") -> Json:
         # Its own fields may refer to it.
         parts[name] = {}
         parts[name] = _schema_of_fields(kind, parts, prefix)
-    return {"$ref": f"#/components/schemas/{name}"}
+    return {"$ref": f"#/x-reports/{name}"}
 
 
 _JSON_TYPES = {
@@ -169,8 +171,6 @@ def _schema_of_fields(kind: Any, parts: Json, prefix: str) -> Json:
     if kind is Undefined:
         properties: Json = {"value": {"type": "null"}, "reason": {"type": "string"}}
         return {"type": "object", "properties": properties, "required": list(properties)}
-    if hasattr(kind, "as_json") and not issubclass(kind, Estimate):
-        return {"type": "object"}
     hints = get_type_hints(kind)
     properties, required = {}, []
     for one in fields(kind):
