@@ -459,9 +459,9 @@ class SettingsOut:
     hide_models: bool
     no_majority: str
     leave_out_unblinded: bool
-    annotator_advantage: str
+    annotator_advantage: Decimal
     wage_usd: Decimal
-    minutes_per_vote: str
+    minutes_per_vote: Decimal
     cost_basis: str
 
 
