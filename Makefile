@@ -7,7 +7,7 @@ RUN := $(VENV)/bin/python
 RUNS := $(VENV)/installed-run
 TESTS := $(VENV)/installed-test
 RUN_EXTRAS := local,grammars,pictures
-TEST_EXTRAS := $(RUN_EXTRAS),postgres,test
+TEST_EXTRAS := $(RUN_EXTRAS),arrow,postgres,test
 BENCHMARKS := $(filter-out simulate walks,$(basename $(notdir $(filter-out benchmarks/__init__.py,$(wildcard benchmarks/*.py)))))
 DATA ?=
 # A test run starts a hundred processes. Bytecode files spare them from compiling the modules again.

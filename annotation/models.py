@@ -192,6 +192,27 @@ class Round(models.Model):
         ]
 
 
+class RoundTold(models.Model):
+    """How far a round was when webhooks were last told of it. See `annotation.rounds.telling`.
+
+    undecided: the items that needed a decision.
+    level: how many planned looks at the audit were over, and one more once it was settled whole.
+    certificate: `issued`, `refused`, or empty.
+    version: grows with each change, so that of two processes one tells of it.
+
+    Kept apart from the round, because the round is read with every vote.
+    """
+
+    round = models.OneToOneField(
+        Round, on_delete=models.CASCADE, primary_key=True, related_name="told"
+    )
+    complete = models.BooleanField(default=False)
+    undecided = models.JSONField(default=list)
+    level = models.PositiveSmallIntegerField(default=0)
+    certificate = models.CharField(max_length=8, blank=True)
+    version = models.PositiveIntegerField(default=0)
+
+
 class ReadySelections(LeavingOut):
     """Selections whose items are all written."""
 

@@ -2,12 +2,19 @@
 
 from django.urls import include, path
 
-from annotation.pages import adjudication, people, rounds, settings
+from annotation.pages import adjudication, people, rounds, settings, webhooks
 
 urlpatterns = [
     path("p/<slug:slug>/settings", settings.settings, name="settings"),
     path("p/<slug:slug>/settings/trail", settings.trail, name="trail"),
     path("p/<slug:slug>/settings/delete", settings.delete, name="project_delete"),
+    path("p/<slug:slug>/settings/webhooks", webhooks.webhooks, name="webhooks"),
+    path("p/<slug:slug>/settings/webhooks/<int:number>", webhooks.webhook, name="webhook"),
+    path(
+        "p/<slug:slug>/settings/webhooks/<int:number>/deliveries/<int:delivery>/send",
+        webhooks.webhook_send,
+        name="webhook_send",
+    ),
     path("p/<slug:slug>/people", people.people, name="people"),
     path("p/<slug:slug>/leave", people.leave, name="project_leave"),
     path("p/<slug:slug>/people/<int:number>", people.member, name="member"),

@@ -185,6 +185,22 @@ class Environment:
             )
         return text
 
+    def hosts(self, name: str) -> frozenset[str]:
+        """Return hosts, each with a port or without one, as they stand in addresses."""
+        found = self.text(name).lower().replace(",", " ").split()
+        for entry in found:
+            try:
+                parts = urlsplit(f"//{entry}")
+                usable = f"//{entry}" == parts.geturl() and parts.netloc == entry and parts.hostname
+                _ = parts.port
+            except ValueError:
+                usable = None
+            if not usable or not HOST.fullmatch(usable):
+                raise SettingError(
+                    name, f"it must list hosts such as hooks.lan, 10.0.0.5:8443, not {entry!r}"
+                )
+        return frozenset(found)
+
     def endpoints(self, name: str) -> dict[str, dict[str, str]]:
         """Return the endpoints by name, each with its base URL and the variable of its key."""
         shape = (

@@ -14,9 +14,11 @@ from annotation.deletion import wake_deletions
 from annotation.results.report.cache import wake_for_reports
 from annotation.rounds.changes import wake_due
 from annotation.rounds.growing import wake_unfinished
+from annotation.rounds.telling import tell_of_rounds
 from judging.core.incidents import DATABASE_AWAY
 from judging.core.models import Worker
 from judging.dataset.writing import resume_imports, tidy_uploads
+from judging.projects.webhooks import forget_old, wake_to_send
 from judging.runs.engine.recording import sweep
 from judging.runs.engine.rereading import resume_readings
 
@@ -49,9 +51,12 @@ class Heartbeat(threading.Thread):
                 self.attempt(wake_deletions)
                 self.attempt(wake_for_reports)
                 self.attempt(resume_imports)
+                self.attempt(tell_of_rounds)
+                self.attempt(wake_to_send)
                 sweep_due = time.monotonic() + SWEEP_EVERY
             if time.monotonic() >= tidy_due:
                 self.attempt(tidy_uploads)
+                self.attempt(forget_old)
                 tidy_due = time.monotonic() + TIDY_EVERY
             self.ended.wait(BEAT_EVERY)
         self.attempt(Worker.objects.filter(name=self.worker_name).delete)

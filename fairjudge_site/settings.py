@@ -183,6 +183,7 @@ CELERY_TASK_ROUTES = {
     "annotation.results.tasks.renew_report": {"queue": QUICK},
     "annotation.results.tasks.work_on_round": {"queue": QUICK},
     "annotation.results.tasks.go_on_deleting": {"queue": QUICK},
+    "annotation.results.tasks.tell_certificate": {"queue": QUICK},
 }
 CELERY_TASK_CREATE_MISSING_QUEUES = False
 CELERY_TASK_IGNORE_RESULT = True
@@ -262,6 +263,8 @@ FILE_UPLOAD_PERMISSIONS = 0o600
 FAIRJUDGE_MAX_UPLOAD_BYTES = 2**20 * environment.integer("FAIRJUDGE_MAX_UPLOAD_MB", 200, 1, 10_000)
 # Requests a minute that each token of the REST interface is granted.
 FAIRJUDGE_API_RATE = environment.integer("FAIRJUDGE_API_RATE", 600, 1, 1_000_000)
+# Hosts in private networks to which webhooks may lead all the same.
+FAIRJUDGE_WEBHOOK_HOSTS = environment.hosts("FAIRJUDGE_WEBHOOK_HOSTS")
 FILE_UPLOAD_HANDLERS = ["fairjudge_site.requests.LimitedUploadHandler"]
 
 # Who may read /metrics. Without either it is closed.

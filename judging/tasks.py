@@ -11,6 +11,7 @@ from celery import shared_task
 from judging.core.errors import UserError
 from judging.core.incidents import logged_as
 from judging.dataset import writing
+from judging.projects import webhooks
 from judging.runs.engine import rereading
 from judging.runs.engine.working import work_on
 from judging.runs.models import Run
@@ -40,3 +41,9 @@ def write_import(import_id: int) -> None:
     """Do the second pass of an import. What stops it is recorded as the import's reason."""
     with suppress(UserError):
         writing.write(import_id)
+
+
+@shared_task
+def send_webhooks(webhook_id: int) -> None:
+    """Send what is due for a webhook. A message that comes twice finds nothing to do."""
+    webhooks.send_due(webhook_id)

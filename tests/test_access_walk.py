@@ -27,7 +27,7 @@ from fairjudge_site.api.urls import urlpatterns
 from judging.dataset.models import Import
 from judging.dataset.uploads import record_import, refused_path
 from judging.projects.accounts import password_link
-from judging.projects.models import Membership, Project, Role
+from judging.projects.models import Delivery, Membership, Project, Role, Webhook
 from judging.projects.tokens import issue_token
 from judging.runs.models import JudgeTemplate
 from tests.factories import (
@@ -71,16 +71,22 @@ TABLE = {
     """,
     # No login and no cookie lets in: tests/fairjudge_site/api/test_walk.py asks with tokens.
     "token": """
-        api_close_round api_cancel_run api_estimate api_extend_round api_get_certificate
+        api_assign_people api_choose_primary api_get_parquet api_get_settings api_list_exports
+        api_new_judgments api_new_scores api_raise_budget api_reparse_run
+        api_close_round api_cancel_run api_delete_webhook api_estimate api_extend_round
+        api_get_certificate
         api_get_import api_get_people_report api_get_project api_get_report api_get_round
-        api_get_run api_get_table
+        api_get_run api_get_table api_get_webhook api_list_deliveries api_list_webhooks
         api_list_annotators api_list_examples api_list_invitations api_list_projects api_list_rows
         api_me api_new_decision api_new_round api_new_run api_new_votes api_nothing api_pause_round
-        api_pause_run api_plan_round api_raise_votes api_reopen_round api_resume_round
+        api_pause_run api_pause_webhook api_resume_webhook api_rotate_webhook api_send_delivery
+        api_send_test_event api_plan_round api_raise_votes api_reopen_round api_resume_round
         api_resume_run api_withdraw_invitation
     """,
     "its user": "token_revoke",
-    "owner": "invitation_revoke member people project_delete settings trail",
+    "owner": """
+        invitation_revoke member people project_delete settings trail webhook webhook_send webhooks
+    """,
 }
 NAMES = {name: group for group, names in TABLE.items() for name in names.split()}
 
@@ -157,11 +163,13 @@ def arguments_of(project, annotator, folder):
     member = Membership.objects.get(project=project, user=annotator)
     uid = urlsafe_base64_encode(force_bytes(annotator.pk))
     template = template_of(project)
+    delivery = delivery_of(project)
     here = {"slug": project.slug}
     numbers = {
         "import": {"number": import_with_refused_rows(project, folder).number},
         "run": {"number": run.number},
         "round": {"number": round_.number},
+        "webhook": {"number": delivery.webhook.number},
     }
     special = {
         "adjudication": numbers["round"],
@@ -188,6 +196,7 @@ def arguments_of(project, annotator, folder):
         "token_revoke": {"number": issue_token(annotator, "notebook", ["read"])[0].pk},
         **{name: {"pk": template.pk} for name in ("template", "template_retire")},
         "round_item": numbers["round"] | {"item": draft.item.pk},
+        "webhook_send": numbers["webhook"] | {"delivery": delivery.pk},
     }  # fmt: skip
     numberless = {"run_start", "run_estimate", "run_models"}
 
@@ -195,7 +204,7 @@ def arguments_of(project, annotator, folder):
         if NAMES[name] == "holder":
             return {"token": draft.token}
         if NAMES[name] == "token":
-            named = here | {"number": 1, "what": "labels", "kind": "csv"}
+            named = here | {"number": 1, "what": "labels", "kind": "csv", "delivery": delivery.pk}
             return {one: named[one] for one in parameters_of(name)}
         kind = name.split("_")[0]
         number = numbers.get(kind, {}) if name not in numberless else {}
@@ -217,6 +226,17 @@ def template_of(project):
     return JudgeTemplate.objects.create(
         project=project, name="own", form="score", text=text, output=output
     )
+
+
+def delivery_of(project):
+    """An event that was tried once, of a webhook whose number no other row has."""
+    hook = Webhook.objects.create(
+        project=project, number=7, url="https://example.org/hook", events=["run.done"]
+    )
+    return Delivery.objects.create(
+        webhook=hook, message="msg_1", event="run.done", body="{}", attempts=1, status=500,
+        said="<b>Not now.</b>",
+    )  # fmt: skip
 
 
 def scores_of(project):

@@ -16,10 +16,12 @@ from annotation.people.annotators import assignable
 from annotation.people.invitations import MAX_DAYS, MAX_USES, Terms
 from annotation.queue.drafts import label_of
 from judging.core.errors import Overtaken
+from judging.core.outbound import LONGEST_URL
 from judging.dataset.models import Label
 from judging.projects.access import overtaken, version_of
 from judging.projects.accounts import look_alike
 from judging.projects.models import AuditEvent, Project, Role
+from judging.projects.webhooks import EVENTS
 
 _MOST_CRITERIA = 12
 _TAKEN = "This name is taken. Choose another, or log in with it."
@@ -198,6 +200,21 @@ class InvitationForm(forms.Form):
 
     def terms(self) -> Terms:
         return Terms(**self.cleaned_data)
+
+
+class WebhookForm(forms.Form):
+    url = forms.CharField(
+        max_length=LONGEST_URL,
+        label="Address",
+        widget=forms.URLInput(attrs={"placeholder": "https://example.org/hook"}),
+        help_text="FairJudge sends a POST request there for each event. It must begin with https.",
+    )
+    events = forms.MultipleChoiceField(
+        label="Events",
+        choices=[(name, f"{name}: {said}") for name, said in EVENTS.items()],
+        initial=list(EVENTS),
+        widget=forms.CheckboxSelectMultiple,
+    )
 
 
 class NameTaken(Exception):

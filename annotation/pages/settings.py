@@ -1,5 +1,6 @@
 """Pages of a project's settings and audit trail, and its deletion."""
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from django.contrib import messages
@@ -29,17 +30,8 @@ def settings(request: HttpRequest, slug: str) -> HttpResponse:
     access = project_for(request.user, slug, Role.OWNER)
     project = access.project
     if request.method == "POST":
-        with transaction.atomic():
-            # Locked, so that of two forms at once the second is compared with the first.
-            project = Project.objects.select_for_update(no_key=True).get(pk=project.pk)
-            form = SettingsForm(request.POST, instance=project, by=access.user)
-            is_valid = form.is_valid()
-            if is_valid:
-                _save(form, access.user)
-        if is_valid:
-            if "leave_out_unblinded" in form.chosen:
-                # In transactions of its own: there may be thousands of items.
-                settle_unblinded(project)
+        form = change_settings(project, access.user, lambda now: request.POST)
+        if not form.errors:
             messages.success(request, "The settings are saved. Open rounds keep what they asked.")
             return redirect("settings", slug)
     else:
@@ -51,6 +43,27 @@ def settings(request: HttpRequest, slug: str) -> HttpResponse:
     return render(
         request, "annotation/settings/settings.html", found, status=422 if form.errors else 200
     )
+
+
+def change_settings(
+    project: Project, user: AbstractUser, sent: Callable[[Project], Mapping[str, Any]]
+) -> SettingsForm:
+    """Change settings, and return the form. It has errors if nothing was changed.
+
+    Args:
+        sent: Returns the form's data, for the settings as they are now.
+    """
+    with transaction.atomic():
+        # Locked, so that of two forms at once the second is compared with the first.
+        project = Project.objects.select_for_update(no_key=True).get(pk=project.pk)
+        form = SettingsForm(sent(project), instance=project, by=user)
+        is_valid = form.is_valid()
+        if is_valid:
+            _save(form, user)
+    if is_valid and "leave_out_unblinded" in form.chosen:
+        # In transactions of its own: there may be thousands of items.
+        settle_unblinded(project)
+    return form
 
 
 def _save(form: SettingsForm, user: AbstractUser) -> None:

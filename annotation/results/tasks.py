@@ -5,6 +5,8 @@ from contextlib import suppress
 from celery import shared_task
 
 from annotation import deletion
+from annotation.models import Round
+from annotation.results.delivery.telling import tell_of_certificate
 from annotation.results.report.cache import current_report
 from annotation.results.sections.routing import select_what_was_learned
 from annotation.rounds import growing
@@ -41,3 +43,11 @@ def renew_report(run_id: int) -> None:
     run = Run.objects.select_related("project").filter(pk=run_id).first()
     if run is not None and run.ranked_at is not None:
         current_report(run.project, run)
+
+
+@shared_task
+def tell_certificate(round_id: int) -> None:
+    """Tell webhooks what the audit of a round has come to, if that has changed."""
+    round_ = Round.objects.select_related("project", "run").filter(pk=round_id).first()
+    if round_ is not None:
+        tell_of_certificate(round_)

@@ -33,6 +33,7 @@ from judging.dataset.files import Records
 from judging.dataset.models import Example, Import
 from judging.dataset.records import Codes, compare, content_id
 from judging.dataset.whole_files import accepted, record_import
+from judging.dataset.writing import tell_of_import
 from judging.projects import access
 from judging.projects.access import next_number
 from judging.projects.models import Project
@@ -83,7 +84,8 @@ def import_votes(
             _write(_import_round(project, user, asked), new, file.people)
     sha256 = records.hashes[0].hex()
     with transaction.atomic():
-        record_import(project, user, Import.Kind.VOTES, path, sha256, len(rows), found)
+        imported = record_import(project, user, Import.Kind.VOTES, path, sha256, len(rows), found)
+        tell_of_import(imported.pk)
         access.record_event(
             project, user, "votes imported", path.name, added=len(found.new),
             known=found.n_known, conflicts=len(found.conflicts),

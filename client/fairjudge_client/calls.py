@@ -108,6 +108,17 @@ def upsert_examples(
     )
 
 
+def list_exports(slug: str, *, limit: int = 100, cursor: str = "") -> Call[m.Page[m.ExportOut]]:
+    """List what was exported, the oldest first."""
+    return Call(
+        "list_exports",
+        "GET",
+        _path("/api/v1/projects/", slug, "/exports"),
+        answer=m.Page[m.ExportOut],
+        query={"limit": limit, "cursor": cursor},
+    )
+
+
 def get_import(slug: str, number: int) -> Call[m.ImportOut]:
     """Say how far an import is."""
     return Call(
@@ -154,6 +165,24 @@ def withdraw_invitation(
         "POST",
         _path("/api/v1/projects/", slug, "/invitations/", number, "/revoke"),
         answer=m.InvitationOut,
+        key=idempotency_key,
+    )
+
+
+def new_judgments(
+    slug: str, rows: Any, *, name: str = "", labels: str = "", idempotency_key: str | None = None
+) -> Call[m.RunOut]:
+    """Make a run of judgments that were given elsewhere, as NDJSON or CSV. No judge is asked.
+
+    After a crash in the middle, the run has failed. Send the same rows again under its name.
+    """
+    return Call(
+        "new_judgments",
+        "POST",
+        _path("/api/v1/projects/", slug, "/judgments"),
+        answer=m.RunOut,
+        rows=rows,
+        query={"name": name, "labels": labels},
         key=idempotency_key,
     )
 
@@ -270,6 +299,20 @@ def pause_round(slug: str, number: int, *, idempotency_key: str | None = None) -
     )
 
 
+def assign_people(
+    slug: str, number: int, *, idempotency_key: str | None = None, **body: Unpack[m.PeopleIn]
+) -> Call[m.RoundOut]:
+    """Choose who labels in the round, and how much each. Votes that others gave stay."""
+    return Call(
+        "assign_people",
+        "POST",
+        _path("/api/v1/projects/", slug, "/rounds/", number, "/people"),
+        answer=m.RoundOut,
+        key=idempotency_key,
+        body=body,
+    )
+
+
 def reopen_round(slug: str, number: int, *, idempotency_key: str | None = None) -> Call[m.RoundOut]:
     """Go on with the items that didn't get all their votes."""
     return Call(
@@ -352,6 +395,20 @@ def get_run(slug: str, number: int) -> Call[m.ProgressOut]:
     )
 
 
+def raise_budget(
+    slug: str, number: int, *, idempotency_key: str | None = None, **body: Unpack[m.BudgetIn]
+) -> Call[m.RunOut]:
+    """Change the budget, which may cost money. A run that paused for it has to be resumed."""
+    return Call(
+        "raise_budget",
+        "POST",
+        _path("/api/v1/projects/", slug, "/runs/", number, "/budget"),
+        answer=m.RunOut,
+        key=idempotency_key,
+        body=body,
+    )
+
+
 def cancel_run(slug: str, number: int, *, idempotency_key: str | None = None) -> Call[m.RunOut]:
     """Stop the run. Its answers are kept, and it can be resumed."""
     return Call(
@@ -384,6 +441,28 @@ def pause_run(slug: str, number: int, *, idempotency_key: str | None = None) -> 
     )
 
 
+def choose_primary(slug: str, number: int, *, idempotency_key: str | None = None) -> Call[m.RunOut]:
+    """Make this the project's primary run, by which labels are merged."""
+    return Call(
+        "choose_primary",
+        "POST",
+        _path("/api/v1/projects/", slug, "/runs/", number, "/primary"),
+        answer=m.RunOut,
+        key=idempotency_key,
+    )
+
+
+def reparse_run(slug: str, number: int, *, idempotency_key: str | None = None) -> Call[m.RunOut]:
+    """Have a worker read the stored replies again by today's parser. No request is sent."""
+    return Call(
+        "reparse_run",
+        "POST",
+        _path("/api/v1/projects/", slug, "/runs/", number, "/reparse"),
+        answer=m.RunOut,
+        key=idempotency_key,
+    )
+
+
 def get_report(slug: str, number: int) -> Call[dict[str, Any]]:
     """Return the report, as docs/report.md describes it. It shows what the judge said.
 
@@ -411,10 +490,53 @@ def resume_run(
     )
 
 
+def new_scores(
+    slug: str, rows: Any, *, rater: str = "", idempotency_key: str | None = None
+) -> Call[m.ScoresOut]:
+    """Import people's scores of single responses, as NDJSON or CSV: all of them or none."""
+    return Call(
+        "new_scores",
+        "POST",
+        _path("/api/v1/projects/", slug, "/scores"),
+        answer=m.ScoresOut,
+        rows=rows,
+        query={"rater": rater},
+        key=idempotency_key,
+    )
+
+
+def get_settings(slug: str) -> Call[m.SettingsOut]:
+    return Call(
+        "get_settings", "GET", _path("/api/v1/projects/", slug, "/settings"), answer=m.SettingsOut
+    )
+
+
+def update_settings(
+    slug: str, *, idempotency_key: str | None = None, **body: Unpack[m.SettingsIn]
+) -> Call[m.SettingsOut]:
+    """Change some settings. Open rounds keep what they asked, unless the settings page says so."""
+    return Call(
+        "update_settings",
+        "PATCH",
+        _path("/api/v1/projects/", slug, "/settings"),
+        answer=m.SettingsOut,
+        key=idempotency_key,
+        body=body,
+    )
+
+
 def list_rows(
     slug: str,
     what: Literal["labels", "votes", "samples", "preferences"],
     *,
+    external_id: str = "",
+    category: str = "",
+    final_label: str = "",
+    label: str = "",
+    source: str = "",
+    selection: str = "",
+    annotator: str = "",
+    status: str = "",
     run: int | None = None,
     names: bool = False,
     limit: int = 100,
@@ -426,7 +548,20 @@ def list_rows(
         "GET",
         _path("/api/v1/projects/", slug, "/tables/", what),
         answer=m.Page[dict[str, Any]],
-        query={"run": run, "names": names, "limit": limit, "cursor": cursor},
+        query={
+            "external_id": external_id,
+            "category": category,
+            "final_label": final_label,
+            "label": label,
+            "source": source,
+            "selection": selection,
+            "annotator": annotator,
+            "status": status,
+            "run": run,
+            "names": names,
+            "limit": limit,
+            "cursor": cursor,
+        },
     )
 
 
@@ -451,16 +586,185 @@ def new_votes(
     )
 
 
+def list_webhooks(slug: str, *, limit: int = 50, cursor: str = "") -> Call[m.Page[m.WebhookOut]]:
+    """List the webhooks, the oldest first."""
+    return Call(
+        "list_webhooks",
+        "GET",
+        _path("/api/v1/projects/", slug, "/webhooks"),
+        answer=m.Page[m.WebhookOut],
+        query={"limit": limit, "cursor": cursor},
+    )
+
+
+def new_webhook(
+    slug: str, *, idempotency_key: str | None = None, **body: Unpack[m.WebhookIn]
+) -> Call[m.WebhookSecret]:
+    """Add a webhook. The answer alone tells its secret; docs/api.md says what is sent."""
+    return Call(
+        "new_webhook",
+        "POST",
+        _path("/api/v1/projects/", slug, "/webhooks"),
+        answer=m.WebhookSecret,
+        key=idempotency_key,
+        body=body,
+    )
+
+
+def get_webhook(slug: str, number: int) -> Call[m.WebhookOut]:
+    return Call(
+        "get_webhook",
+        "GET",
+        _path("/api/v1/projects/", slug, "/webhooks/", number),
+        answer=m.WebhookOut,
+    )
+
+
+def delete_webhook(
+    slug: str, number: int, *, idempotency_key: str | None = None
+) -> Call[m.WebhookOut]:
+    """Delete the webhook with its log, and return it as it was."""
+    return Call(
+        "delete_webhook",
+        "POST",
+        _path("/api/v1/projects/", slug, "/webhooks/", number, "/delete"),
+        answer=m.WebhookOut,
+        key=idempotency_key,
+    )
+
+
+def list_deliveries(
+    slug: str, number: int, *, limit: int = 50, cursor: str = ""
+) -> Call[m.Page[m.DeliveryOut]]:
+    """List the log, the oldest event first. Events that have ended stay for 30 days."""
+    return Call(
+        "list_deliveries",
+        "GET",
+        _path("/api/v1/projects/", slug, "/webhooks/", number, "/deliveries"),
+        answer=m.Page[m.DeliveryOut],
+        query={"limit": limit, "cursor": cursor},
+    )
+
+
+def send_delivery(
+    slug: str, number: int, delivery: int, *, idempotency_key: str | None = None
+) -> Call[m.DeliveryOut]:
+    """Send an event again, with the same message id."""
+    return Call(
+        "send_delivery",
+        "POST",
+        _path("/api/v1/projects/", slug, "/webhooks/", number, "/deliveries/", delivery, "/send"),
+        answer=m.DeliveryOut,
+        key=idempotency_key,
+    )
+
+
+def pause_webhook(
+    slug: str, number: int, *, idempotency_key: str | None = None
+) -> Call[m.WebhookOut]:
+    """Send nothing more. Later events are never sent; those that wait are, after a resume."""
+    return Call(
+        "pause_webhook",
+        "POST",
+        _path("/api/v1/projects/", slug, "/webhooks/", number, "/pause"),
+        answer=m.WebhookOut,
+        key=idempotency_key,
+    )
+
+
+def resume_webhook(
+    slug: str, number: int, *, idempotency_key: str | None = None
+) -> Call[m.WebhookOut]:
+    """Send again, also after the receiver answered 410."""
+    return Call(
+        "resume_webhook",
+        "POST",
+        _path("/api/v1/projects/", slug, "/webhooks/", number, "/resume"),
+        answer=m.WebhookOut,
+        key=idempotency_key,
+    )
+
+
+def rotate_webhook(
+    slug: str, number: int, *, idempotency_key: str | None = None
+) -> Call[m.WebhookSecret]:
+    """Make a new secret. For a day, events are signed with the earlier one, too."""
+    return Call(
+        "rotate_webhook",
+        "POST",
+        _path("/api/v1/projects/", slug, "/webhooks/", number, "/rotate"),
+        answer=m.WebhookSecret,
+        key=idempotency_key,
+    )
+
+
+def send_test_event(
+    slug: str, number: int, *, idempotency_key: str | None = None
+) -> Call[m.DeliveryOut]:
+    """Send an event `webhook.test`, which says nothing."""
+    return Call(
+        "send_test_event",
+        "POST",
+        _path("/api/v1/projects/", slug, "/webhooks/", number, "/test"),
+        answer=m.DeliveryOut,
+        key=idempotency_key,
+    )
+
+
+def get_parquet(
+    slug: str,
+    what: Literal["labels", "votes", "samples", "preferences"],
+    *,
+    external_id: str = "",
+    category: str = "",
+    final_label: str = "",
+    label: str = "",
+    source: str = "",
+    selection: str = "",
+    annotator: str = "",
+    status: str = "",
+    run: int | None = None,
+    names: bool = False,
+) -> Call[bytes]:
+    """Stream a whole table as a Parquet file, with typed columns. The export goes on record."""
+    return Call(
+        "get_parquet",
+        "GET",
+        _path("/api/v1/projects/", slug, "/", what, ".parquet"),
+        answer=None,
+        query={
+            "external_id": external_id,
+            "category": category,
+            "final_label": final_label,
+            "label": label,
+            "source": source,
+            "selection": selection,
+            "annotator": annotator,
+            "status": status,
+            "run": run,
+            "names": names,
+        },
+    )
+
+
 def get_table(
     slug: str,
     what: Literal["labels", "votes", "samples", "preferences"],
     kind: Literal["csv", "jsonl"],
     *,
+    external_id: str = "",
+    category: str = "",
+    final_label: str = "",
+    label: str = "",
+    source: str = "",
+    selection: str = "",
+    annotator: str = "",
+    status: str = "",
     run: int | None = None,
     names: bool = False,
     escape: bool = True,
 ) -> Call[bytes]:
-    """Stream a whole table; docs/files.md has its columns. Preferences are always JSON lines.
+    """Stream a whole table; docs/files.md has its columns. Preferences are no CSV.
 
     The export goes on record. All but votes show judge output or the names of models.
     """
@@ -469,7 +773,19 @@ def get_table(
         "GET",
         _path("/api/v1/projects/", slug, "/", what, ".", kind),
         answer=None,
-        query={"run": run, "names": names, "escape": escape},
+        query={
+            "external_id": external_id,
+            "category": category,
+            "final_label": final_label,
+            "label": label,
+            "source": source,
+            "selection": selection,
+            "annotator": annotator,
+            "status": status,
+            "run": run,
+            "names": names,
+            "escape": escape,
+        },
     )
 
 

@@ -9,7 +9,7 @@ import dataclasses
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Generic, Literal, NotRequired, TypedDict, TypeVar
+from typing import Any, Generic, Literal, NotRequired, TypedDict, TypeVar
 
 Row = TypeVar("Row")
 
@@ -32,6 +32,10 @@ class AnnotatorOut:
     left_at: datetime | None
 
 
+class BudgetIn(TypedDict):
+    budget_usd: Decimal | float | str
+
+
 class DecisionIn(TypedDict):
     external_id: str
     label: Literal["win", "tie", "lose"]
@@ -45,6 +49,29 @@ class DecisionOut:
     label: str
     reason: str
     decided_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveryOut:
+    """An event in the log of a webhook."""
+
+    id: int
+    message: str
+    """The `webhook-id` that the receiver gets."""
+    event: str
+    state: str
+    """waiting, delivered, or dead: given up after a day."""
+    attempts: int
+    status: int | None
+    """HTTP status of the last answer."""
+    said: str
+    """The beginning of that answer, or why there is none."""
+    at: datetime
+    tried_at: datetime | None
+    next_at: datetime | None
+    """When it is tried next; null if it has ended."""
+    body: dict[str, Any]
+    """What is sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +106,21 @@ class ExampleOut:
     is_check: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportOut:
+    """A file that was exported, also by a page or a command."""
+
+    id: int
+    what: str
+    format: str
+    run: int | None
+    rows: int
+    sha256: str
+    by: str
+    """Empty for a command, and for a login that was deleted."""
+    created_at: datetime
+
+
 class ExtendIn(TypedDict):
     beta: Decimal | float | str
 
@@ -92,6 +134,20 @@ class FieldError:
     detail: str
     line: int | None = None
     """The line of the file, from 1."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filters:
+    """Only rows that have these values. A table without such a column refuses it."""
+
+    annotator: str = ""
+    category: str = ""
+    external_id: str = ""
+    final_label: str = ""
+    label: str = ""
+    selection: str = ""
+    source: str = ""
+    status: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +198,13 @@ class Me:
     may_create_projects: bool
     may_start_runs: bool
     token: TokenOut
+
+
+class PeopleIn(TypedDict):
+    annotators: list[int]
+    """Numbers of annotators. Empty: everybody may label."""
+    limit: NotRequired[int | None]
+    """Items per person; null: no limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -351,6 +414,58 @@ class RunOut:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ScoresOut:
+    items: int
+    """New single responses."""
+    added: int
+    known: int
+    conflicts: list[str]
+
+
+class SettingsIn(TypedDict):
+    """What is left out stays as it is."""
+
+    annotator_advantage: NotRequired[Decimal | float | str | None]
+    both_bad: NotRequired[bool | None]
+    cant_judge: NotRequired[bool | None]
+    cost_basis: NotRequired[Literal["assumed", "measured"] | None]
+    criteria: NotRequired[list[str] | None]
+    description: NotRequired[str | None]
+    guidelines: NotRequired[str | None]
+    hide_models: NotRequired[bool | None]
+    leave_out_unblinded: NotRequired[bool | None]
+    minutes_per_vote: NotRequired[Decimal | float | str | None]
+    name: NotRequired[str | None]
+    no_majority: NotRequired[Literal["adjudicate", "tie", "judge"] | None]
+    question_asked: NotRequired[str | None]
+    rendering: NotRequired[Literal["markdown", "plain"] | None]
+    scale: NotRequired[Literal["three", "five"] | None]
+    wage_usd: NotRequired[Decimal | float | str | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingsOut:
+    """What people are asked, how votes are merged, and what a vote costs. Rounds keep their own."""
+
+    name: str
+    description: str
+    question_asked: str
+    guidelines: str
+    scale: str
+    both_bad: bool
+    cant_judge: bool
+    criteria: list[str]
+    rendering: str
+    hide_models: bool
+    no_majority: str
+    leave_out_unblinded: bool
+    annotator_advantage: Decimal
+    wage_usd: Decimal
+    minutes_per_vote: Decimal
+    cost_basis: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StandingOut:
     """A round and how far people are. The progress is null until it is written whole."""
 
@@ -401,3 +516,37 @@ class VotesOut:
     protocol: str
     filled: int
     """Votes for which open rounds were waiting."""
+
+
+class WebhookIn(TypedDict):
+    events: NotRequired[list[str]]
+    """Default: all."""
+    url: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookOut:
+    number: int
+    url: str
+    events: list[str]
+    state: str
+    """on, paused, or gone: the receiver answered 410."""
+    failures: int
+    """The last attempts in a row that got no answer."""
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookSecret:
+    """A webhook with its new secret, which nothing tells later."""
+
+    number: int
+    url: str
+    events: list[str]
+    state: str
+    """on, paused, or gone: the receiver answered 410."""
+    failures: int
+    """The last attempts in a row that got no answer."""
+    created_at: datetime
+    secret: str
+    """`whsec_…`, as Standard Webhooks writes it."""

@@ -89,14 +89,27 @@ def guarded(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponse
     @login_not_required
     @wraps(view)
     def inner(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        is_head = request.method == "HEAD"
+        if is_head:
+            # What a GET would answer, without the body.
+            request.method = "GET"
         try:
             _let_in(request)
             response = view(request, *args, **kwargs)
         except Exception as error:
             response = refusal_of(error).response()
-        return _finish(request, response)
+        response = _finish(request, response)
+        return _without_body(response) if is_head else response
 
     return inner
+
+
+def _without_body(response: HttpResponseBase) -> HttpResponseBase:
+    headers = dict(response.headers)
+    if isinstance(response, HttpResponse):
+        headers["Content-Length"] = str(len(response.content))
+    # A stream that nobody reads is not begun, so that no export goes on record.
+    return HttpResponse(status=response.status_code, headers=headers)
 
 
 def _let_in(request: HttpRequest) -> None:
@@ -188,7 +201,11 @@ def answer(body: Schema, status: int = 200, *, location: str = "", **headers: st
 
 
 def once(
-    request: HttpRequest, work: Callable[[], HttpResponse], *, body_digest: str = ""
+    request: HttpRequest,
+    work: Callable[[], HttpResponse],
+    *,
+    body_digest: str = "",
+    unsealed: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
 ) -> HttpResponse:
     """Do the work in one transaction with keeping its answer; a repeat gets the answer again.
 
@@ -197,7 +214,15 @@ def once(
 
     Args:
         body_digest: The hash of a body that was read as a stream.
+        unsealed: Puts a secret into an answer that is sent. What is kept doesn't hold it.
     """
+    response = _once(request, work, body_digest)
+    if unsealed is not None:
+        response.content = json.dumps(unsealed(json.loads(response.content)))
+    return response
+
+
+def _once(request: HttpRequest, work: Callable[[], HttpResponse], body_digest: str) -> HttpResponse:
     key = _key_of(request)
     digest = _digest_of(request, body_digest) if key else ""
     if key and (kept := _kept(request, key, digest)):

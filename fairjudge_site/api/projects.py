@@ -1,16 +1,18 @@
 """Projects, and who the token acts for."""
 
 from datetime import datetime
-from typing import Any
+from decimal import Decimal
+from typing import Annotated, Any, Literal
 
 from django.db.models import OuterRef, QuerySet
 from django.http import HttpRequest, HttpResponse
 from ninja import Router, Schema
 from pydantic import Field
 
+from annotation.pages.settings import change_settings
 from fairjudge_site.api.gate import READ, WRITE, access_to, answer, once, token_of
 from fairjudge_site.api.paging import Cursor, Limit, Page, Text, page_of
-from fairjudge_site.api.problems import Refusal
+from fairjudge_site.api.problems import FieldError, Refusal
 from judging.core.queries import count_of
 from judging.dataset.models import Example
 from judging.projects.access import LONGEST_SLUG, create_project, may_research, projects_of
@@ -52,6 +54,55 @@ class ProjectIn(Schema):
     name: Text = Field(min_length=1, max_length=200)
     slug: Text = Field("", max_length=LONGEST_SLUG, description="Default: made of the name.")
     description: Text = Field("", max_length=20_000)
+
+
+class SettingsOut(Schema):
+    """What people are asked, how votes are merged, and what a vote costs. Rounds keep their own."""
+
+    name: str
+    description: str
+    question_asked: str
+    guidelines: str
+    scale: str
+    both_bad: bool
+    cant_judge: bool
+    criteria: list[str]
+    rendering: str
+    hide_models: bool
+    no_majority: str
+    leave_out_unblinded: bool
+    annotator_advantage: Decimal
+    wage_usd: Decimal
+    minutes_per_vote: Decimal
+    cost_basis: str
+
+
+Share = Annotated[Decimal, Field(ge=0, le=Decimal("0.5"), max_digits=4, decimal_places=3)]
+
+
+class SettingsIn(Schema):
+    """What is left out stays as it is."""
+
+    name: Annotated[Text, Field(min_length=1, max_length=200)] | None = None
+    description: Annotated[Text, Field(max_length=20_000)] | None = None
+    question_asked: Annotated[Text, Field(min_length=1, max_length=300)] | None = None
+    guidelines: Annotated[Text, Field(max_length=100_000)] | None = None
+    scale: Literal["three", "five"] | None = None
+    both_bad: bool | None = None
+    cant_judge: bool | None = None
+    criteria: list[Annotated[Text, Field(min_length=1, max_length=60)]] | None = None
+    rendering: Literal["markdown", "plain"] | None = None
+    hide_models: bool | None = None
+    no_majority: Literal["adjudicate", "tie", "judge"] | None = None
+    leave_out_unblinded: bool | None = None
+    annotator_advantage: Share | None = None
+    wage_usd: Annotated[Decimal, Field(ge=0, le=10_000, max_digits=10, decimal_places=4)] | None = (
+        None
+    )
+    minutes_per_vote: (
+        Annotated[Decimal, Field(ge=0, le=600, max_digits=8, decimal_places=3)] | None
+    ) = None
+    cost_basis: Literal["assumed", "measured"] | None = None
 
 
 @router.get("/me", auth=READ, response=Me, tags=["me"])
@@ -111,6 +162,34 @@ def new_project(request: HttpRequest, body: ProjectIn) -> HttpResponse:
 def get_project(request: HttpRequest, slug: str) -> dict[str, Any]:
     access = access_to(request, slug)
     return _out(_with_counts(Project.objects.filter(pk=access.project.pk)).get(), access.role)
+
+
+@router.get("/projects/{slug}/settings", auth=READ, response=SettingsOut)
+def get_settings(request: HttpRequest, slug: str) -> Project:
+    return access_to(request, slug, Role.OWNER).project
+
+
+@router.patch("/projects/{slug}/settings", auth=WRITE, response=SettingsOut)
+def update_settings(request: HttpRequest, slug: str, body: SettingsIn) -> Project:
+    """Change some settings. Open rounds keep what they asked, unless the settings page says so."""
+    access = access_to(request, slug, Role.OWNER)
+    sent = body.dict(exclude_none=True)
+
+    def data(now: Project) -> dict[str, Any]:
+        fields = {name: getattr(now, name) for name in SettingsOut.model_fields} | sent
+        fields["criteria"] = "\n".join(fields["criteria"])
+        # A box that is not ticked is not sent.
+        return {name: value for name, value in fields.items() if value is not False}
+
+    form = change_settings(access.project, access.user, data)
+    if form.errors:
+        errors = [
+            FieldError(field=f"body.{name}", detail=str(said[0]))
+            for name, said in form.errors.items()
+        ]
+        said = f"{errors[0].field}: {errors[0].detail} Nothing was changed."
+        raise Refusal("field_unusable", said, errors=errors)
+    return Project.objects.get(pk=access.project.pk)
 
 
 def address_of(slug: str, *parts: object) -> str:

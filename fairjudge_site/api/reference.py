@@ -16,6 +16,9 @@ from django.utils.http import quote_etag
 from django.views.decorators.http import require_safe
 from ninja import NinjaAPI
 
+from annotation.results.data.figures import json_schema
+from annotation.results.report.report import PeopleAlone, Report
+from annotation.results.sections.trust import CertificateFigures
 from fairjudge_site.api.gate import Scope
 from fairjudge_site.api.problems import CODES, CONTENT_TYPE, Problem
 
@@ -26,6 +29,12 @@ DESCRIPTION = (
 )
 # Which statuses any operation may answer with instead of its own.
 _REFUSALS = sorted(set(CODES.values()) - {500})
+# What these addresses answer with is described by its type.
+REPORTS = {
+    "/projects/{slug}/runs/{number}/report": Report,
+    "/projects/{slug}/runs/{number}/certificate": CertificateFigures,
+    "/projects/{slug}/report/people": PeopleAlone,
+}
 _IDEMPOTENCY = {
     "name": "Idempotency-Key",
     "in": "header",
@@ -48,6 +57,7 @@ def document(api: NinjaAPI) -> dict[str, Any]:
         }
     }
     made["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+    _describe_reports(made)
     scopes = _scopes(api)
     for operations in made["paths"].values():
         for method, operation in operations.items():
@@ -61,6 +71,19 @@ def document(api: NinjaAPI) -> dict[str, Any]:
             if method == "post":
                 operation.setdefault("parameters", []).append(_IDEMPOTENCY)
     return made
+
+
+def _describe_reports(made: dict[str, Any]) -> None:
+    """Describe reports by the dataclasses that they are made of.
+
+    They stand beside the schema, as extensions: some of their keys are words of programming
+    languages, of which generated clients can make no fields.
+    """
+    parts: dict[str, Any] = {}
+    for path, kind in REPORTS.items():
+        content = made["paths"][f"/api/v1{path}"]["get"]["responses"]["200"]["content"]
+        content["application/json"]["x-report"] = json_schema(kind, parts)
+    made["x-reports"] = parts
 
 
 def _scopes(api: NinjaAPI) -> dict[str, str]:

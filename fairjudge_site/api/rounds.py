@@ -10,6 +10,7 @@ from ninja import Router, Schema
 from pydantic import Field
 
 from annotation.models import Item, Round
+from annotation.people.annotators import assign, assignable
 from annotation.results.planner.planning import plan as plan_of
 from annotation.results.planner.planning import problems
 from annotation.rounds import changes
@@ -103,6 +104,15 @@ class ExtendIn(Schema):
 
 class VotesIn(Schema):
     votes: Annotated[int, Field(ge=1, le=99)]
+
+
+class PeopleIn(Schema):
+    annotators: list[Number] = Field(
+        max_length=10_000, description="Numbers of annotators. Empty: everybody may label."
+    )
+    limit: Annotated[int, Field(ge=1, le=100_000_000)] | None = Field(
+        None, description="Items per person; null: no limit."
+    )
 
 
 class DecisionIn(Schema):
@@ -233,6 +243,18 @@ def raise_votes(request: HttpRequest, slug: str, number: Number, body: VotesIn) 
     return _changed(
         request, slug, number, lambda *of: changes.raise_votes(*of, body.votes, background=True)
     )
+
+
+@router.post("/projects/{slug}/rounds/{number}/people", auth=WRITE, response=RoundOut)
+def assign_people(request: HttpRequest, slug: str, number: Number, body: PeopleIn) -> HttpResponse:
+    """Choose who labels in the round, and how much each. Votes that others gave stay."""
+    access = access_to(request, slug, Role.RESEARCHER)
+    people = list(assignable(access.project).filter(number__in=set(body.annotators)))
+    if unknown := sorted(set(body.annotators) - {person.number for person in people}):
+        said = f"No annotator {unknown[0]} can be given items."
+        wrong = FieldError(field="body.annotators", detail=said)
+        raise Refusal("field_unusable", f"{said} Nothing was changed.", errors=[wrong])
+    return _changed(request, slug, number, lambda *of: assign(*of, people, body.limit))
 
 
 @router.post(

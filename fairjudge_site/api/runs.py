@@ -18,6 +18,7 @@ from judging.core.errors import UserError
 from judging.projects.access import Access
 from judging.projects.models import Role
 from judging.runs import lifecycle
+from judging.runs.engine import rereading
 from judging.runs.engine.progress import progress_of
 from judging.runs.forms.portia import PortiaOptions
 from judging.runs.models import Parse, Run
@@ -147,6 +148,10 @@ class ResumeIn(Schema):
     budget_usd: Dollars | None = None
 
 
+class BudgetIn(Schema):
+    budget_usd: Dollars
+
+
 @router.post("/projects/{slug}/runs/estimate", auth=READ, response=EstimateOut)
 def estimate(request: HttpRequest, slug: str, body: RunIn) -> HttpResponse:
     """Estimate what such a run costs. Nothing is started."""
@@ -195,7 +200,7 @@ def list_runs(
     """List the runs, the oldest first."""
     access = access_to(request, slug, Role.RESEARCHER)
     rows = Run.objects.filter(project=access.project).defer("template_text", "schema")
-    return page_of(rows, cursor, limit, _out, by="number")
+    return page_of(rows, cursor, limit, run_out, by="number")
 
 
 @router.get("/projects/{slug}/runs/{number}", auth=READ, response=ProgressOut)
@@ -244,6 +249,46 @@ def resume_run(request: HttpRequest, slug: str, number: Number, body: ResumeIn) 
             max_tokens=body.max_tokens,
             budget=body.budget_usd,
         )
+        run.refresh_from_db()
+        return _accepted(run)
+
+    return once(request, work)
+
+
+@router.post("/projects/{slug}/runs/{number}/budget", auth=SPEND, response=RunOut)
+def raise_budget(request: HttpRequest, slug: str, number: Number, body: BudgetIn) -> HttpResponse:
+    """Change the budget, which may cost money. A run that paused for it has to be resumed."""
+    access = _starter(request, slug)
+    run = _run_of(access, number)
+
+    def work() -> HttpResponse:
+        lifecycle.raise_budget(run, body.budget_usd, access.user)
+        return _now(run)
+
+    return once(request, work)
+
+
+@router.post("/projects/{slug}/runs/{number}/primary", auth=WRITE, response=RunOut)
+def choose_primary(request: HttpRequest, slug: str, number: Number) -> HttpResponse:
+    """Make this the project's primary run, by which labels are merged."""
+    access = access_to(request, slug, Role.RESEARCHER)
+    run = _run_of(access, number)
+
+    def work() -> HttpResponse:
+        lifecycle.choose_primary(run, access.user)
+        return _now(run)
+
+    return once(request, work)
+
+
+@router.post("/projects/{slug}/runs/{number}/reparse", auth=WRITE, response={202: RunOut})
+def reparse_run(request: HttpRequest, slug: str, number: Number) -> HttpResponse:
+    """Have a worker read the stored replies again by today's parser. No request is sent."""
+    access = access_to(request, slug, Role.RESEARCHER)
+    run = _run_of(access, number)
+
+    def work() -> HttpResponse:
+        rereading.begin(run, access.user)
         run.refresh_from_db()
         return _accepted(run)
 
@@ -322,15 +367,15 @@ def _run_of(access: Access, number: int) -> Run:
 
 def _now(run: Run) -> HttpResponse:
     run.refresh_from_db()
-    return answer(RunOut(**_out(run)))
+    return answer(RunOut(**run_out(run)))
 
 
 def _accepted(run: Run) -> HttpResponse:
     where = address_of(run.project.slug, "runs", run.number)
-    return answer(RunOut(**_out(run)), 202, location=where)
+    return answer(RunOut(**run_out(run)), 202, location=where)
 
 
-def _out(run: Run) -> dict[str, Any]:
+def run_out(run: Run) -> dict[str, Any]:
     names = ("number", "name", "method", "form", "endpoint", "model", "k", "state", "reason",
              "budget_usd", "created_at", "finished_at")  # fmt: skip
     return {name: getattr(run, name) for name in names} | {"ranked": run.ranked_at is not None}
@@ -339,4 +384,4 @@ def _out(run: Run) -> dict[str, Any]:
 def _progress(run: Run) -> dict[str, Any]:
     found = progress_of(run)
     names = ProgressOut.model_fields.keys() - RunOut.model_fields.keys()
-    return _out(run) | {name: getattr(found, name) for name in names}
+    return run_out(run) | {name: getattr(found, name) for name in names}

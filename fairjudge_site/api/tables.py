@@ -1,23 +1,64 @@
-"""Labels, votes, samples and preferences: whole tables as streams, or page by page; votes in."""
+"""Labels, votes, samples and preferences: whole tables as streams, or page by page.
 
+Votes, recorded judgments and scores come in here, and what was exported is listed.
+"""
+
+from collections.abc import Callable
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from ninja import Query, Router, Schema
 from pydantic import AfterValidator, Field
 
-from annotation.results.tables.exports import ExportRequest, export, rows_as_json
+from annotation.results.tables.exports import CONTENT_TYPES, ExportRequest, export, rows_as_json
 from annotation.votes.imports import import_votes
 from fairjudge_site.api.bodies import rows_in_schema, stored_body
+from fairjudge_site.api.examples import OneText
 from fairjudge_site.api.gate import READ, WRITE, access_to, answer, once_made
-from fairjudge_site.api.paging import Cursor, Page, decoded, encoded, storable
-from fairjudge_site.api.runs import RunNumber, run_named
+from fairjudge_site.api.paging import Cursor, Limit, Page, decoded, encoded, page_of, storable
+from fairjudge_site.api.projects import address_of
+from fairjudge_site.api.runs import RunNumber, RunOut, run_named, run_out
 from judging.dataset.records import codes_of
-from judging.projects.models import Role
+from judging.dataset.scores import import_scores
+from judging.projects.models import Export, Role
+from judging.runs.recorded.writing import import_judgments
 
 router = Router(tags=["tables"])
 
-_TYPES = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}
+What = Literal["labels", "votes", "samples", "preferences"]
+
+
+class Filters(Schema):
+    """Only rows that have these values. A table without such a column refuses it."""
+
+    external_id: OneText = ""
+    category: OneText = ""
+    final_label: OneText = ""
+    label: OneText = ""
+    source: OneText = ""
+    selection: OneText = ""
+    annotator: OneText = ""
+    status: OneText = ""
+
+    def where(self) -> dict[str, str]:
+        return {name: value for name, value in self.dict().items() if value}
+
+
+Chosen = Annotated[Filters, Query()]
+
+
+class ExportOut(Schema):
+    """A file that was exported, also by a page or a command."""
+
+    id: int
+    what: str
+    format: str
+    run: int | None
+    rows: int
+    sha256: str
+    by: str = Field(description="Empty for a command, and for a login that was deleted.")
+    created_at: datetime
 
 
 class VotesOut(Schema):
@@ -29,6 +70,27 @@ class VotesOut(Schema):
     filled: int = Field(description="Votes for which open rounds were waiting.")
 
 
+class ScoresOut(Schema):
+    items: int = Field(description="New single responses.")
+    added: int
+    known: int
+    conflicts: list[str]
+
+
+Labels = Annotated[
+    str,
+    Query(max_length=200, description="Such as 1=win,2=lose."),
+    AfterValidator(storable),
+]
+_PARQUET = {
+    "responses": {
+        200: {
+            "content": {
+                CONTENT_TYPES["parquet"]: {"schema": {"type": "string", "format": "binary"}}
+            }
+        }
+    }
+}
 _STREAMS = {
     "responses": {
         200: {
@@ -41,33 +103,60 @@ _STREAMS = {
 }
 
 
+def _streamed(
+    request: HttpRequest, slug: str, run: int | None, wanted: ExportRequest
+) -> StreamingHttpResponse:
+    access = access_to(request, slug, Role.RESEARCHER, shows_judge=wanted.what != "votes")
+    pieces = export(access.project, run_named(access, run), access.user, wanted)
+    return StreamingHttpResponse(pieces, content_type=CONTENT_TYPES[wanted.format])
+
+
+# Before the other formats, whose address has the same shape.
+@router.get(
+    "/projects/{slug}/{what}.parquet", auth=READ, response={200: None}, openapi_extra=_PARQUET
+)
+def get_parquet(
+    request: HttpRequest,
+    slug: str,
+    what: What,
+    filters: Chosen,
+    run: RunNumber = None,
+    names: Annotated[bool, Query(description="People's names, not pseudonyms.")] = False,
+) -> StreamingHttpResponse:
+    """Stream a whole table as a Parquet file, with typed columns. The export goes on record."""
+    wanted = ExportRequest(what=what, format="parquet", names=names, where=filters.where())
+    return _streamed(request, slug, run, wanted)
+
+
 @router.get(
     "/projects/{slug}/{what}.{kind}", auth=READ, response={200: None}, openapi_extra=_STREAMS
 )
 def get_table(
     request: HttpRequest,
     slug: str,
-    what: Literal["labels", "votes", "samples", "preferences"],
+    what: What,
     kind: Literal["csv", "jsonl"],
+    filters: Chosen,
     run: RunNumber = None,
     names: Annotated[bool, Query(description="People's names, not pseudonyms.")] = False,
     escape: Annotated[bool, Query(description="Protect spreadsheets, in CSV.")] = True,
 ) -> StreamingHttpResponse:
-    """Stream a whole table; docs/files.md has its columns. Preferences are always JSON lines.
+    """Stream a whole table; docs/files.md has its columns. Preferences are no CSV.
 
     The export goes on record. All but votes show judge output or the names of models.
     """
-    access = access_to(request, slug, Role.RESEARCHER, shows_judge=what != "votes")
-    wanted = ExportRequest(what=what, format=kind, names=names, escape=escape)
-    pieces = export(access.project, run_named(access, run), access.user, wanted)
-    return StreamingHttpResponse(pieces, content_type=_TYPES[wanted.format])
+    wanted = ExportRequest(
+        what=what, format=kind, names=names, escape=escape, where=filters.where()
+    )
+    return _streamed(request, slug, run, wanted)
 
 
 @router.get("/projects/{slug}/tables/{what}", auth=READ, response=Page[dict[str, Any]])
 def list_rows(
     request: HttpRequest,
     slug: str,
-    what: Literal["labels", "votes", "samples", "preferences"],
+    what: What,
+    filters: Chosen,
     run: RunNumber = None,
     names: bool = False,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
@@ -75,11 +164,30 @@ def list_rows(
 ) -> dict[str, Any]:
     """Return a page of a table, with the keys that JSON lines have."""
     access = access_to(request, slug, Role.RESEARCHER, shows_judge=what != "votes")
-    wanted = ExportRequest(what=what, format="jsonl", names=names)
+    wanted = ExportRequest(what=what, format="jsonl", names=names, where=filters.where())
     start = decoded(cursor) or 0
     rows = rows_as_json(access.project, run_named(access, run), wanted, start, start + limit + 1)
     more = encoded(start + limit) if len(rows) > limit else None
     return {"items": rows[:limit], "next_cursor": more}
+
+
+@router.get("/projects/{slug}/exports", auth=READ, response=Page[ExportOut])
+def list_exports(
+    request: HttpRequest, slug: str, limit: Limit = 100, cursor: Cursor = ""
+) -> dict[str, Any]:
+    """List what was exported, the oldest first."""
+    access = access_to(request, slug, Role.RESEARCHER)
+    rows = access.project.exports.select_related("run", "created_by")
+    return page_of(rows, cursor, limit, _export)
+
+
+def _export(one: Export) -> dict[str, Any]:
+    names = ("id", "what", "format", "sha256", "created_at")
+    return {name: getattr(one, name) for name in names} | {
+        "run": one.run.number if one.run else None,
+        "rows": one.n_rows,
+        "by": one.created_by.get_username() if one.created_by else "",
+    }
 
 
 @router.post(
@@ -93,11 +201,7 @@ def new_votes(
     slug: str,
     annotator: Annotated[str, Query(max_length=200), AfterValidator(storable)] = "",
     protocol: Annotated[str, Query(max_length=120), AfterValidator(storable)] = "",
-    labels: Annotated[
-        str,
-        Query(max_length=200, description="Such as 1=win,2=lose."),
-        AfterValidator(storable),
-    ] = "",
+    labels: Labels = "",
 ) -> HttpResponse:
     """Import votes that were given elsewhere, as NDJSON or CSV: all of them or none."""
     access = access_to(request, slug, Role.RESEARCHER)
@@ -115,5 +219,66 @@ def new_votes(
             )
             names = VotesOut.model_fields
             keep(answer(VotesOut(**{name: getattr(done, name) for name in names}), 201))
+
+        return once_made(request, work, body_digest=digest)
+
+
+@router.post(
+    "/projects/{slug}/judgments",
+    auth=WRITE,
+    response={201: RunOut},
+    openapi_extra=rows_in_schema("One recorded sample a line; docs/files.md has the columns."),
+)
+def new_judgments(
+    request: HttpRequest,
+    slug: str,
+    name: Annotated[str, Query(max_length=200), AfterValidator(storable)] = "",
+    labels: Labels = "",
+) -> HttpResponse:
+    """Make a run of judgments that were given elsewhere, as NDJSON or CSV. No judge is asked.
+
+    After a crash in the middle, the run has failed. Send the same rows again under its name.
+    """
+    access = access_to(request, slug, Role.RESEARCHER)
+    with stored_body(request, "judgments") as (path, file_format, digest, _):
+
+        def work(keep: Callable[[HttpResponse], None]) -> None:
+            run = import_judgments(
+                access.project,
+                access.user,
+                [path],
+                file_format=file_format,
+                name=name,
+                labels=codes_of(labels),
+            )
+            where = address_of(slug, "runs", run.number)
+            keep(answer(RunOut(**run_out(run)), 201, location=where))
+
+        return once_made(request, work, body_digest=digest)
+
+
+@router.post(
+    "/projects/{slug}/scores",
+    auth=WRITE,
+    response={201: ScoresOut},
+    openapi_extra=rows_in_schema("One score a line; docs/files.md has the columns."),
+)
+def new_scores(
+    request: HttpRequest,
+    slug: str,
+    rater: Annotated[str, Query(max_length=200), AfterValidator(storable)] = "",
+) -> HttpResponse:
+    """Import people's scores of single responses, as NDJSON or CSV: all of them or none."""
+    access = access_to(request, slug, Role.RESEARCHER)
+    with stored_body(request, "scores") as (path, file_format, digest, _):
+
+        def work(keep: Callable[[HttpResponse], None]) -> None:
+            done = import_scores(
+                access.project, access.user, path, file_format=file_format, rater=rater
+            )
+            made = ScoresOut(
+                items=done.items, added=done.scores, known=done.known, conflicts=done.conflicts
+            )
+            keep(answer(made, 201))
 
         return once_made(request, work, body_digest=digest)

@@ -114,7 +114,11 @@ class Example(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["project", "external_id"], name="example_once"),
         ]
-        indexes = [models.Index(fields=["project", "number"], name="example_in_import_order")]
+        indexes = [
+            models.Index(fields=["project", "number"], name="example_in_import_order"),
+            # Counts read no texts.
+            models.Index(fields=["project", "is_check", "source"], name="example_counted"),
+        ]
 
     def __str__(self) -> str:
         return self.external_id

@@ -37,6 +37,7 @@ from judging.dataset.records import (
     plain,
 )
 from judging.dataset.whole_files import SHOWN, accepted, record_import
+from judging.dataset.writing import tell_of_import
 from judging.projects import access
 from judging.projects.models import Project
 
@@ -297,6 +298,7 @@ def _write(
             project, user, "scores imported", f"import {imported.number}",
             file=checked.path.name, sha256=checked.sha256,
         )  # fmt: skip
+        tell_of_import(imported.pk)
     return imported.number
 
 

@@ -43,6 +43,7 @@ from judging.dataset.uploads import (
     remove_uploads,
 )
 from judging.projects import access
+from judging.projects.access import tell
 from judging.projects.models import Project
 
 State = Import.State
@@ -398,7 +399,22 @@ def _finish(
             files=imported.file_names,
             sha256=imported.sha256,
         )
+        tell_of_import(imported.pk)
     remove_uploads(imported)
+
+
+def tell_of_import(key: int) -> None:
+    """Tell webhooks of an import, in the transaction that ends it."""
+    imported = Import.objects.select_related("project").get(pk=key)
+    data = {
+        "import": imported.number,
+        "kind": imported.kind,
+        "rows": imported.n_rows,
+        "written": imported.n_written,
+        "known": imported.n_known,
+        "conflicts": imported.n_conflicts,
+    }
+    tell(imported.project, "import.done", lambda: data)
 
 
 UNCONFIRMED_FOR = timedelta(days=7)

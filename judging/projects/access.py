@@ -6,7 +6,9 @@ projects exist. A member whose role is too small gets 403. A project always keep
 """
 
 import hashlib
-from collections.abc import Callable, Iterable
+import json
+import secrets
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -20,11 +22,13 @@ from django.http import Http404
 from django.utils import timezone
 from django.utils.text import slugify
 
+from judging.core import waking
 from judging.core.errors import Overtaken, UserError
 from judging.core.formatting import duration
 from judging.core.sql.statements import insert_one, prepared
 from judging.projects.models import (
     AuditEvent,
+    Delivery,
     EarlierLook,
     LostRight,
     Membership,
@@ -32,6 +36,7 @@ from judging.projects.models import (
     Preferences,
     Project,
     Role,
+    Webhook,
 )
 
 _ORDER = {Role.ANNOTATOR: 0, Role.RESEARCHER: 1, Role.OWNER: 2}
@@ -177,6 +182,53 @@ def record_event(
     )
     insert_one(event)
     return event
+
+
+def tell(project: Project, event: str, data: Callable[[], Mapping[str, Any]]) -> None:
+    """Queue an event for the webhooks that want it. Call it in the transaction of the event.
+
+    Args:
+        data: What the event says besides the project. It is called only if somebody listens.
+    """
+    hooks = listening(project, event)
+    if hooks:
+        with transaction.atomic():
+            queue_deliveries(hooks, event, project, data())
+
+
+def listening(project: Project, *events: str) -> list[Webhook]:
+    """Return the project's webhooks that are on and are told of one of these events."""
+    hooks = Webhook.objects.filter(project=project.pk, state=Webhook.State.ON).order_by("pk")
+    return [hook for hook in hooks if not set(events).isdisjoint(hook.events)]
+
+
+def queue_deliveries(
+    hooks: Collection[Webhook], event: str, project: Project, data: Mapping[str, Any]
+) -> list[Delivery]:
+    """Write what each webhook is to be sent, and wake a worker once that is committed."""
+    message = f"msg_{secrets.token_hex(12)}"
+    now = timezone.now()
+    body = {
+        "type": event,
+        "timestamp": now.isoformat().replace("+00:00", "Z"),
+        "data": {"project": project.slug} | dict(data),
+    }
+    text = json.dumps(body, ensure_ascii=False, default=str)
+    rows = [
+        Delivery(
+            webhook=hook, message=message, event=event, body=text, at=now, began_at=now, next_at=now
+        )
+        for hook in hooks
+    ]
+    Delivery.objects.bulk_create(rows)
+    for hook in hooks:
+        wake_sender(hook)
+    return rows
+
+
+def wake_sender(hook: Webhook) -> None:
+    """Wake a worker to send what waits for this webhook, once the transaction is committed."""
+    waking.wake_on_commit(waking.SEND_WEBHOOKS, hook.pk)
 
 
 def version_of(value: object) -> str:

@@ -266,6 +266,81 @@ class KeptAnswer(models.Model):
         constraints = [models.UniqueConstraint(fields=["token", "key"], name="answered_once")]
 
 
+class Webhook(models.Model):
+    """An address that is told of events in a project, and how it has answered.
+
+    The secret that signs what is sent is derived from the site's secret key and `salt`, so that
+    neither the database nor a backup holds it. `former_salt` signs too until `former_until`, so
+    that a receiver can change to a new secret without losing anything.
+
+    failures: attempts in a row that failed. Until `rest_until`, nothing is sent.
+    holder, lease_until: the one process that sends now.
+    """
+
+    class State(models.TextChoices):
+        ON = "on", "on"
+        PAUSED = "paused", "paused"
+        GONE = "gone", "ended by the receiver"
+
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="webhooks")
+    number = models.PositiveIntegerField()
+    url = models.CharField(max_length=500)
+    events = models.JSONField(default=list)
+    state = models.CharField(max_length=8, choices=State, default=State.ON)
+    salt = models.CharField(max_length=43, default=secrets.token_urlsafe)
+    former_salt = models.CharField(max_length=43, blank=True)
+    former_until = models.DateTimeField(null=True, blank=True)
+    failures = models.PositiveIntegerField(default=0)
+    rest_until = models.DateTimeField(null=True, blank=True)
+    holder = models.CharField(max_length=120, blank=True)
+    lease_until = models.DateTimeField(null=True, blank=True)
+    created_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["project", "number"], name="webhook_number_once"),
+        ]
+
+
+class Delivery(models.Model):
+    """An event that a webhook is told of. It is written in the transaction of the event.
+
+    message: the id by which receivers recognise an event that comes twice.
+    began_at: from when the day of attempts counts; later than `at` if it was sent again.
+    status, said: of the last attempt: the HTTP status if there was an answer, and a sentence.
+    """
+
+    class State(models.TextChoices):
+        WAITING = "waiting", "waiting"
+        DELIVERED = "delivered", "delivered"
+        DEAD = "dead", "given up"
+
+    webhook = models.ForeignKey(Webhook, on_delete=models.CASCADE, related_name="deliveries")
+    message = models.CharField(max_length=40)
+    event = models.CharField(max_length=40)
+    body = models.TextField()
+    state = models.CharField(max_length=10, choices=State, default=State.WAITING)
+    attempts = models.PositiveIntegerField(default=0)
+    status = models.PositiveSmallIntegerField(null=True, blank=True)
+    said = models.CharField(max_length=600, blank=True)
+    at = models.DateTimeField(default=timezone.now)
+    began_at = models.DateTimeField(default=timezone.now)
+    next_at = models.DateTimeField(default=timezone.now)
+    tried_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["webhook", "message"], name="told_once"),
+        ]
+        indexes = [
+            models.Index(
+                fields=["webhook", "next_at"],
+                condition=models.Q(state="waiting"),
+                name="to_deliver",
+            ),
+        ]
+
+
 class Preferences(models.Model):
     """A user's own settings, the same in all projects.
 

@@ -17,7 +17,7 @@ from django.utils import timezone
 from judging.core import leases, waking
 from judging.core.errors import UserError
 from judging.core.queries import merge
-from judging.projects.access import record_event, refuse_for_last, version_of
+from judging.projects.access import record_event, refuse_for_last, tell, version_of
 from judging.projects.models import Project
 from judging.runs.endpoints import stored_url
 from judging.runs.forms.portia import check_splitter
@@ -77,9 +77,12 @@ def pause(run: Run, reason: str = "", user: Any = None, *, until: datetime | Non
         until: When a worker resumes the run by itself; None if a person has to.
     """
     moves = {State.RUNNING: State.PAUSING, State.QUEUED: State.PAUSED}
-    changed = change(run.pk, moves, reason=reason, resume_at=until)
-    if changed and user is not None:
-        record_event(run.project, user, "run paused", run.name)
+    with transaction.atomic():
+        changed = change(run.pk, moves, reason=reason, resume_at=until)
+        if changed and user is not None:
+            record_event(run.project, user, "run paused", run.name)
+        if changed:
+            tell_of(run.pk)
     return changed
 
 
@@ -209,9 +212,27 @@ def settle(run_id: int, holder: str, moves: dict[str, str], **fields: Any) -> bo
     """Give the run its end state and return the lease; only its holder can."""
     ended = LEASE.held_by(Run.objects.filter(pk=run_id), holder)
     fields |= leases.FREE | {"finished_at": timezone.now()}
-    return any(
-        ended.filter(state=before).update(state=after, **fields) for before, after in moves.items()
-    )
+    with transaction.atomic():
+        changed = any(
+            ended.filter(state=before).update(state=after, **fields)
+            for before, after in moves.items()
+        )
+        if changed:
+            tell_of(run_id)
+    return changed
+
+
+_TOLD = {State.DONE: "run.done", State.PAUSED: "run.paused", State.FAILED: "run.failed"}
+
+
+def tell_of(run_id: int) -> None:
+    """Tell webhooks of the state that the run has now, in the transaction that gave it."""
+    run = Run.objects.select_related("project").get(pk=run_id)
+    event = _TOLD.get(State(run.state))
+    if event is not None:
+        names = ("name", "endpoint", "model", "state", "reason")
+        data = {"run": run.number} | {name: getattr(run, name) for name in names}
+        tell(run.project, event, lambda: data)
 
 
 def make_primary(run: Run) -> None:

@@ -20,6 +20,7 @@ from annotation.models import (
     Flag,
     GateLook,
     Reading,
+    RoundTold,
     RoundWork,
     RoutingScores,
     Skip,
@@ -39,10 +40,12 @@ from judging.projects.models import (
     ApiToken,
     AuditEvent,
     Deletion,
+    Delivery,
     Export,
     KeptAnswer,
     PasswordLink,
     Project,
+    Webhook,
 )
 from judging.runs.models import Batch, Call, JudgeTemplate, Parse, Sample, TextLikelihood
 from tests.factories import (
@@ -95,6 +98,8 @@ def make_full_project(slug):
     GateLook.objects.create(
         project=project, run=run, requirements=[], number=1, confidence=0.95, result={}
     )
+    hook = Webhook.objects.create(project=project, number=1, url="https://example.org/")
+    Delivery.objects.create(webhook=hook, message="msg_1", event="run.done", body="{}")
     token = ApiToken.objects.create(user=member, project=project, prefix=slug)
     KeptAnswer.objects.create(token=token, key="k")
     return project
@@ -114,6 +119,7 @@ def labelled(project, annotator):
     Reading.objects.create(annotator=annotator, protocol=round_.protocol)
     WorkPart.objects.create(work=RoundWork.objects.get(round=round_), start=0, content=[])
     RoutingScores.objects.create(round=round_, fit={}, examples=[], scores=[])
+    RoundTold.objects.create(round=round_)
     vote = record_vote(claim_next(round_, annotator), {"overall": "left"})
     edit_vote(vote, {"overall": "tie"}, "on second thought")
     Adjudication.objects.create(item=vote.item, label="win")

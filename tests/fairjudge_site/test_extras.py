@@ -27,6 +27,7 @@ def find(name, path=None, target=None):
 PathFinder.find_spec = find
 """
 EXTRAS = {
+    "arrow": "pyarrow",
     "embeddings": "onnxruntime tokenizers",
     "grammars": "tree_sitter",
     "local": "xllamacpp",
@@ -117,6 +118,22 @@ def test_judges_whose_extra_is_missing_start_no_run(without, tmp_path):
     refused = without(["local"], "judge", "small", "--endpoint", "local")
     assert "pip install 'fairjudge[local]'" in refused.stderr + refused.stdout
     assert "Traceback" not in refused.stderr
+
+
+def test_a_parquet_file_says_what_it_needs_and_writes_nothing(without, tmp_path):
+    (tmp_path / "pairs.csv").write_text(PAIR)
+    assert without([], "import_examples", "small", "pairs.csv").returncode == 0
+    refused = without(["arrow"], "export", "small", "-o", "labels.parquet")
+    assert refused.returncode == 1
+    assert (
+        "Parquet needs the package pyarrow, which is not installed. Nothing was exported. Install "
+        "it with: pip install 'fairjudge[arrow]'"
+    ) in refused.stderr
+    assert "Traceback" not in refused.stderr
+    assert not (tmp_path / "labels.parquet").exists()
+    assert without(["arrow"], "export", "small", "-o", "labels.csv").returncode == 0
+    assert without([], "export", "small", "-o", "labels.parquet").returncode == 0
+    assert (tmp_path / "labels.parquet").read_bytes()[:4] == b"PAR1"
 
 
 def test_plots_stay_on_the_page_and_a_picture_says_what_it_needs(without, tmp_path):

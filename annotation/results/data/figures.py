@@ -6,10 +6,12 @@ the only place that turns them into JSON.
 """
 
 import importlib
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from decimal import Decimal
 from enum import Enum
-from typing import Any
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -118,6 +120,66 @@ def to_json(part: Any) -> Any:
         for one, value in named
         if value is not None or not one.metadata.get("optional")
     }
+
+
+def json_schema(kind: Any, parts: Json, prefix: str = "Report") -> Json:
+    """Return the JSON schema of what `to_json` makes of a value of this type.
+
+    Args:
+        parts: gets the schemas of dataclasses, by their name after the prefix. Others refer to
+            them at `#/x-reports/`.
+    """
+    origin, inner = get_origin(kind), get_args(kind)
+    if kind is Any:
+        return {}
+    if origin in (Union, UnionType):
+        kinds = [json_schema(one, parts, prefix) for one in inner]
+        return {"anyOf": [one for place, one in enumerate(kinds) if one not in kinds[:place]]}
+    if origin is Literal:
+        return {"enum": list(inner)}
+    if origin is not None and issubclass(origin, Mapping):
+        return {"type": "object", "additionalProperties": json_schema(inner[1], parts, prefix)}
+    if origin is not None:
+        items = [one for one in inner if one is not Ellipsis] or [Any]
+        several = {"anyOf": [json_schema(one, parts, prefix) for one in items]}
+        same = len(set(items)) == 1
+        return {
+            "type": "array",
+            "items": json_schema(items[0], parts, prefix) if same else several,
+        }
+    if kind in _JSON_TYPES:
+        return {"type": _JSON_TYPES[kind]}
+    if hasattr(kind, "as_json") and not issubclass(kind, Estimate | Undefined):
+        return {"type": "object"}
+    if not is_dataclass(kind):
+        is_text = isinstance(kind, type) and issubclass(kind, Enum | Decimal)
+        return {"type": "string"} if is_text else {}
+    name = f"{prefix}{kind.__name__.removeprefix(prefix)}"
+    if name not in parts:
+        # Its own fields may refer to it.
+        parts[name] = {}
+        parts[name] = _schema_of_fields(kind, parts, prefix)
+    return {"$ref": f"#/x-reports/{name}"}
+
+
+_JSON_TYPES = {
+    str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null", dict: "object",
+}  # fmt: skip
+
+
+def _schema_of_fields(kind: Any, parts: Json, prefix: str) -> Json:
+    if kind is Undefined:
+        properties: Json = {"value": {"type": "null"}, "reason": {"type": "string"}}
+        return {"type": "object", "properties": properties, "required": list(properties)}
+    hints = get_type_hints(kind)
+    properties, required = {}, []
+    for one in fields(kind):
+        name = one.name.rstrip("_")
+        properties[name] = json_schema(hints[one.name], parts, prefix)
+        # The note of an estimate is left out if it is empty.
+        if not one.metadata.get("optional") and not (issubclass(kind, Estimate) and name == "note"):
+            required.append(name)
+    return {"type": "object", "properties": properties, "required": required}
 
 
 def usd(amount: Decimal | None) -> str | None:

@@ -40,6 +40,7 @@ from judging.methods.intervals.estimates import Estimate, Figure
 from judging.methods.intervals.looks import Spending, Verdict, decide, examples_needed
 from judging.methods.review.certificate import audit_needed
 from judging.methods.review.cost import HumanRate, human_usd
+from judging.projects.access import tell
 from judging.projects.models import Project
 from judging.runs.models import Run
 
@@ -294,6 +295,14 @@ def take_look(
                         [one.requirement, str(one.verdict), one.figure.as_json()] for one in found
                     ],
                 )
+                told = {
+                    "run": run.number,
+                    "other": other and other.number,
+                    "verdict": str(look.verdict),
+                    "look": number,
+                    "requirements": {one.requirement: str(one.verdict) for one in found},
+                }
+                tell(run.project, "gate.decided", lambda: told)  # noqa: B023 called at once
         except IntegrityError:
             # Another process took this look meanwhile.
             continue

@@ -33,7 +33,14 @@ from annotation.results.report.page import citation, page_context, parts_of
 from annotation.results.report.report import CHAPTERS, plots
 from annotation.results.sections.people import answer as people_answer
 from annotation.results.sections.people import by_person, pace_plot, times_of
-from annotation.results.tables.exports import FORMATS, KINDS, ExportRequest, export, file_name
+from annotation.results.tables.exports import (
+    CONTENT_TYPES,
+    FORMATS,
+    KINDS,
+    ExportRequest,
+    export,
+    file_name,
+)
 from annotation.rounds.changes import COVERS
 from judging.core.errors import UserError
 from judging.core.formatting import count, number_of
@@ -96,9 +103,6 @@ def pace(request: HttpRequest, slug: str) -> HttpResponse:
     if people:
         found["plot"] = pace_plot(people)
     return render(request, "results/_people_pace.html", found)
-
-
-CONTENT_TYPES = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}
 
 
 @require_POST

@@ -1,4 +1,4 @@
-"""Exports of labels, votes, samples and preferences: CSV or JSON lines, in constant memory.
+"""Exports of labels, votes, samples and preferences as CSV, JSON lines or Parquet.
 
 Each table is a tuple of columns and a generator of rows:
 
@@ -7,8 +7,8 @@ Each table is a tuple of columns and a generator of rows:
 - samples: one row per sample, with scores turned back to responses 1 and 2;
 - preferences: the better and the worse response, as trainers such as TRL's DPO read them.
 
-`export` writes a table, piece by piece, and puts the file and its hash on record. Columns are
-public: their names, their order and their meaning stay.
+`export` writes a table, piece by piece in constant memory, and puts the file and its hash on
+record. Columns are public: their names, their order and their meaning stay.
 """
 
 import csv
@@ -16,11 +16,11 @@ import hashlib
 import io
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from decimal import Decimal
+from decimal import Context, Decimal
 from functools import partial
 from itertools import chain, islice, repeat
 from pathlib import Path
@@ -331,6 +331,10 @@ def as_cell(value: Any) -> str:
     return repr(value) if isinstance(value, float) else str(value)
 
 
+# Most values, which are JSON as they are: to ask for more costs a third of an export.
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+
+
 def as_json(value: Any) -> Any:
     """Return a JSON value. Decimals become text, since a JSON number is read as a float."""
     if isinstance(value, Decimal):
@@ -362,8 +366,30 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 
 KINDS = ("labels", "votes", "samples", "preferences")
-FORMATS = ("csv", "jsonl")
+CONTENT_TYPES = {
+    "csv": "text/csv; charset=utf-8",
+    "jsonl": "application/x-ndjson",
+    "parquet": "application/vnd.apache.parquet",
+}
+FORMATS = tuple(CONTENT_TYPES)
 _ROWS_A_PIECE = 200
+# Rows of a group of a Parquet file, which are in memory at once.
+_ROWS_A_GROUP = 5_000
+# The types of columns in Parquet files. All others are text.
+_WHOLE = frozenset(
+    "rank n_valid n_asked votes_win votes_tie votes_lose n_votes left_response round "
+    "example_votes_n slot attempt prompt_tokens completion_tokens".split()
+)
+_REAL = frozenset(
+    "score_1 score_2 bpde routing_score probability active_seconds rating p_first mass "
+    "p_chosen".split()
+)
+_MONEY = frozenset({"judge_usd", "human_usd", "usd"})
+_TRUTH = frozenset({"estimated", UNBLINDED, "reviewed"})
+_TIMES = frozenset({"submitted_at"})
+# Digits of money, and how many of them are behind the point.
+_DIGITS, _PLACES = 38, 18
+_EXACT = Context(prec=_DIGITS)
 MOST_NAMED = 1000
 
 
@@ -373,19 +399,22 @@ class ExportRequest:
 
     Attributes:
         what: One of `KINDS`.
-        format: One of `FORMATS`. Preferences are always JSON lines, since trainers read no CSV.
+        format: One of `FORMATS`. Preferences are no CSV, since trainers read none: they are JSON
+            lines instead.
         names: Write names of people instead of pseudonyms.
         escape: Protect spreadsheets from cells that they would compute. JSON lines are never
             changed.
+        where: Only rows that have these values, by column.
     """
 
     what: str = "labels"
     format: str = "csv"
     names: bool = False
     escape: bool = True
+    where: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.what == "preferences":
+        if self.what == "preferences" and self.format == "csv":
             object.__setattr__(self, "format", "jsonl")
 
     @property
@@ -403,8 +432,11 @@ def export(
     """
     if request.what not in KINDS or request.format not in FORMATS:
         raise UserError(f"Export one of {', '.join(KINDS)} as {' or '.join(FORMATS)}.")
+    if request.format == "parquet":
+        _arrow()
     columns, rows, preferences = _table(project, run, request)
-    return _recorded(project, run, user, request, _lines(columns, rows, request), preferences)
+    write = _parquet if request.format == "parquet" else _text
+    return _recorded(project, run, user, request, write(columns, rows, request), preferences)
 
 
 def rows_as_json(
@@ -431,7 +463,16 @@ def _table(
         columns, rows = SAMPLE_COLUMNS, sample_rows(run)
     else:
         rows = label_rows(project, run, names=request.names)
-    return columns, rows, preferences
+    if unknown := sorted(set(request.where) - set(columns)):
+        raise UserError(f"{request.what} have no column {unknown[0]}. Nothing was exported.")
+    return columns, _chosen(rows, request.where), preferences
+
+
+def _chosen(rows: Iterable[dict[str, Any]], where: Mapping[str, str]) -> Iterable[dict[str, Any]]:
+    def fits(row: dict[str, Any]) -> bool:
+        return all(as_cell(row.get(name)) == value for name, value in where.items())
+
+    return filter(fits, rows) if where else rows
 
 
 def file_name(project: Project, run: Run | None, request: ExportRequest) -> str:
@@ -444,9 +485,13 @@ def _lines(
     columns: Sequence[str], rows: Iterable[dict[str, Any]], request: ExportRequest
 ) -> Iterator[str]:
     if request.format == "jsonl":
+        encode = json.JSONEncoder(ensure_ascii=False).encode
         for row in rows:
-            ordered = {name: as_json(row.get(name)) for name in columns}
-            yield json.dumps(ordered, ensure_ascii=False) + "\n"
+            ordered = {
+                name: value if type(value := row.get(name)) in _PLAIN else as_json(value)
+                for name in columns
+            }
+            yield encode(ordered) + "\n"
         return
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\r\n")
@@ -460,10 +505,93 @@ def _lines(
     # Criteria are named by people, so that the head is escaped as well.
     yield line([*map(escape_cell, columns), ESCAPE_COLUMN] if request.escaped else columns)
     for row in rows:
-        cells = [as_cell(row.get(name)) for name in columns]
+        cells = [
+            value if type(value := row.get(name)) is str else as_cell(value) for name in columns
+        ]
         if request.escaped:
             cells = escape_row(cells)
         yield line(cells)
+
+
+def _text(
+    columns: Sequence[str], rows: Iterable[dict[str, Any]], request: ExportRequest
+) -> Iterator[tuple[bytes, int]]:
+    """Yield pieces of the file, each with how many rows it ends."""
+    lines = _lines(columns, rows, request)
+    head = request.format == "csv"
+    # The first line goes out at once: a large project takes a while to read the rest.
+    for size in chain([1], repeat(_ROWS_A_PIECE)):
+        piece = list(islice(lines, size))
+        if not piece:
+            return
+        yield "".join(piece).encode(), len(piece) - head
+        head = False
+
+
+def _arrow() -> Any:
+    """Return pyarrow. Raises UserError if it is not installed."""
+    try:
+        import pyarrow.parquet
+    except ImportError:
+        raise UserError(
+            "Parquet needs the package pyarrow, which is not installed. Nothing was exported. "
+            "Install it with: pip install 'fairjudge[arrow]'"
+        ) from None
+    return pyarrow
+
+
+class _Sink(io.RawIOBase):
+    """Holds what was written until it is taken."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._pieces: list[bytes] = []
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self._pieces.append(bytes(data))
+        return len(self._pieces[-1])
+
+    def taken(self) -> bytes:
+        found, self._pieces = b"".join(self._pieces), []
+        return found
+
+
+def _parquet(
+    columns: Sequence[str], rows: Iterable[dict[str, Any]], request: ExportRequest
+) -> Iterator[tuple[bytes, int]]:
+    """Yield pieces of a Parquet file, in which times are UTC and money has 18 decimal places."""
+    arrow = _arrow()
+    kinds = [
+        (_WHOLE, arrow.int64()),
+        (_REAL, arrow.float64()),
+        (_MONEY, arrow.decimal128(_DIGITS, _PLACES)),
+        (_TRUTH, arrow.bool_()),
+        (_TIMES, arrow.timestamp("us", tz="UTC")),
+    ]
+    types = {name: kind for names, kind in kinds for name in names}
+    schema = arrow.schema([(name, types.get(name, arrow.string())) for name in columns])
+    sink, left = _Sink(), iter(rows)
+    with arrow.parquet.ParquetWriter(sink, schema) as writer:
+        while group := list(islice(left, _ROWS_A_GROUP)):
+            values = [[_arrow_value(name, row.get(name)) for row in group] for name in columns]
+            writer.write_table(arrow.table(values, schema=schema))
+            yield sink.taken(), len(group)
+    yield sink.taken(), 0
+
+
+def _arrow_value(name: str, value: Any) -> Any:
+    if value is None:
+        return None
+    if name in _MONEY:
+        return Decimal(value).quantize(Decimal(1).scaleb(-_PLACES), context=_EXACT)
+    if name in _REAL:
+        return float(value)
+    if name in _WHOLE or name in _TRUTH or name in _TIMES:
+        return value
+    return as_cell(value)
 
 
 def _recorded(
@@ -471,32 +599,28 @@ def _recorded(
     run: Run | None,
     user: AbstractUser | None,
     request: ExportRequest,
-    lines: Iterator[str],
+    pieces: Iterator[tuple[bytes, int]],
     preferences: PreferencePairs | None,
 ) -> Iterator[bytes]:
-    digest, n_lines = hashlib.sha256(), 0
+    digest, n_rows = hashlib.sha256(), 0
 
     def record(action: str) -> dict[str, Any]:
-        n_rows = max(0, n_lines - (request.format == "csv"))
         facts = {"rows": n_rows, "sha256": digest.hexdigest(), "names": request.names}
         access.record_event(project, user, action, file_name(project, run, request), **facts)
         return facts
 
     try:
-        # The first line goes out at once: a large project takes a while to read the rest.
-        for size in chain([1], repeat(_ROWS_A_PIECE)):
-            piece = list(islice(lines, size))
-            if not piece:
-                break
-            data = "".join(piece).encode()
+        for data, n in pieces:
             digest.update(data)
-            n_lines += len(piece)
+            n_rows += n
             yield data
     except BaseException:
         # A reader who breaks off keeps what was sent before.
         after_snapshot(partial(record, "export broken off"))
         raise
     options: dict[str, Any] = {"names": request.names, "escape": request.escaped}
+    if request.where:
+        options["where"] = dict(request.where)
     if preferences is not None:
         options["contradictory"] = preferences.contradictory[:MOST_NAMED]
 

@@ -396,6 +396,7 @@ def recover(run: Run) -> bool:
         ):
             return False
         settle_left(run, left)
+        lifecycle.tell_of(run.pk)
         if after == State.QUEUED:
             lifecycle.send(run.pk)
     forget_journals(run.pk, left)

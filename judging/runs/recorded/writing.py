@@ -18,12 +18,14 @@ from judging.core.errors import UserError
 from judging.core.leases import Chunks, delete_rows, in_chunks
 from judging.core.sql.statements import rows_came
 from judging.dataset.files import Records, check_format, combined
+from judging.dataset.models import Import
 from judging.dataset.records import ById, Codes
 from judging.dataset.whole_files import accepted
 from judging.llm.prompts.templates import ORDERS, PromptVariant, balanced
 from judging.methods.calibration.probabilities import PERMUTATIONS
 from judging.methods.portia.stages import ALIGNMENTS, Stage
 from judging.projects import access
+from judging.projects.access import tell
 from judging.projects.models import Project
 from judging.runs import lifecycle
 from judging.runs.models import Call, Form, Method, Parse, Run, Sample, Verdict
@@ -265,8 +267,11 @@ def finish(run: Run) -> None:
     rows_came(run.calls.count(), Call, Sample, Parse)
     rebuild_verdicts(run)
     rows_came(run.verdicts.count(), Verdict)
-    Run.objects.filter(pk=run.pk).update(
-        state=Run.State.DONE, reason="", spent_usd=spent, finished_at=timezone.now()
-    )
+    with transaction.atomic():
+        Run.objects.filter(pk=run.pk).update(
+            state=Run.State.DONE, reason="", spent_usd=spent, finished_at=timezone.now()
+        )
+        data = {"kind": Import.Kind.JUDGMENTS, "run": run.number, "rows": run.calls.count()}
+        tell(run.project, "import.done", lambda: data)
     lifecycle.make_primary(run)
     run.refresh_from_db()

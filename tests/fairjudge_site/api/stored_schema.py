@@ -52,10 +52,20 @@ def _of_operation(old: Json, new: Json) -> Iterator[str]:
     for status, answer in old["responses"].items():
         if status not in new["responses"]:
             yield f"status {status} is gone"
-        elif _bodies(answer) != _bodies(new["responses"][status]):
+        elif not _describes(_bodies(answer), _bodies(new["responses"][status])):
             yield f"the body of status {status} has changed"
     if _bodies(old.get("requestBody", {})) != _bodies(new.get("requestBody", {})):
         yield "the body of the request has changed"
+
+
+def _describes(old: Json, new: Json) -> bool:
+    """The same, or objects that were not described before."""
+    free = {"additionalProperties", "title", "type"}
+    return old.keys() <= new.keys() and all(
+        new[kind] == one
+        or (isinstance(one, dict) and one.keys() == free and one["additionalProperties"] is True)
+        for kind, one in old.items()
+    )
 
 
 def _bodies(holder: Json) -> Json:

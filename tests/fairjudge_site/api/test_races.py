@@ -6,8 +6,12 @@ from threading import Barrier
 import pytest
 from django.db import connection
 
+from annotation.models import Item, Slot, Vote
+from annotation.rounds.opening import RoundSettings, open_round
 from judging.dataset.models import Import
+from judging.dataset.writing import write
 from judging.projects.models import KeptAnswer, Project
+from tests.factories import make_examples
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.databases]
 
@@ -48,3 +52,63 @@ def test_the_same_upsert_twice_at_once_adds_each_example_once(
     assert set(statuses) <= {202, 422}
     assert statuses.count(202) == 1
     assert Import.objects.count() == 1
+
+
+def test_the_same_upsert_with_a_key_at_once_is_one_import(
+    token_for, owner, project, settings, tmp_path
+):
+    settings.MEDIA_ROOT = tmp_path
+    client, key = token_for(owner), {"Idempotency-Key": "k"}
+    rows = b"".join(
+        b'{"external_id": "%d", "question": "Q", "response_1": "a", "response_2": "b"}\n' % n
+        for n in range(50)
+    )
+    answers = at_once(4, lambda _: client.post("projects/vicuna/examples", rows, **key))
+    done = [answer for answer in answers if answer.status_code == 202]
+    # One is written at a time; whoever comes while it is not yet kept is told so, by a sentence.
+    assert done
+    assert {answer.status_code for answer in answers} <= {202, 409, 422}
+    assert len({answer.content for answer in done}) == 1
+    assert write(Import.objects.get().pk)
+    assert project.examples.count() == 50
+
+
+def test_votes_that_come_while_a_round_closes_count_once_and_leave_no_item_open(
+    token_for, owner, project, settings, tmp_path
+):
+    settings.MEDIA_ROOT = tmp_path
+    client = token_for(owner)
+    make_examples(project, 40)
+    settings_of_round = RoundSettings(everything=True, votes=1, seed=1)
+    round_ = open_round(project, None, None, settings_of_round)
+    votes = b"".join(
+        b'{"external_id": "e%d", "label": "win", "annotator": "ana"}\n' % n for n in range(40)
+    )
+
+    def ask(number):
+        if number == 0:
+            return client.post("projects/vicuna/rounds/1/close")
+        return client.post("projects/vicuna/votes", votes)
+
+    answers = at_once(3, ask)
+    assert answers[0].status_code == 200
+    assert {answer.status_code for answer in answers[1:]} <= {201, 422}
+    assert 201 in {answer.status_code for answer in answers[1:]}
+    assert Vote.objects.count() == 40
+    round_.refresh_from_db()
+    assert round_.state == "closed"
+    items = Item.objects.filter(round=round_)
+    filled = items.filter(slots__vote__isnull=False).distinct()
+    # What counted before the round was closed settled its item, and nothing counts twice.
+    assert not filled.exclude(state=Item.State.COMPLETE).exists()
+    assert Slot.objects.filter(round=round_, vote__isnull=False).count() == filled.count()
+    again = client.post("projects/vicuna/votes", votes)
+    assert (again.status_code, again.json()["known"], again.json()["added"]) == (201, 40, 0)
+
+
+def test_webhooks_that_are_added_at_once_get_numbers_of_their_own(token_for, owner, project):
+    client = token_for(owner)
+    body = {"url": "https://example.org/hook"}
+    answers = at_once(5, lambda _: client.post("projects/vicuna/webhooks", body))
+    assert sorted(answer.json()["number"] for answer in answers) == [1, 2, 3, 4, 5]
+    assert len({answer.json()["secret"] for answer in answers}) == 5

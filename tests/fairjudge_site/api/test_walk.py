@@ -14,8 +14,9 @@ from annotation.people.invitations import Terms, invite
 from annotation.rounds.opening import RoundSettings, open_round
 from fairjudge_site.api.reference import document
 from fairjudge_site.api.urls import api
-from judging.projects.models import Membership, Project, Role
+from judging.projects.models import Delivery, Membership, Project, Role
 from judging.projects.tokens import SCOPES
+from judging.projects.webhooks import add_webhook, send_test
 from tests.factories import (
     make_annotator,
     make_examples,
@@ -32,13 +33,19 @@ TABLE = {
     "site permission": "new_project",
     "annotator": "get_project",
     "researcher": """
+        choose_primary reparse_run assign_people get_parquet list_exports new_judgments new_scores
         list_examples upsert_examples get_import list_runs get_run pause_run cancel_run get_report
         get_certificate get_people_report plan_round new_round list_rounds get_round pause_round
         resume_round
         close_round reopen_round extend_round raise_votes new_decision get_table list_rows new_votes
     """,
-    "researcher with the site permission": "estimate new_run resume_run",
-    "owner": "list_annotators list_invitations new_invitation withdraw_invitation",
+    "researcher with the site permission": "estimate new_run resume_run raise_budget",
+    "owner": """
+        list_annotators list_invitations new_invitation withdraw_invitation
+        list_webhooks new_webhook get_webhook pause_webhook resume_webhook rotate_webhook
+        get_settings update_settings
+        send_test_event delete_webhook list_deliveries send_delivery
+    """,
 }
 GROUP = {name: group for group, names in TABLE.items() for name in names.split()}
 ROLES = ("outsider", "annotator", "researcher", "owner", "superuser")
@@ -53,6 +60,15 @@ BODIES = {
     "raise_votes": {"votes": 4},
     "new_decision": {"external_id": "e0", "label": "win", "reason": "So."},
     "new_invitation": {},
+    "update_settings": {"name": "Renamed"},
+    "raise_budget": {"budget_usd": "5"},
+    "assign_people": {"annotators": []},
+    "new_judgments": b'{"external_id": "e0", "order": "original", "outcome": "win"}\n',
+    "new_scores": (
+        b'{"external_id": "p", "input": "Q", "output": "A", "model": "m", "criterion": "fluency",'
+        b' "rater": "r", "value": 3}\n'
+    ),
+    "new_webhook": {"url": "https://example.org/hook"},
     "upsert_examples": b'{"question": "Q", "response_1": "a", "response_2": "b"}\n',
     "new_votes": b'{"external_id": "e0", "label": "win", "annotator": "ana"}\n',
 }
@@ -82,6 +98,7 @@ def made(rows_of_module):
     make_verdict(make_run(project), example, 0.5)
     open_round(project, None, None, RoundSettings(everything=True, votes=1, seed=1))
     invite(project, None, Terms())
+    send_test(add_webhook(project, None, "https://example.org/hook", ["run.done"]), None)
     # The outsider has the highest role somewhere else, which must not help here.
     another = make_project("another")
     Membership.objects.create(project=another, user=outsider, role="owner")
@@ -112,10 +129,13 @@ def outsider(world):
 
 
 def address(path, project):
-    numbers = {"imports": project.imports, "rounds": project.rounds, "runs": project.runs}
+    names = ("imports", "rounds", "runs", "webhooks")
+    numbers = {name: getattr(project, name) for name in names}
     named = next((rows for name, rows in numbers.items() if f"/{name}/" in path), None)
     number = named.first().number if named is not None else project.invitations.first().pk
     found = path.replace("{slug}", project.slug).replace("{number}", str(number))
+    delivery = str(Delivery.objects.get().pk)
+    found = found.replace("{delivery}", delivery)
     return found.replace("{what}", "labels").replace("{kind}", "jsonl")
 
 
@@ -196,5 +216,7 @@ def test_whoever_gets_judge_output_is_marked_and_nobody_else(
     method, path, _ = OPERATIONS[name]
     b"".join(token_for(owner).ask(method, address(path, project), BODIES.get(name)))
     seen = Membership.objects.get(user=owner, project=project).unblinded_at is not None
-    shows = {"list_examples", "get_report", "get_certificate", "get_table", "list_rows"}
+    shows = {
+        "list_examples", "get_report", "get_certificate", "get_table", "list_rows", "get_parquet",
+    }  # fmt: skip
     assert seen == (name in shows)

@@ -1,0 +1,60 @@
+"""Telling webhooks whether an audit certifies the labels that nobody checked."""
+
+from django.db import transaction
+
+from annotation.models import Round, RoundTold
+from annotation.results.sections.analysis import Analysis
+from annotation.results.sections.trust import CertificateFigures, certificate
+from annotation.rounds.telling import audit_level, move_on
+from judging.core.formatting import percent
+from judging.methods.intervals.estimates import Undefined
+from judging.projects.access import tell
+
+ISSUED, REFUSED = "issued", "refused"
+
+
+def tell_of_certificate(round_: Round) -> None:
+    """Tell of a certificate that is issued, or refused now that all planned looks are over."""
+    run = round_.run
+    told, _ = RoundTold.objects.get_or_create(round=round_)
+    level, is_over = audit_level(round_)
+    if level == told.level:
+        return
+    outcome, found = told.certificate, None
+    if run is not None and run.ranked_at is not None:
+        of = Analysis(round_.project, run)
+        # A later round of the run may have an audit and a plan of its own, which then counts.
+        if not isinstance(of.audit, Undefined) and of.audit.number == round_.number:
+            found = certificate(of.sheet, of.audit, of.unchecked)
+            outcome = _outcome(found, told.certificate, is_over=is_over)
+    before = told.certificate
+    with transaction.atomic():
+        if not move_on(told, level=level, certificate=outcome):
+            return
+        if found is not None and outcome and outcome != before:
+            tell(round_.project, f"certificate.{outcome}", lambda: _data(round_, found))
+
+
+def _outcome(found: CertificateFigures, before: str, *, is_over: bool) -> str:
+    if found.issued:
+        return ISSUED
+    return REFUSED if is_over else before
+
+
+def _data(round_: Round, found: CertificateFigures) -> dict[str, object]:
+    said = {
+        "round": round_.number,
+        "run": round_.run and round_.run.number,
+        "largest_error": found.epsilon,
+        "confidence": found.confidence,
+        "looks": found.looks,
+        "audited": found.resolved,
+        "sentence": found.reason or "",
+    }
+    if found.issued:
+        said["labels"] = found.n_from_judge
+        said["sentence"] = (
+            f"At most {percent(found.epsilon)} of {found.n_from_judge} labels are wrong, with "
+            f"confidence {percent(found.confidence)}."
+        )
+    return said
