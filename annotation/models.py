@@ -110,6 +110,7 @@ class Protocol(models.Model):
     both_bad = models.BooleanField(default=False)
     cant_judge = models.BooleanField(default=False)
     hide_models = models.BooleanField(default=False)
+    show_reference = models.BooleanField(default=False)
     criteria = models.JSONField(default=list)
     rendering = models.CharField(max_length=8, choices=Project.Rendering)
     digest = models.CharField(max_length=64)

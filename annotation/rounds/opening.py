@@ -50,7 +50,7 @@ MOST_THRESHOLDS = 200
 _ASKED = ("question_asked", "guidelines", "scale", "both_bad", "criteria", "rendering")
 # Newer ones. Switched off they are left out of the digest, so that the same settings give the same
 # protocol as before they existed.
-_NEWER = ("cant_judge", "hide_models")
+_NEWER = ("cant_judge", "hide_models", "show_reference")
 
 
 @dataclass(frozen=True)

@@ -403,6 +403,7 @@ class ExampleRow:
     category: str = ""
     gold_label: str | None = None
     is_check: bool = False
+    reference: str = ""
 
     @property
     def texts(self) -> tuple[str, str, str]:
@@ -412,7 +413,8 @@ class ExampleRow:
     def content(self) -> tuple[Any, ...]:
         """All that the row says, without its ID and its place, in the order of IDENTITY_FIELDS."""
         models = (self.model_1, self.model_2)
-        return (*self.texts, *models, self.category, self.gold_label, self.is_check)
+        about = (self.category, self.gold_label, self.is_check, self.reference)
+        return (*self.texts, *models, *about)
 
     def conflict(self, held: tuple[Any, ...]) -> str | None:
         contents = zip(IDENTITY_FIELDS, self.content, held, strict=True)
@@ -427,7 +429,7 @@ class ExampleRow:
 
 IDENTITY_FIELDS = (
     "question", "response_1", "response_2", "model_1", "model_2",
-    "category", "gold_label", "is_check",
+    "category", "gold_label", "is_check", "reference",
 )  # fmt: skip
 REQUIRED = ("question", "response_1", "response_2")
 IGNORE = "ignore"
@@ -444,7 +446,11 @@ ALIASES = {
     "category": ("category", "subset"),
     "gold_label": ("goldlabel", "gold", "label", "winner"),
     "is_check": ("ischeck",),
-}
+    "reference": (
+        "reference", "referenceanswer", "goldanswer", "ideal", "idealanswer", "refanswer",
+        "expectedanswer", "expectedoutput",
+    ),
+}  # fmt: skip
 FIELDS = tuple(ALIASES)
 KNOWN = frozenset(name for names in ALIASES.values() for name in names)
 # A column of PandaLM that names both models at once, `bloom-7b_llama-7b`.
@@ -598,6 +604,7 @@ def to_example(
         category=cells.name("category"),
         gold_label=cells.label("gold_label", codes, models),
         is_check=cells.boolean("is_check"),
+        reference=cells.text("reference"),
     )
     if row.is_check and row.gold_label is None and not cells.problems:
         cells.complain("gold_label", "A check example needs its known label in gold_label.")

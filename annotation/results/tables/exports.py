@@ -50,7 +50,7 @@ LABEL_COLUMNS = (
     "gold_label", "run", "judge_label", "score_1", "score_2", "bpde", "rank", "routing_score",
     "n_valid", "n_asked", "selection", "probability", "votes_win", "votes_tie", "votes_lose",
     "n_votes", "human_label", "final_label", "source", "rule", "adjudicator", "judge_usd",
-    "human_usd", "winner",
+    "human_usd", "winner", "reference",
 )  # fmt: skip
 
 
@@ -96,6 +96,7 @@ def _label_row(
         "adjudicator": decider or None,
         "human_usd": final.human_usd,
         "winner": _winner(final),
+        "reference": example.reference,
     }
     if verdict is not None:
         row |= {
@@ -124,6 +125,7 @@ VOTE_COLUMNS = (
     "active_seconds", "submitted_at", "round", "protocol", "example_votes_n", "selection",
     "probability", "source",
 )  # fmt: skip
+TEXTS = ("question", "response_1", "response_2", "reference")
 # After the criteria, the mark as the last one, so that scripts that read columns by position keep
 # working.
 IDENTITY = ("vote_id", "protocol_fingerprint")
@@ -145,7 +147,7 @@ def vote_rows(project: Project, *, names: bool) -> Iterator[dict[str, Any]]:
         Vote.objects.filter(example__project=project)
         .select_related("example", "annotator", "protocol", "item__round", "item__selection")
         .annotate(n_votes=count_of(same, "example"))
-        .defer("example__question", "example__response_1", "example__response_2")
+        .defer(*(f"example__{name}" for name in TEXTS))
         .order_by("example__number", "example", "pk")
     )
     for vote in votes.iterator(chunk_size=500):
@@ -228,6 +230,7 @@ def _derived(row: dict[str, Any], index: int, run: Run) -> dict[str, Any]:
 
 PREFERENCE_COLUMNS = (
     "prompt", "chosen", "rejected", "source", "reviewed", "p_chosen", "bpde", "external_id",
+    "reference",
 )  # fmt: skip
 
 
@@ -304,6 +307,7 @@ def _preference_row(final: Merged) -> dict[str, Any]:
         "p_chosen": share,
         "bpde": final.verdict.bpde if final.verdict else None,
         "external_id": final.example.external_id,
+        "reference": final.example.reference,
     }
 
 

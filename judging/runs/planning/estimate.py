@@ -27,6 +27,7 @@ from judging.runs.planning.start import (
     default_temperature,
     run_fields,
 )
+from judging.runs.templates import check_references
 
 # How many prompts are rendered, evenly spread over the project, to estimate the others.
 RENDERED = 200
@@ -128,6 +129,7 @@ def estimate_run(
     check_pace(name, temperature or default_temperature(judge.form), concurrency)
     run = Run(project=project, **run_fields(judge))
     examples = subjects_of(run)
+    check_references(judge.template, examples)
     n_examples = examples.count()
     asked = list(rendered(run, examples, n_examples, judge.k))
     requests = [request for of_example in asked for request in of_example]

@@ -37,8 +37,8 @@ from judging.runs.forms.choice import ChoiceOptions, draw_shots
 from judging.runs.forms.point_shots import draw_point_shots
 from judging.runs.forms.portia import PortiaOptions, PortiaSettings, chosen_settings
 from judging.runs.lifecycle import SEND_AGAIN
-from judging.runs.models import BY_LOGPROBS, UNREAD_CALLS, Form, Method, Run
-from judging.runs.templates import chosen_criteria, kept_fields, output_of
+from judging.runs.models import BY_LOGPROBS, UNREAD_CALLS, Form, Method, Run, subjects_of
+from judging.runs.templates import check_references, chosen_criteria, kept_fields, output_of
 
 ONE_SAMPLE = (Method.VANILLA, Method.EC)
 USUALLY_ONE_SAMPLE = (*ONE_SAMPLE, Method.PORTIA)
@@ -252,6 +252,7 @@ def start_run(
     """
     pointwise.check_subjects(project, choices.get("form", Form.SCORE))
     judge = choose_judge(project, **choices)
+    check_references(judge.template, subjects_of(Run(project=project, form=judge.form)))
     temperature = default_temperature(judge.form) if temperature is None else temperature
     check_pace(name, temperature, concurrency)
     check_unread_calls(unread_calls)
