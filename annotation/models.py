@@ -13,7 +13,7 @@ from django.db import models
 from django.db.models import F, Q
 
 from judging.core.sql.statements import LeavingOut
-from judging.dataset.models import Example, Label
+from judging.dataset.models import Example, Frame, Label
 from judging.projects.models import Project, Role
 from judging.runs.models import Run
 
@@ -167,6 +167,10 @@ class Round(models.Model):
         max_length=10, choices=Project.NoMajority, default=Project.NoMajority.ADJUDICATE
     )
     frame_size = models.PositiveIntegerField(default=0)
+    # None for all examples of the run, or of the project.
+    frame = models.ForeignKey(
+        Frame, null=True, blank=True, on_delete=models.RESTRICT, related_name="rounds"
+    )
     paper_mode = models.BooleanField(default=False)
     parameters = models.JSONField(default=dict, blank=True)
     certificate_plan = models.JSONField(null=True, blank=True)

@@ -60,8 +60,9 @@ TABLE = {
         annotate_read annotate_skip annotate_texts annotate_unskip annotate_vote
     """,
     "researcher": """
-        adjudication decision_undo example examples export flag_settle import_begin import_check
-        import_detail import_refused import_undo imports look people_pace plan plan_preview plot
+        adjudication decision_undo example examples tag_examples untag_examples export
+        flag_settle import_begin import_check import_detail import_refused import_undo imports
+        look people_pace plan plan_preview plot
         project_figures report_file results results_page round round_cancel round_close
         round_extend round_item round_pause round_people
         round_reopen round_resume round_standing round_votes rounds run run_budget run_cancel

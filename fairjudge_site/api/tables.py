@@ -12,12 +12,26 @@ from fairjudge_site.api.bodies import rows_in_schema, stored_body
 from fairjudge_site.api.gate import READ, WRITE, access_to, answer, once_made
 from fairjudge_site.api.paging import Cursor, Page, decoded, encoded, storable
 from fairjudge_site.api.runs import RunNumber, run_named
+from judging.dataset.models import Frame
 from judging.dataset.records import codes_of
+from judging.dataset.subsets import Subset, freeze
+from judging.projects.access import Access
 from judging.projects.models import Role
+from judging.runs.models import Run
 
 router = Router(tags=["tables"])
 
 _TYPES = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}
+
+
+Where = Annotated[
+    list[Annotated[str, Field(max_length=220), AfterValidator(storable)]] | None,
+    Query(max_length=100, description="Only examples that fit, such as `category=math`."),
+]
+
+
+def _frame(access: Access, run: Run | None, where: list[str] | None) -> Frame | None:
+    return freeze(access.project, Subset.chosen(where or ()), within=run.frame if run else None)
 
 
 class VotesOut(Schema):
@@ -52,14 +66,17 @@ def get_table(
     run: RunNumber = None,
     names: Annotated[bool, Query(description="People's names, not pseudonyms.")] = False,
     escape: Annotated[bool, Query(description="Protect spreadsheets, in CSV.")] = True,
+    where: Where = None,
 ) -> StreamingHttpResponse:
     """Stream a whole table; docs/files.md has its columns. Preferences are always JSON lines.
 
     The export goes on record. All but votes show judge output or the names of models.
     """
     access = access_to(request, slug, Role.RESEARCHER, shows_judge=what != "votes")
-    wanted = ExportRequest(what=what, format=kind, names=names, escape=escape)
-    pieces = export(access.project, run_named(access, run), access.user, wanted)
+    chosen = run_named(access, run)
+    frame = _frame(access, chosen, where)
+    wanted = ExportRequest(what=what, format=kind, names=names, escape=escape, frame=frame)
+    pieces = export(access.project, chosen, access.user, wanted)
     return StreamingHttpResponse(pieces, content_type=_TYPES[wanted.format])
 
 
@@ -72,12 +89,15 @@ def list_rows(
     names: bool = False,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     cursor: Cursor = "",
+    where: Where = None,
 ) -> dict[str, Any]:
     """Return a page of a table, with the keys that JSON lines have."""
     access = access_to(request, slug, Role.RESEARCHER, shows_judge=what != "votes")
-    wanted = ExportRequest(what=what, format="jsonl", names=names)
+    chosen = run_named(access, run)
+    frame = _frame(access, chosen, where)
+    wanted = ExportRequest(what=what, format="jsonl", names=names, frame=frame)
     start = decoded(cursor) or 0
-    rows = rows_as_json(access.project, run_named(access, run), wanted, start, start + limit + 1)
+    rows = rows_as_json(access.project, chosen, wanted, start, start + limit + 1)
     more = encoded(start + limit) if len(rows) > limit else None
     return {"items": rows[:limit], "next_cursor": more}
 

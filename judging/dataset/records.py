@@ -172,6 +172,12 @@ def unstorable_sentence(column: str, fault: str) -> str:
     return f"{column} holds {fault}, which is not text."
 
 
+def tags_of(text: str) -> tuple[str, ...]:
+    """Return the names in a list of tags, each once, in their order."""
+    names = (name.strip() for name in re.split(r"[,;]", text))
+    return tuple(dict.fromkeys(name for name in names if name))
+
+
 def a_name(longest: int = LONGEST_NAME) -> str:
     """Say in words what `is_name` accepts."""
     return f"one line of at most {longest} characters"
@@ -247,6 +253,22 @@ class Cells:
         elif required and not value:
             self.require(field)
         return value
+
+    def tags(self, field: str) -> tuple[str, ...]:
+        """Return the tags of a list, or of a text that parts them by commas or semicolons."""
+        value = self._record.values.get(self._columns.get(field, ""))
+        if isinstance(value, list) and all(isinstance(name, str) for name in value):
+            value = ";".join(value)
+            if fault := unstorable(value):
+                self.complain(field, unstorable_sentence(self.column(field), fault))
+                return ()
+        else:
+            value = self.text(field)
+        names = tags_of(value)
+        if wrong := next((name for name in names if not is_name(name)), None):
+            self.expect(field, f"tags of {a_name()}", wrong)
+            return ()
+        return names
 
     def one_of(self, field: str, meanings: Mapping[str, Value], expected: str = "") -> Value | None:
         """Return what a word means, whatever its case; None for an empty cell."""
@@ -404,6 +426,8 @@ class ExampleRow:
     gold_label: str | None = None
     is_check: bool = False
     reference: str = ""
+    # Not part of the content: people tag examples in the project, and its tags stay.
+    tags: tuple[str, ...] = ()
 
     @property
     def texts(self) -> tuple[str, str, str]:
@@ -446,6 +470,7 @@ ALIASES = {
     "category": ("category", "subset"),
     "gold_label": ("goldlabel", "gold", "label", "winner"),
     "is_check": ("ischeck",),
+    "tags": ("tags", "tag"),
     "reference": (
         "reference", "referenceanswer", "goldanswer", "ideal", "idealanswer", "refanswer",
         "expectedanswer", "expectedoutput",
@@ -605,6 +630,7 @@ def to_example(
         gold_label=cells.label("gold_label", codes, models),
         is_check=cells.boolean("is_check"),
         reference=cells.text("reference"),
+        tags=cells.tags("tags"),
     )
     if row.is_check and row.gold_label is None and not cells.problems:
         cells.complain("gold_label", "A check example needs its known label in gold_label.")

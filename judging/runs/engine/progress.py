@@ -23,7 +23,7 @@ from judging.llm.client.errors import FailureKind
 from judging.methods.portia.stages import Stage
 from judging.runs.engine.batches import BatchStanding, standing_of
 from judging.runs.forms.portia import PortiaSettings, slots_expected
-from judging.runs.models import Call, Parse, Run, subjects_of
+from judging.runs.models import Call, Parse, Run, Sample, subjects_of
 
 MOST = 3
 # These have a status of their own, or stop the run and become its reason.
@@ -208,6 +208,7 @@ class RunProgress:
     recent: tuple[Evidence, ...]
     worker_missing: bool
     batches: Sequence[BatchStanding] = ()
+    reused: int = 0
     notes: tuple[str, ...] = ()
     complaints: tuple[Complaint, ...] = ()
     notices: tuple[str, ...] = ()
@@ -269,10 +270,18 @@ def progress_of(run: Run) -> RunProgress:
         recent=recent_evidence(run),
         worker_missing=worker_is_missing(run),
         batches=standing_of(run) if run.in_batches else (),
+        reused=reused_samples(run),
         notes=notes_of(run, expected - settled),
         notices=notices_of(run, noticed),
         complaints=complaints_of(run) if Parse.Status.ERROR in statuses else (),
     )
+
+
+def reused_samples(run: Run) -> int:
+    """Return how many samples were copied from other runs; no query if the run copies none."""
+    if not run.parameters.get("reuse"):
+        return 0
+    return Sample.objects.filter(call__run=run, call__reused_from__isnull=False).count()
 
 
 def expected_slots(run: Run, examples: int) -> dict[str, int]:
@@ -299,7 +308,7 @@ def status_counts(counts: Counter[tuple[str, str]], part: str | None = None) -> 
 def calls_per_minute(run: Run) -> float | None:
     """Return the rate over the last minute, or since the first call if that is shorter."""
     now = timezone.now()
-    recent = run.calls.filter(finished_at__gt=now - RATE_WINDOW)
+    recent = run.calls.filter(finished_at__gt=now - RATE_WINDOW, reused_from=None)
     calls = recent.aggregate(
         n=Count("pk", filter=~Q(state=Call.State.LOST)),
         first=Min("claimed_at"),
@@ -324,7 +333,9 @@ def eta(run: Run, slots_left: int) -> float | None:
     """
     if run.state != Run.State.RUNNING:
         return None
-    ended = run.calls.filter(finished_at__isnull=False).exclude(state=Call.State.LOST)
+    ended = run.calls.filter(finished_at__isnull=False, reused_from=None).exclude(
+        state=Call.State.LOST
+    )
     times = list(ended.order_by("-pk").values_list("claimed_at", "finished_at")[:PACED_CALLS])
     at_once = int(run.progress.get("window") or run.concurrency)
     pace = seconds_per_call([(a.timestamp(), b.timestamp()) for a, b in times if a], at_once)

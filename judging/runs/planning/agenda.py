@@ -50,7 +50,15 @@ from judging.runs.forms.portia import (
     label_of,
     stage_due,
 )
-from judging.runs.models import BY_LOGPROBS, Form, Method, Run, Subject, shown_texts
+from judging.runs.models import (
+    BY_LOGPROBS,
+    Form,
+    Method,
+    Run,
+    Subject,
+    shown_texts,
+    subjects_of,
+)
 from judging.runs.samples import (
     Agenda,
     Ask,
@@ -176,7 +184,7 @@ def keep(run: Run, **values: Any) -> None:
 
 
 def draw_pilot(run: Run) -> list[int]:
-    ids = list(run.project.examples.judged().order_by("number", "pk").values_list("pk", flat=True))
+    ids = list(subjects_of(run).order_by("number", "pk").values_list("pk", flat=True))
     return sorted(random.Random(run.seed).sample(ids, pilot_size(len(ids))))
 
 

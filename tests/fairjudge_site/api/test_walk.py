@@ -8,12 +8,14 @@ import json
 import pytest
 from django.contrib.auth.models import User
 from django.db import transaction
+from django.db.models import F
 from django.test import Client
 
 from annotation.people.invitations import Terms, invite
 from annotation.rounds.opening import RoundSettings, open_round
 from fairjudge_site.api.reference import document
 from fairjudge_site.api.urls import api
+from judging.dataset.subsets import change_tag
 from judging.projects.models import Membership, Project, Role
 from judging.projects.tokens import SCOPES
 from tests.factories import (
@@ -32,6 +34,7 @@ TABLE = {
     "site permission": "new_project",
     "annotator": "get_project",
     "researcher": """
+        tag_examples undo_tags
         list_examples upsert_examples get_import list_runs get_run pause_run cancel_run get_report
         get_certificate get_people_report plan_round new_round list_rounds get_round pause_round
         resume_round
@@ -53,6 +56,7 @@ BODIES = {
     "raise_votes": {"votes": 4},
     "new_decision": {"external_id": "e0", "label": "win", "reason": "So."},
     "new_invitation": {},
+    "tag_examples": {"tag": "hard"},
     "upsert_examples": b'{"question": "Q", "response_1": "a", "response_2": "b"}\n',
     "new_votes": b'{"external_id": "e0", "label": "win", "annotator": "ana"}\n',
 }
@@ -82,6 +86,7 @@ def made(rows_of_module):
     make_verdict(make_run(project), example, 0.5)
     open_round(project, None, None, RoundSettings(everything=True, votes=1, seed=1))
     invite(project, None, Terms())
+    change_tag(project, None, "easy", [example.pk], added=True)
     # The outsider has the highest role somewhere else, which must not help here.
     another = make_project("another")
     Membership.objects.create(project=another, user=outsider, role="owner")
@@ -113,6 +118,7 @@ def outsider(world):
 
 def address(path, project):
     numbers = {"imports": project.imports, "rounds": project.rounds, "runs": project.runs}
+    numbers["tags"] = project.tag_changes.annotate(number=F("pk"))
     named = next((rows for name, rows in numbers.items() if f"/{name}/" in path), None)
     number = named.first().number if named is not None else project.invitations.first().pk
     found = path.replace("{slug}", project.slug).replace("{number}", str(number))
