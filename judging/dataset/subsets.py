@@ -366,27 +366,32 @@ def tag_names(project: Project, most: int) -> list[str]:
     return list(project.tags.order_by("name").values_list("name", flat=True)[:most])
 
 
-Names = tuple[list[str], list[tuple[str, str]]]
+Pairs = list[tuple[str, str]]
 
 
-def names_of(project: Project, most: int) -> Names:
-    """Return the categories and the pairs of models of a project, in alphabetical order.
+def categories_of(project: Project, most: int) -> list[str]:
+    """Return the project's categories in alphabetical order."""
+    rows = Example.objects.visible_of(project).exclude(category="").order_by("category")
+    return _kept(
+        project, "categories", most, rows.values_list("category", flat=True).distinct()[:most]
+    )
 
-    They change with imports only. Reading them reads every example, so they are kept.
-    """
+
+def model_pairs_of(project: Project, most: int) -> Pairs:
+    """Return the project's pairs of models in alphabetical order."""
+    rows = Example.objects.visible_of(project).order_by("model_1", "model_2")
+    return _kept(project, "models", most, rows.values_list("model_1", "model_2").distinct()[:most])
+
+
+def _kept(project: Project, what: str, most: int, rows: QuerySet[Any, Any]) -> list[Any]:
+    """Return names that change with imports only. Reading them reads every example."""
     imports = Import.objects.filter(project=project, state=Import.State.DONE)
     state = imports.aggregate(n=Count("pk"), last=Max("finished_at"), rows=Sum("n_written"))
     last = state["last"].timestamp() if state["last"] else ""
     which = f"{project.pk}-{project.created_at.timestamp()}"
-    key = f"names-{which}-{most}-{state['n']}-{last}-{state['rows']}"
-    kept: Names | None = report_cache.get(key)
+    key = f"{what}-{which}-{most}-{state['n']}-{last}-{state['rows']}"
+    kept: list[Any] | None = report_cache.get(key)
     if kept is None:
-        examples = Example.objects.visible_of(project)
-        categories = examples.exclude(category="").order_by("category")
-        pairs = examples.order_by("model_1", "model_2").values_list("model_1", "model_2")
-        kept = (
-            list(categories.values_list("category", flat=True).distinct()[:most]),
-            list(pairs.distinct()[:most]),
-        )
+        kept = list(rows)
         report_cache.set(key, kept, CACHED_SECONDS)
     return kept

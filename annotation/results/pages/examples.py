@@ -17,8 +17,9 @@ from judging.core.formatting import number_of
 from judging.dataset.models import Label, TagChange
 from judging.dataset.pages.subsets import MOST_NAMES, named, shortened
 from judging.dataset.subsets import (
+    categories_of,
     change_tag,
-    names_of,
+    model_pairs_of,
     tag_names,
     tags_of_examples,
     undo_tag,
@@ -72,7 +73,8 @@ class ExampleFilter(forms.Form):
             (PEOPLE_ALONE, "people alone"),
             *((str(run.number), shortened(f"run {run.number}: {run.name}")) for run in runs),
         ]
-        categories, pairs = names_of(project, MOST_NAMES)
+        categories = categories_of(project, MOST_NAMES)
+        pairs = model_pairs_of(project, MOST_NAMES)
         models = sorted({name for pair in pairs for name in pair if name})
         self.fields["category"].choices = named("all", categories)
         self.fields["tag"].choices = named("all", tag_names(project, MOST_NAMES))

@@ -7,7 +7,7 @@ from django import forms
 from django.utils.text import Truncator
 
 from judging.core.errors import UserError
-from judging.dataset.subsets import ALL, LARGEST_SEED, Subset, names_of, tag_names
+from judging.dataset.subsets import ALL, LARGEST_SEED, Subset, categories_of, tag_names
 from judging.projects.models import Project
 
 MOST_NAMES = 200
@@ -41,8 +41,7 @@ class SubsetForm(forms.Form):
 
     def offer_subsets(self, project: Project) -> None:
         """Fill in the categories and tags of the project, and a seed for a new sample."""
-        categories, _ = names_of(project, MOST_NAMES)
-        self.fields["category"].choices = named("all", categories)
+        self.fields["category"].choices = named("all", categories_of(project, MOST_NAMES))
         self.fields["tag"].choices = named("all", tag_names(project, MOST_NAMES))
         self.fields["sample_seed"].initial = secrets.randbelow(LARGEST_SEED)
 
