@@ -80,7 +80,7 @@ class SubsetIn(Schema):
         None, max_length=100_000, description="Only these ids."
     )
     sample: Annotated[int, Field(ge=1, le=100_000_000)] | None = Field(
-        None, description="Only so many of these, drawn at random by `seed`."
+        None, description="How many of these are drawn at random, by `seed`."
     )
 
     def subset(self, seed: int | None = None) -> Subset:

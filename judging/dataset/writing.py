@@ -376,9 +376,8 @@ def _insert(imported: Import, start: int, rows: list[ExampleRow]) -> None:
         for number, row in enumerate(rows, start)
     ]
     insert(Example, examples)
-    tag_new(
-        imported.project_id, [(one.pk, row.tags) for one, row in zip(examples, rows, strict=True)]
-    )
+    if tagged := [(one.pk, row.tags) for one, row in zip(examples, rows, strict=True) if row.tags]:
+        tag_new(imported.project_id, tagged)
 
 
 def _finish(

@@ -196,6 +196,13 @@ class Run(models.Model):
         return Fraction(self.parameters.get("output", {}).get("band", 0))
 
     @property
+    def n_reused(self) -> int:
+        """How many samples are copies from other runs. No query unless the run may copy."""
+        if not self.parameters.get("reuse"):
+            return 0
+        return Sample.objects.filter(call__run=self, call__reused_from__isnull=False).count()
+
+    @property
     def samples_an_order(self) -> int:
         """How many samples of each order the verdict waits for."""
         return self.k * len(self.counted_parts) // len(self.orders)

@@ -38,7 +38,7 @@ from judging.methods.intervals.estimates import Figure, Undefined, wilson
 from judging.methods.review.auroc import no_better_than_chance
 from judging.methods.review.curve import CurveBand
 from judging.projects.models import Project
-from judging.runs.engine.progress import reused_samples, slot_counts, status_counts
+from judging.runs.engine.progress import slot_counts, status_counts
 from judging.runs.models import Run
 
 _NAMES = {"win": 1, "tie": 0, "lose": -1}
@@ -101,7 +101,7 @@ class Analysis:
     @cached_property
     def reused(self) -> int:
         """How many samples were copied from other runs of the project, at no cost."""
-        return reused_samples(self.run)
+        return self.run.n_reused
 
     @cached_property
     def fewer(self) -> tuple[Fewer, ...]:

@@ -23,7 +23,7 @@ from judging.llm.client.errors import FailureKind
 from judging.methods.portia.stages import Stage
 from judging.runs.engine.batches import BatchStanding, standing_of
 from judging.runs.forms.portia import PortiaSettings, slots_expected
-from judging.runs.models import Call, Parse, Run, Sample, subjects_of
+from judging.runs.models import Call, Parse, Run, subjects_of
 
 MOST = 3
 # These have a status of their own, or stop the run and become its reason.
@@ -270,18 +270,11 @@ def progress_of(run: Run) -> RunProgress:
         recent=recent_evidence(run),
         worker_missing=worker_is_missing(run),
         batches=standing_of(run) if run.in_batches else (),
-        reused=reused_samples(run),
+        reused=run.n_reused,
         notes=notes_of(run, expected - settled),
         notices=notices_of(run, noticed),
         complaints=complaints_of(run) if Parse.Status.ERROR in statuses else (),
     )
-
-
-def reused_samples(run: Run) -> int:
-    """Return how many samples were copied from other runs; no query if the run copies none."""
-    if not run.parameters.get("reuse"):
-        return 0
-    return Sample.objects.filter(call__run=run, call__reused_from__isnull=False).count()
 
 
 def expected_slots(run: Run, examples: int) -> dict[str, int]:

@@ -258,7 +258,7 @@ class RunStore:
         self.earlier_replies: OrderedDict[str, tuple[int, int] | None] = OrderedDict()
         self.recall_replies()
         self.settled = self.added = 0
-        self.sources = sources_of(run)
+        self.sources = sources_of(run) if run.parameters.get("reuse") else []
         self.standing: PumpStatus | None = None
         self.start_plan()
 
