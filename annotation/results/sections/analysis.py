@@ -74,7 +74,7 @@ class Analysis:
 
     @cached_property
     def audit(self) -> Audit | Undefined:
-        return audit_of(self.sheet, self.run)
+        return audit_of(self.sheet, self.run, self.frame)
 
     @cached_property
     def unblinded(self) -> Unblinded:

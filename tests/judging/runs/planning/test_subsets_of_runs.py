@@ -11,6 +11,7 @@ from annotation.results.tables.exports import label_rows, sample_rows
 from annotation.rounds.opening import RoundSettings, open_round
 from judging.core.errors import UserError
 from judging.dataset.subsets import Subset, freeze
+from judging.methods.intervals.estimates import Undefined
 from judging.runs.engine.progress import progress_of
 from judging.runs.models import Call, Parse, Run, Sample, Verdict
 from judging.runs.planning.estimate import estimate_run
@@ -112,6 +113,9 @@ def test_a_round_over_a_part_selects_and_audits_there(settings, project):
     assert (int(whole.sheet.audited.sum()), int(whole.sheet.selected.sum())) == (0, 3)
     assert (int(part.sheet.audited.sum()), int(part.sheet.selected.sum())) == (1, 2)
     assert report(part).coverage.frame == "with category math"
+    # Nor does it certify anything about them.
+    assert isinstance(whole.audit, Undefined)
+    assert part.audit.number == round_.number
 
 
 def test_a_round_of_a_run_over_a_part_stays_in_it(settings, project):
