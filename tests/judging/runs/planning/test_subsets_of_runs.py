@@ -1,5 +1,7 @@
 """A run over a part of the examples, and answers that are copied from an earlier run."""
 
+import json
+import zipfile
 from decimal import Decimal
 
 import pytest
@@ -201,3 +203,28 @@ def test_a_run_that_is_all_copies_sends_nothing(settings, project):
         assert len(server.log) == asked
     assert (run.state, run.reason, run.spent_usd) == (Run.State.DONE, "", 0)
     assert Verdict.objects.filter(run=run, state="judged").count() == 4
+
+
+def test_a_package_of_a_part_holds_by_its_own_tables(settings, project, tmp_path, capsys):
+    with loopback(settings):
+        judged(project, k=1)
+    path = tmp_path / "report.zip"
+    call_command("report", project.slug, where=["category=math"], output=path)
+    call_command("verify", path)
+    with zipfile.ZipFile(path) as archive:
+        labels = archive.read("labels.csv").decode().splitlines()
+        figures = json.loads(archive.read("report.json"))
+        methods = archive.read("methods.md").decode()
+    assert len(labels) == 1 + 4
+    assert figures["coverage"]["frame"] == "with category math"
+    assert "Examples: 4 with category math" in methods
+    call_command(
+        "export",
+        project.slug,
+        where=["category=code"],
+        what="samples",
+        format="jsonl",
+        output=tmp_path / "samples.jsonl",
+    )
+    assert project.exports.latest("pk").n_rows == 8 * 2 * 3
+    assert project.exports.latest("pk").options["subset"] == {"where": [["category", ["code"]]]}
