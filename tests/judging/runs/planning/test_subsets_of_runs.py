@@ -226,5 +226,5 @@ def test_a_package_of_a_part_holds_by_its_own_tables(settings, project, tmp_path
         format="jsonl",
         output=tmp_path / "samples.jsonl",
     )
-    assert project.exports.latest("pk").n_rows == 8 * 2 * 3
+    assert project.exports.latest("pk").n_rows == 8 * 2
     assert project.exports.latest("pk").options["subset"] == {"where": [["category", ["code"]]]}
