@@ -43,5 +43,7 @@ class Api(Resource[F]):
     get_report = operation(calls.get_report)
     resume_run = operation(calls.resume_run)
     list_rows = operation(calls.list_rows)
+    tag_examples = operation(calls.tag_examples)
+    undo_tags = operation(calls.undo_tags)
     new_votes = operation(calls.new_votes)
     get_table = operation(calls.get_table)

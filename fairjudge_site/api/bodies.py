@@ -73,8 +73,7 @@ class SubsetIn(Schema):
     where: list[Annotated[Text, Field(max_length=220)]] = Field(
         default_factory=list,
         max_length=100,
-        description="Conditions such as `category=math`, by category, tag, model or text. Any "
-        "value of a name will do; every name must fit.",
+        description="Such as `category=math`; docs/files.md has the names.",
     )
     examples: list[Annotated[Text, Field(max_length=200)]] | None = Field(
         None, max_length=100_000, description="Only these ids."
