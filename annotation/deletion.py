@@ -32,7 +32,14 @@ from judging.core.caching import report_cache
 from judging.core.errors import UserError
 from judging.core.leases import Lease, delete_rows, in_chunks, new_holder
 from judging.core.processes import stop_requested
-from judging.dataset.models import Example, HumanScore, Import, PointItem
+from judging.dataset.models import (
+    Example,
+    FrameMember,
+    HumanScore,
+    Import,
+    PointItem,
+    Tagging,
+)
 from judging.dataset.uploads import remove_uploads
 from judging.projects import access
 from judging.projects.access import end_password_links
@@ -160,6 +167,8 @@ def _parents(project: Project) -> list[QuerySet]:
         *(Verdict.objects.filter(run=run) for run in runs),
         PointItem.objects.filter(project=project),
         TextLikelihood.objects.filter(project=project),
+        FrameMember.objects.filter(frame__project=project),
+        Tagging.objects.filter(tag__project=project),
         Example.objects.filter(project=project),
     ]
 

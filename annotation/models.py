@@ -13,7 +13,7 @@ from django.db import models
 from django.db.models import F, Q
 
 from judging.core.sql.statements import LeavingOut
-from judging.dataset.models import Example, Label
+from judging.dataset.models import Example, Frame, Label
 from judging.projects.models import Project, Role
 from judging.runs.models import Run
 
@@ -110,6 +110,7 @@ class Protocol(models.Model):
     both_bad = models.BooleanField(default=False)
     cant_judge = models.BooleanField(default=False)
     hide_models = models.BooleanField(default=False)
+    show_reference = models.BooleanField(default=False)
     criteria = models.JSONField(default=list)
     rendering = models.CharField(max_length=8, choices=Project.Rendering)
     digest = models.CharField(max_length=64)
@@ -166,6 +167,10 @@ class Round(models.Model):
         max_length=10, choices=Project.NoMajority, default=Project.NoMajority.ADJUDICATE
     )
     frame_size = models.PositiveIntegerField(default=0)
+    # None for all examples of the run, or of the project.
+    frame = models.ForeignKey(
+        Frame, null=True, blank=True, on_delete=models.RESTRICT, related_name="rounds"
+    )
     paper_mode = models.BooleanField(default=False)
     parameters = models.JSONField(default=dict, blank=True)
     certificate_plan = models.JSONField(null=True, blank=True)

@@ -25,6 +25,7 @@ from annotation.rounds.opening import RoundSettings, open_round
 from annotation.screen.hand import address_of
 from fairjudge_site.api.urls import urlpatterns
 from judging.dataset.models import Import
+from judging.dataset.subsets import change_tag
 from judging.dataset.uploads import record_import, refused_path
 from judging.projects.accounts import password_link
 from judging.projects.models import Delivery, Membership, Project, Role, Webhook
@@ -60,8 +61,9 @@ TABLE = {
         annotate_read annotate_skip annotate_texts annotate_unskip annotate_vote
     """,
     "researcher": """
-        adjudication decision_undo example examples export flag_settle import_begin import_check
-        import_detail import_refused import_undo imports look people_pace plan plan_preview plot
+        adjudication decision_undo example examples tag_examples untag_examples export
+        flag_settle import_begin import_check import_detail import_refused import_undo imports
+        look people_pace plan plan_preview plot
         project_figures report_file results results_page round round_cancel round_close
         round_extend round_item round_pause round_people
         round_reopen round_resume round_standing round_votes rounds run run_budget run_cancel
@@ -81,7 +83,7 @@ TABLE = {
         api_me api_new_decision api_new_round api_new_run api_new_votes api_nothing api_pause_round
         api_pause_run api_pause_webhook api_resume_webhook api_rotate_webhook api_send_delivery
         api_send_test_event api_plan_round api_raise_votes api_reopen_round api_resume_round
-        api_resume_run api_withdraw_invitation
+        api_resume_run api_tag_examples api_undo_tags api_withdraw_invitation
     """,
     "its user": "token_revoke",
     "owner": """
@@ -99,8 +101,8 @@ UNBLINDING = {
         "run_reparse".split()
     ),
     "?run=1": set(
-        "example examples import_refused look plot project_figures results_page run run_progress "
-        "run_reparse".split()
+        "example examples import_refused look plot project_figures results_page run "
+        "run_progress run_reparse".split()
     ),
 }
 
@@ -180,6 +182,9 @@ def arguments_of(project, annotator, folder):
         "docs_page": {"name": "files"},
         "docs_picture": {"name": "run"},
         "example": {"pk": example.pk},
+        "untag_examples": {
+            "pk": change_tag(project, None, "hard", [example.pk], added=True).pk
+        },
         "flag_settle": numbers["round"] | {"flag": flag.pk},
         "import_refused": numbers["import"] | {"index": 0},
         "invitation_revoke": {"number": invitation.pk},
@@ -317,7 +322,7 @@ def test_only_those_are_let_in_who_may(client, world, name):
 
 
 @pytest.mark.parametrize("name", "example template template_retire member invitation_revoke "
-                         "round_item flag_settle".split())  # fmt: skip
+                         "round_item flag_settle untag_examples".split())  # fmt: skip
 @pytest.mark.django_db
 def test_an_owner_reaches_nothing_of_another_project_from_their_own(client, world, name):
     """What is named by a number of the whole site is looked for in the project alone."""

@@ -209,6 +209,7 @@ def _texts(item: Item, protocol: Protocol, left: int) -> dict[str, object]:
     sides = (first, second) if left == 1 else (second, first)
     return {
         "question": rendered(example.question, how),
+        "reference": rendered(example.reference, how) if protocol.show_reference else "",
         "sides": list(zip(("Left", "Right"), sides, strict=True)),
     }
 

@@ -52,9 +52,9 @@ class SettingsForm(forms.ModelForm):
         model = Project
         fields = (
             "name", "description", "question_asked", "guidelines", "scale", "both_bad",
-            "cant_judge", "criteria", "rendering", "hide_models", "no_majority",
-            "leave_out_unblinded", "annotator_advantage", "wage_usd", "minutes_per_vote",
-            "cost_basis",
+            "cant_judge", "criteria", "rendering", "hide_models", "show_reference",
+            "no_majority", "leave_out_unblinded", "annotator_advantage", "wage_usd",
+            "minutes_per_vote", "cost_basis",
         )  # fmt: skip
         field_classes = {"guidelines": LinesField, "description": LinesField}
         labels = {
@@ -62,6 +62,7 @@ class SettingsForm(forms.ModelForm):
             "both_bad": "Offer “both are bad” as a choice",
             "cant_judge": "Offer “can't judge” as an answer",
             "hide_models": "Hide models' names from annotators",
+            "show_reference": "Show the reference answer to annotators",
             "rendering": "Responses are shown as",
             "no_majority": "If votes have no majority",
             "leave_out_unblinded": "Leave out votes given unblinded",
@@ -79,6 +80,9 @@ class SettingsForm(forms.ModelForm):
             "no majority.",
             "hide_models": "Both models' names are replaced by “[model name hidden]” in both "
             "responses, on the annotators' screen only. Exports keep the texts.",
+            "show_reference": "If an example has a reference answer, annotators see it below the "
+            "question. It is part of what is asked, so votes given without it don't count for "
+            "new rounds.",
             "leave_out_unblinded": "Votes of people who had seen judge output in this project "
             "are kept and their cost counts, but they enter no result and no final label. That is "
             "then the majority of an item's other votes. Without a majority, the choice above "

@@ -9,6 +9,10 @@ urlpatterns = [
     path("p/<slug:slug>/", overview.project, name="project"),
     path("p/<slug:slug>/figures", overview.project_figures, name="project_figures"),
     path("p/<slug:slug>/examples", examples.examples, name="examples"),
+    path("p/<slug:slug>/examples/tag", examples.tag_examples, name="tag_examples"),
+    path(
+        "p/<slug:slug>/examples/tag/<int:pk>/undo", examples.untag_examples, name="untag_examples"
+    ),
     path("p/<slug:slug>/examples/<int:pk>", example.example, name="example"),
     path("p/<slug:slug>/plan", plan.plan, name="plan"),
     path("p/<slug:slug>/plan/preview", plan.plan_preview, name="plan_preview"),

@@ -170,7 +170,7 @@ def extend(
     """
     if round_.run is None or round_.kind == Round.Kind.IMPORT:
         raise UserError("Only a round that was selected by a run's ranking can be extended.")
-    m = size_for_beta(frame_of(round_.project).count(), beta)
+    m = size_for_beta(frame_of(round_.project, round_.frame_id).count(), beta)
     if round_.stage == Round.Stage.LEARN:
         raise UserError(
             "This round is still learning. You can extend it once the rest is selected."
@@ -341,8 +341,9 @@ def ranking_of(round_: Round, run: Run) -> list[Ranked]:
     """
     learned = RoutingScores.objects.filter(round=round_).first()
     if learned is None:
-        return ranked_examples(run, paper_mode=round_.paper_mode)
-    order = ranked_examples(run, scores=dict(zip(learned.examples, learned.scores, strict=True)))
+        return ranked_examples(run, round_.frame_id, paper_mode=round_.paper_mode)
+    scores = dict(zip(learned.examples, learned.scores, strict=True))
+    order = ranked_examples(run, round_.frame_id, scores=scores)
     sample = _sample(round_)
     return sorted(order, key=lambda ranked: ranked.example_id not in sample)
 
@@ -354,10 +355,14 @@ def _drawn(round_: Round, run: Run, learned: RoutingFit) -> Drawn:
     """
     sample = _sample(round_)
     order = ranked_examples(
-        run, paper_mode=round_.paper_mode, scores=learned.scores if learned.used else None
+        run,
+        round_.frame_id,
+        paper_mode=round_.paper_mode,
+        scores=learned.scores if learned.used else None,
     )
     order = [ranked for ranked in order if ranked.example_id not in sample]
-    ids = [pk for pk in frame_of(round_.project).values_list("pk", flat=True) if pk not in sample]
+    ids = frame_of(round_.project, round_.frame_id).values_list("pk", flat=True)
+    ids = [pk for pk in ids if pk not in sample]
     m = min(round_.parameters["m"] - len(sample), len(order))
     n_audit = min(round_.parameters["audit"], len(ids) - m)
     drawn = draw(order, ids, m, n_audit, round_.seed)

@@ -33,6 +33,7 @@ from annotation.rounds.selecting import (
 )
 from judging.core.errors import UserError
 from judging.dataset.models import Example, frame_of
+from judging.dataset.subsets import ALL, Subset, freeze
 from judging.methods.review.certificate import CertificatePlan, certificate_plan
 from judging.methods.review.cost import HumanRate
 from judging.projects.access import next_number
@@ -50,7 +51,7 @@ MOST_THRESHOLDS = 200
 _ASKED = ("question_asked", "guidelines", "scale", "both_bad", "criteria", "rendering")
 # Newer ones. Switched off they are left out of the digest, so that the same settings give the same
 # protocol as before they existed.
-_NEWER = ("cant_judge", "hide_models")
+_NEWER = ("cant_judge", "hide_models", "show_reference")
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,8 @@ class RoundSettings:
     learn: number of examples drawn at random that are labelled first. What they show about the
         judge selects the rest of the cut, in which they count. 0 selects by BPDE at once.
     rate: the cost of a vote in this round, if it isn't the project's.
+    subset: the part of the run's examples, or of the project's, that the round is about. β, the
+        audit and the certificate are about this part.
     """
 
     beta: Decimal | None = None
@@ -84,6 +87,7 @@ class RoundSettings:
     looks: tuple[int, ...] = ()
     learn: int = 0
     rate: HumanRate | None = None
+    subset: Subset = ALL
 
 
 def open_round(
@@ -108,7 +112,8 @@ def open_round(
     _check(project, run, settings)
     seed = settings.seed if settings.seed is not None else secrets.randbelow(_SEEDS)
     protocol = current_protocol(project)
-    drawn, m = _select(project, run, settings, seed)
+    frame = freeze(project, settings.subset, within=run.frame if run else None)
+    drawn, m = _select(project, run, settings, seed, frame.pk if frame else None)
     check_plan(settings.audit, settings.epsilon, settings.alpha, settings.looks)
     certificate = plan_to_store(run, drawn, settings.epsilon, settings.alpha, settings.looks)
     checks = _checks(project)
@@ -125,6 +130,7 @@ def open_round(
             open_to_all=not settings.annotators,
             no_majority=project.no_majority,
             frame_size=drawn.frame_size,
+            frame=frame,
             paper_mode=settings.paper_mode,
             parameters=_parameters(settings, m),
             certificate_plan=certificate,
@@ -197,13 +203,13 @@ def impossible(
 
 
 def _select(
-    project: Project, run: Run | None, settings: RoundSettings, seed: int
+    project: Project, run: Run | None, settings: RoundSettings, seed: int, frame: int | None
 ) -> tuple[Drawn, int]:
     """Return what is drawn now, and how many examples are selected in all."""
-    ids = list(frame_of(project).values_list("pk", flat=True))
+    ids = list(frame_of(project, frame).values_list("pk", flat=True))
     if not ids:
         raise UserError("There are no examples to label. Import some first.")
-    order = ranked_examples(run, paper_mode=settings.paper_mode) if run else []
+    order = ranked_examples(run, frame, paper_mode=settings.paper_mode) if run else []
     if settings.everything:
         ranked = {example.example_id: example for example in order}
         return Drawn([ranked.get(i, Ranked(i, 0, None)) for i in ids], [], len(ids), 0), len(ids)

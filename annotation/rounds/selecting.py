@@ -42,7 +42,11 @@ class Drawn:
 
 
 def ranked_examples(
-    run: Run, *, paper_mode: bool = False, scores: Mapping[int, float | None] | None = None
+    run: Run,
+    frame: int | None = None,
+    *,
+    paper_mode: bool = False,
+    scores: Mapping[int, float | None] | None = None,
 ) -> list[Ranked]:
     """Return the run's examples, the most contested first (SCIENCE: rank).
 
@@ -50,11 +54,12 @@ def ranked_examples(
     `routing_score`.
 
     Args:
+        frame: The key of the frame that they are in; None for all.
         paper_mode: Break ties in import order, as the paper does.
         scores: By example, used instead of BPDE.
     """
     verdicts = list(
-        Verdict.objects.filter(run=run, example__in=frame_of(run.project))
+        Verdict.objects.filter(run=run, example__in=frame_of(run.project, frame))
         .order_by("example__number", "example")
         .annotate(score=Coalesce("routing_score", "bpde"))
         .values_list("example", "example__external_id", "state", "score", "n_valid", "gap", "bpde")

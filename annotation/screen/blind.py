@@ -1,4 +1,7 @@
-"""All that an annotator may see of an example: a question and two texts, but not whose they are."""
+"""All that an annotator may see of an example: a question and two texts, but not whose they are.
+
+The reference answer is shown as well if the protocol says so.
+"""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -24,13 +27,15 @@ _KEPT = 512
 class BlindPair:
     """Safe HTML; "" for a text without anything visible.
 
-    Only the server knows which response is on which side.
+    Only the server knows which response is on which side. `reference` is None unless the protocol
+    shows the reference answer and the example has one.
     """
 
     question: SafeString
     left: SafeString
     right: SafeString
     view: View = "rendered"
+    reference: SafeString | None = None
 
 
 @lru_cache(maxsize=_KEPT)
@@ -39,30 +44,41 @@ def _rendered(text: str, how: How) -> SafeString:
 
 
 def blind_pair(draft: Draft, view: View = "rendered") -> BlindPair:
-    """Return the pair with the sides of this draft. Only the three texts are read.
+    """Return the pair with the sides of this draft. Only the texts that are shown are read.
 
     If the protocol hides models' names, both names are replaced in both responses. The question
-    stays as it is, since it may be about a model.
+    and the reference answer stay as they are, since they may be about a model.
     """
+    protocol = draft.item.round.protocol
     question, first, second = _texts.first(example=draft.item.example_id)
-    if draft.item.round.protocol.hide_models:
+    reference = ""
+    if protocol.show_reference:
+        (reference,) = _references.first(example=draft.item.example_id)
+    if protocol.hide_models:
         models = _models.first(example=draft.item.example_id)
         first, second = hide_names(first, *models), hide_names(second, *models)
     left, right = (first, second) if draft.left_response == 1 else (second, first)
-    how = cast(How, draft.item.round.protocol.rendering)
+    how = cast(How, protocol.rendering)
     if view == "differences":
         marked = zip(differences(left, right), (left, right), strict=True)
         sides = [html if has_visible(text) else SafeString() for html, text in marked]
-        return BlindPair(_rendered(question, how), *sides, view=view)
+        answer = _rendered(reference, how) or None
+        return BlindPair(_rendered(question, how), *sides, view=view, reference=answer)
     if view == "raw":
         how = "plain"
-    return BlindPair(_rendered(question, how), _rendered(left, how), _rendered(right, how), view)
+    texts = (_rendered(text, how) for text in (question, left, right))
+    return BlindPair(*texts, view=view, reference=_rendered(reference, how) or None)
 
 
 @prepared
 def _texts(example: Any) -> QuerySet[Example, Any]:
     texts = Example.objects.values_list("question", "response_1", "response_2")
     return texts.filter(pk=example)
+
+
+@prepared
+def _references(example: Any) -> QuerySet[Example, Any]:
+    return Example.objects.values_list("reference").filter(pk=example)
 
 
 @prepared

@@ -52,6 +52,8 @@ class Api(Resource[F]):
     get_settings = operation(calls.get_settings)
     update_settings = operation(calls.update_settings)
     list_rows = operation(calls.list_rows)
+    tag_examples = operation(calls.tag_examples)
+    undo_tags = operation(calls.undo_tags)
     new_votes = operation(calls.new_votes)
     list_webhooks = operation(calls.list_webhooks)
     new_webhook = operation(calls.new_webhook)

@@ -68,8 +68,9 @@ def list_examples(
     category: str = "",
     model: str = "",
     label: Literal["", "win", "tie", "lose", "none"] = "",
+    tag: str = "",
 ) -> Call[m.Page[m.ExampleOut]]:
-    """List examples in import order. Filter by id, category, either model, or gold label.
+    """List examples in import order. Filter by id, category, tag, either model, or gold label.
 
     It shows which model wrote which response, so that your later votes are marked as unblinded.
     """
@@ -85,6 +86,7 @@ def list_examples(
             "category": category,
             "model": model,
             "label": label,
+            "tag": tag,
         },
     )
 
@@ -541,6 +543,7 @@ def list_rows(
     names: bool = False,
     limit: int = 100,
     cursor: str = "",
+    where: list[str] | None = None,
 ) -> Call[m.Page[dict[str, Any]]]:
     """Return a page of a table, with the keys that JSON lines have."""
     return Call(
@@ -561,7 +564,35 @@ def list_rows(
             "names": names,
             "limit": limit,
             "cursor": cursor,
+            "where": where,
         },
+    )
+
+
+def tag_examples(
+    slug: str, *, idempotency_key: str | None = None, **body: Unpack[m.TagIn]
+) -> Call[m.TagChangeOut]:
+    """Give a tag to examples, or take it from them. Attention checks are left out."""
+    return Call(
+        "tag_examples",
+        "POST",
+        _path("/api/v1/projects/", slug, "/tags"),
+        answer=m.TagChangeOut,
+        key=idempotency_key,
+        body=body,
+    )
+
+
+def undo_tags(
+    slug: str, number: int, *, idempotency_key: str | None = None
+) -> Call[m.TagChangeOut]:
+    """Take a change of tags back."""
+    return Call(
+        "undo_tags",
+        "POST",
+        _path("/api/v1/projects/", slug, "/tags/", number, "/undo"),
+        answer=m.TagChangeOut,
+        key=idempotency_key,
     )
 
 
@@ -725,6 +756,7 @@ def get_parquet(
     status: str = "",
     run: int | None = None,
     names: bool = False,
+    where: list[str] | None = None,
 ) -> Call[bytes]:
     """Stream a whole table as a Parquet file, with typed columns. The export goes on record."""
     return Call(
@@ -743,6 +775,7 @@ def get_parquet(
             "status": status,
             "run": run,
             "names": names,
+            "where": where,
         },
     )
 
@@ -763,6 +796,7 @@ def get_table(
     run: int | None = None,
     names: bool = False,
     escape: bool = True,
+    where: list[str] | None = None,
 ) -> Call[bytes]:
     """Stream a whole table; docs/files.md has its columns. Preferences are no CSV.
 
@@ -785,6 +819,7 @@ def get_table(
             "run": run,
             "names": names,
             "escape": escape,
+            "where": where,
         },
     )
 

@@ -79,6 +79,10 @@ class EstimateOut:
     """What a run would need. Dollars are null if the price is unknown."""
 
     examples: int
+    frame: str
+    """Which examples these are; empty for all."""
+    reused: int
+    """Samples copied from other runs, in no other figure."""
     calls: int
     calls_most: int
     prompt_tokens: int
@@ -104,6 +108,7 @@ class ExampleOut:
     reference: str
     gold_label: str | None
     is_check: bool
+    tags: list[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -290,6 +295,8 @@ class ProgressOut:
     finished_at: datetime | None
     ranked: bool
     """If there is a report."""
+    frame: str | None
+    """Which examples it is about; null for all."""
     examples: int
     expected: int
     settled: int
@@ -297,6 +304,8 @@ class ProgressOut:
     in_flight: int
     eta_seconds: float | None
     spent_usd: Decimal | None
+    reused: int
+    """Samples copied from other runs, at no cost."""
     worker_missing: bool
 
 
@@ -340,14 +349,20 @@ class RoundIn(TypedDict):
     budget_usd: NotRequired[Decimal | float | str | None]
     epsilon: NotRequired[float]
     everything: NotRequired[bool]
+    examples: NotRequired[list[str] | None]
+    """Only these ids."""
     learn: NotRequired[int]
     looks: NotRequired[list[int]]
     paper_mode: NotRequired[bool]
     partial: NotRequired[bool]
     run: NotRequired[int | None]
     """Default: the project's primary run."""
+    sample: NotRequired[int | None]
+    """How many of these are drawn at random, by `seed`."""
     seed: NotRequired[int | None]
     votes: NotRequired[int]
+    where: NotRequired[list[str]]
+    """Such as `category=math`; docs/files.md has the names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -360,6 +375,8 @@ class RoundOut:
     run: int | None
     votes_per_item: int
     frame_size: int
+    frame: str | None
+    """Which examples it is about; null for all."""
     opened_at: datetime
     closed_at: datetime | None
 
@@ -374,6 +391,8 @@ class RunIn(TypedDict):
     criteria: NotRequired[str]
     endpoint: NotRequired[str]
     """As the operator named it. No request takes a URL."""
+    examples: NotRequired[list[str] | None]
+    """Only these ids."""
     form: NotRequired[str]
     ids: NotRequired[str]
     k: NotRequired[int | None]
@@ -384,7 +403,11 @@ class RunIn(TypedDict):
     permutations: NotRequired[int | None]
     portia: NotRequired[PortiaIn | None]
     price: NotRequired[PriceIn | None]
+    reuse: NotRequired[bool]
+    """Copy answers to identical calls of other runs, at no cost."""
     rpm: NotRequired[int | None]
+    sample: NotRequired[int | None]
+    """How many of these are drawn at random, by `seed`."""
     scale: NotRequired[str]
     """pointwise: the range of scores, such as 1,10."""
     seed: NotRequired[int | None]
@@ -392,6 +415,8 @@ class RunIn(TypedDict):
     template: NotRequired[str]
     tpm: NotRequired[int | None]
     unread_calls: NotRequired[int | None]
+    where: NotRequired[list[str]]
+    """Such as `category=math`; docs/files.md has the names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -411,6 +436,8 @@ class RunOut:
     finished_at: datetime | None
     ranked: bool
     """If there is a report."""
+    frame: str | None
+    """Which examples it is about; null for all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -477,6 +504,8 @@ class StandingOut:
     run: int | None
     votes_per_item: int
     frame_size: int
+    frame: str | None
+    """Which examples it is about; null for all."""
     opened_at: datetime
     closed_at: datetime | None
     items: int | None
@@ -490,6 +519,30 @@ class StandingOut:
     can_vote: int | None
     out_of_reach: int | None
     flags: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TagChangeOut:
+    change: int | None
+    """To undo it; null if nothing changed."""
+    tag: str
+    added: bool
+    examples: int
+    """How many examples changed."""
+
+
+class TagIn(TypedDict):
+    """A tag for the examples that are chosen; for all of them if none are."""
+
+    add: NotRequired[bool]
+    """false takes the tag away."""
+    examples: NotRequired[list[str] | None]
+    """Only these ids."""
+    sample: NotRequired[int | None]
+    """How many of these are drawn at random, by `seed`."""
+    tag: str
+    where: NotRequired[list[str]]
+    """Such as `category=math`; docs/files.md has the names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -113,6 +113,7 @@ class Examples(Resource[F]):
         *,
         external_id: str = "",
         category: str = "",
+        tag: str = "",
         model: str = "",
         label: Literal["", "win", "tie", "lose", "none"] = "",
     ) -> Rows[m.ExampleOut]:
@@ -121,9 +122,19 @@ class Examples(Resource[F]):
             self._session,
             lambda cursor: calls.list_examples(
                 self.project, limit=_MOST_ROWS, cursor=cursor, external_id=external_id,
-                category=category, model=model, label=label,
+                category=category, tag=tag, model=model, label=label,
             ),
         )  # fmt: skip
+
+    @method
+    def tag(self, **change: Unpack[m.TagIn]) -> Steps[m.TagChangeOut]:
+        """Give a tag to the examples that are chosen, or take it from them."""
+        return (yield from self._session.ask(calls.tag_examples(self.project, **change)))
+
+    @method
+    def undo_tags(self, change: int) -> Steps[m.TagChangeOut]:
+        """Take a change of tags back, by its number."""
+        return (yield from self._session.ask(calls.undo_tags(self.project, change)))
 
     @method
     def get_import(self, number: int) -> Steps[Import[F]]:

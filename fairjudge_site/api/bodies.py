@@ -1,15 +1,19 @@
-"""Files as the body of a request: stored as an upload is, piece by piece, and hashed on the way."""
+"""What bodies of requests hold: files, stored as uploads are, and the choice of examples."""
 
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from django.conf import settings
 from django.http import HttpRequest
+from ninja import Schema
+from pydantic import Field
 
+from fairjudge_site.api.paging import Text
 from fairjudge_site.api.problems import Refusal
+from judging.dataset.subsets import LARGEST_SEED, Subset
 from judging.dataset.uploads import discard, store
 
 _PIECE = 2**16
@@ -61,6 +65,27 @@ def stored_body(request: HttpRequest, name: str) -> Iterator[tuple[Path, str, st
     finally:
         if not kept and paths:
             discard(paths)
+
+
+class SubsetIn(Schema):
+    """The part of the examples that something is about; by default all of them."""
+
+    where: list[Annotated[Text, Field(max_length=220)]] = Field(
+        default_factory=list,
+        max_length=100,
+        description="Such as `category=math`; docs/files.md has the names.",
+    )
+    examples: list[Annotated[Text, Field(max_length=200)]] | None = Field(
+        None, max_length=100_000, description="Only these ids."
+    )
+    sample: Annotated[int, Field(ge=1, le=100_000_000)] | None = Field(
+        None, description="How many of these are drawn at random, by `seed`."
+    )
+
+    def subset(self, seed: int | None = None) -> Subset:
+        # A round's seed may be larger than a sample's.
+        seed = None if seed is None else seed % LARGEST_SEED
+        return Subset.chosen(self.where, ids=self.examples, sample=self.sample, seed=seed)
 
 
 def rows_in_schema(description: str) -> dict[str, Any]:

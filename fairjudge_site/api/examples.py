@@ -7,14 +7,15 @@ from django.http import Http404, HttpRequest, HttpResponse
 from ninja import Query, Router, Schema
 from pydantic import AfterValidator, Field
 
-from fairjudge_site.api.bodies import rows_in_schema, stored_body
+from fairjudge_site.api.bodies import SubsetIn, rows_in_schema, stored_body
 from fairjudge_site.api.gate import READ, WRITE, access_to, answer, once
-from fairjudge_site.api.paging import Cursor, Limit, Number, Page, page_of, storable
+from fairjudge_site.api.paging import Cursor, Limit, Number, Page, Text, page_of, storable
 from fairjudge_site.api.problems import FieldError, Refusal
 from fairjudge_site.api.projects import address_of
 from judging.dataset import writing
-from judging.dataset.models import Example, Import
+from judging.dataset.models import Example, Import, TagChange, tags_of_examples
 from judging.dataset.records import Place
+from judging.dataset.subsets import change_tag, condition_of, undo_tag
 from judging.dataset.uploads import FirstPass, first_pass, record_checked
 from judging.projects.models import Role
 
@@ -32,6 +33,7 @@ class ExampleOut(Schema):
     reference: str
     gold_label: str | None
     is_check: bool
+    tags: list[str]
 
 
 class ImportOut(Schema):
@@ -62,8 +64,9 @@ def list_examples(
     category: OneText = "",
     model: OneText = "",
     label: Annotated[str, Query(pattern="^(|win|tie|lose|none)$")] = "",
+    tag: OneText = "",
 ) -> dict[str, Any]:
-    """List examples in import order. Filter by id, category, either model, or gold label.
+    """List examples in import order. Filter by id, category, tag, either model, or gold label.
 
     It shows which model wrote which response, so that your later votes are marked as unblinded.
     """
@@ -71,15 +74,64 @@ def list_examples(
     rows = Example.objects.visible_of(access.project)
     if external_id:
         rows = rows.filter(external_id=external_id)
-    if category:
-        rows = rows.filter(category=category)
-    if model:
-        rows = rows.filter(model_1=model) | rows.filter(model_2=model)
+    for name, value in (("category", category), ("tag", tag), ("model", model)):
+        if value:
+            rows = rows.filter(condition_of(name, [value]))
     if label:
         rows = rows.filter(gold_label=None if label == "none" else label)
-    names = ExampleOut.model_fields
-    shown = lambda row: {name: getattr(row, name) for name in names}  # noqa: E731
-    return page_of(rows, cursor, limit, shown, by="number")
+    page = page_of(rows, cursor, limit, lambda row: row, by="number")
+    tags = tags_of_examples([row.pk for row in page["items"]])
+    names = [name for name in ExampleOut.model_fields if name != "tags"]
+    page["items"] = [
+        {name: getattr(row, name) for name in names} | {"tags": tags.get(row.pk, [])}
+        for row in page["items"]
+    ]
+    return page
+
+
+class TagIn(SubsetIn):
+    """A tag for the examples that are chosen; for all of them if none are."""
+
+    tag: Annotated[Text, Field(min_length=1, max_length=200)]
+    add: bool = Field(True, description="false takes the tag away.")
+
+
+class TagChangeOut(Schema):
+    change: int | None = Field(description="To undo it; null if nothing changed.")
+    tag: str
+    added: bool
+    examples: int = Field(description="How many examples changed.")
+
+
+@router.post("/projects/{slug}/tags", auth=WRITE, response={201: TagChangeOut})
+def tag_examples(request: HttpRequest, slug: str, body: TagIn) -> HttpResponse:
+    """Give a tag to examples, or take it from them. Attention checks are left out."""
+    access = access_to(request, slug, Role.RESEARCHER)
+
+    def work() -> HttpResponse:
+        keys = body.subset().members(access.project)
+        change = change_tag(access.project, access.user, body.tag, keys, added=body.add)
+        n = len(change.examples) if change else 0
+        done = {"change": change.pk if change else None, "tag": body.tag, "added": body.add}
+        return answer(TagChangeOut(**done, examples=n), 201)
+
+    return once(request, work)
+
+
+@router.post("/projects/{slug}/tags/{number}/undo", auth=WRITE, response=TagChangeOut)
+def undo_tags(request: HttpRequest, slug: str, number: Number) -> HttpResponse:
+    """Take a change of tags back."""
+    access = access_to(request, slug, Role.RESEARCHER)
+    change = TagChange.objects.filter(project=access.project, pk=number).first()
+    if change is None:
+        raise Http404("No such change.")
+
+    def work() -> HttpResponse:
+        undo_tag(change, access.user)
+        done = {"change": change.pk, "tag": change.name, "added": not change.added}
+        return answer(TagChangeOut(**done, examples=len(change.examples)))
+
+    return once(request, work)
 
 
 @router.post(

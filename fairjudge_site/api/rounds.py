@@ -17,6 +17,7 @@ from annotation.rounds import changes
 from annotation.rounds.opening import RoundSettings, open_round
 from annotation.rounds.progress import round_progress
 from annotation.votes.voting import decide
+from fairjudge_site.api.bodies import SubsetIn
 from fairjudge_site.api.gate import READ, WRITE, access_to, answer, once, once_made
 from fairjudge_site.api.paging import Cursor, Limit, Number, Page, Text, page_of
 from fairjudge_site.api.problems import FieldError, Refusal
@@ -31,7 +32,7 @@ router = Router(tags=["rounds"])
 Percent = Annotated[Decimal, Field(ge=0, le=100, max_digits=20, decimal_places=15)]
 
 
-class RoundIn(Schema):
+class RoundIn(SubsetIn):
     """What a round is opened with. Give exactly one of `beta`, `budget_usd` and `everything`."""
 
     run: Number | None = Field(None, description="Default: the project's primary run.")
@@ -54,7 +55,8 @@ class RoundIn(Schema):
         names = ("beta", "everything", "votes", "audit", "learn", "partial", "paper_mode", "seed",
                  "epsilon", "alpha")  # fmt: skip
         chosen = {name: getattr(self, name) for name in names}
-        return RoundSettings(**chosen, budget=self.budget_usd, looks=tuple(self.looks))
+        chosen |= {"budget": self.budget_usd, "looks": tuple(self.looks)}
+        return RoundSettings(**chosen, subset=self.subset(self.seed))
 
 
 class PlanOut(Schema):
@@ -78,6 +80,7 @@ class RoundOut(Schema):
     run: int | None
     votes_per_item: int
     frame_size: int
+    frame: str | None = Field(description="Which examples it is about; null for all.")
     opened_at: datetime
     closed_at: datetime | None
 
@@ -183,7 +186,7 @@ def list_rounds(
 ) -> dict[str, Any]:
     """List the rounds, the oldest first."""
     access = access_to(request, slug, Role.RESEARCHER)
-    rows = Round.every.filter(project=access.project).select_related("run")
+    rows = Round.every.filter(project=access.project).select_related("run", "frame")
     return page_of(rows, cursor, limit, _out, by="number")
 
 
@@ -293,7 +296,7 @@ def _refuse_two(body: RoundIn) -> None:
 
 
 def _round_of(access: Access, number: int) -> Round:
-    rounds = Round.every.select_related("project", "run", "protocol")
+    rounds = Round.every.select_related("project", "run", "protocol", "frame")
     round_ = rounds.filter(project=access.project, number=number).first()
     if round_ is None:
         raise Http404("No such round.")
@@ -309,6 +312,7 @@ def _out(round_: Round) -> dict[str, Any]:
     names = ("number", "kind", "state", "stage", "votes_per_item", "frame_size", "opened_at",
              "closed_at")  # fmt: skip
     found = {name: getattr(round_, name) for name in names}
+    found["frame"] = round_.frame.words if round_.frame else None
     return found | {"run": round_.run.number if round_.run else None}
 
 

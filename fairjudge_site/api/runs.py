@@ -11,6 +11,7 @@ from pydantic import Field
 
 from annotation.results.data.figures import to_json
 from annotation.results.report.cache import kept_people, shown_report
+from fairjudge_site.api.bodies import SubsetIn
 from fairjudge_site.api.gate import READ, SPEND, WRITE, access_to, answer, once, once_made
 from fairjudge_site.api.paging import Cursor, Limit, Number, Page, Text, page_of
 from fairjudge_site.api.projects import address_of
@@ -47,7 +48,7 @@ class PortiaIn(Schema):
     without: Name = ""
 
 
-class RunIn(Schema):
+class RunIn(SubsetIn):
     """What `manage.py judge` takes. What is left out has the same default as there."""
 
     name: Name = ""
@@ -67,6 +68,9 @@ class RunIn(Schema):
     rpm: Whole | None = None
     tpm: Whole | None = None
     batch: bool = False
+    reuse: bool = Field(
+        False, description="Copy answers to identical calls of other runs, at no cost."
+    )
     adaptive: Annotated[float, Field(gt=0, lt=1)] | None = None
     portia: PortiaIn | None = None
     permutations: Annotated[int, Field(ge=1, le=4)] | None = None
@@ -89,13 +93,16 @@ class RunIn(Schema):
     def pace(self) -> dict[str, Any]:
         names = ("temperature", "concurrency", "rpm", "tpm")
         found = {name: getattr(self, name) for name in names}
-        return found | {"name": self.name, "budget": self.budget_usd}
+        found |= {"name": self.name, "budget": self.budget_usd}
+        return found | {"subset": self.subset(self.seed), "reuse": self.reuse}
 
 
 class EstimateOut(Schema):
     """What a run would need. Dollars are null if the price is unknown."""
 
     examples: int
+    frame: str = Field(description="Which examples these are; empty for all.")
+    reused: int = Field(description="Samples copied from other runs, in no other figure.")
     calls: int
     calls_most: int
     prompt_tokens: int
@@ -125,6 +132,7 @@ class RunOut(Schema):
     created_at: datetime
     finished_at: datetime | None
     ranked: bool = Field(description="If there is a report.")
+    frame: str | None = Field(description="Which examples it is about; null for all.")
 
 
 class ProgressOut(RunOut):
@@ -137,6 +145,7 @@ class ProgressOut(RunOut):
     in_flight: int
     eta_seconds: float | None
     spent_usd: Decimal | None
+    reused: int = Field(description="Samples copied from other runs, at no cost.")
     worker_missing: bool
 
 
@@ -200,6 +209,7 @@ def list_runs(
     """List the runs, the oldest first."""
     access = access_to(request, slug, Role.RESEARCHER)
     rows = Run.objects.filter(project=access.project).defer("template_text", "schema")
+    rows = rows.select_related("frame")
     return page_of(rows, cursor, limit, run_out, by="number")
 
 
@@ -378,7 +388,9 @@ def _accepted(run: Run) -> HttpResponse:
 def run_out(run: Run) -> dict[str, Any]:
     names = ("number", "name", "method", "form", "endpoint", "model", "k", "state", "reason",
              "budget_usd", "created_at", "finished_at")  # fmt: skip
-    return {name: getattr(run, name) for name in names} | {"ranked": run.ranked_at is not None}
+    found = {name: getattr(run, name) for name in names}
+    frame = run.frame.words if run.frame else None
+    return found | {"ranked": run.ranked_at is not None, "frame": frame}
 
 
 def _progress(run: Run) -> dict[str, Any]:

@@ -4,6 +4,7 @@ Votes, recorded judgments and scores come in here, and what was exported is list
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -19,9 +20,13 @@ from fairjudge_site.api.gate import READ, WRITE, access_to, answer, once_made
 from fairjudge_site.api.paging import Cursor, Limit, Page, decoded, encoded, page_of, storable
 from fairjudge_site.api.projects import address_of
 from fairjudge_site.api.runs import RunNumber, RunOut, run_named, run_out
+from judging.dataset.models import Frame
 from judging.dataset.records import codes_of
 from judging.dataset.scores import import_scores
+from judging.dataset.subsets import Subset, freeze
+from judging.projects.access import Access
 from judging.projects.models import Export, Role
+from judging.runs.models import Run
 from judging.runs.recorded.writing import import_judgments
 
 router = Router(tags=["tables"])
@@ -41,7 +46,7 @@ class Filters(Schema):
     annotator: OneText = ""
     status: OneText = ""
 
-    def where(self) -> dict[str, str]:
+    def values(self) -> dict[str, str]:
         return {name: value for name, value in self.dict().items() if value}
 
 
@@ -59,6 +64,16 @@ class ExportOut(Schema):
     sha256: str
     by: str = Field(description="Empty for a command, and for a login that was deleted.")
     created_at: datetime
+
+
+Where = Annotated[
+    list[Annotated[str, Field(max_length=220), AfterValidator(storable)]] | None,
+    Query(max_length=100, description="Only examples that fit, such as `category=math`."),
+]
+
+
+def _frame(access: Access, run: Run | None, where: list[str] | None) -> Frame | None:
+    return freeze(access.project, Subset.chosen(where or ()), within=run.frame if run else None)
 
 
 class VotesOut(Schema):
@@ -104,10 +119,16 @@ _STREAMS = {
 
 
 def _streamed(
-    request: HttpRequest, slug: str, run: int | None, wanted: ExportRequest
+    request: HttpRequest,
+    slug: str,
+    run: int | None,
+    wanted: ExportRequest,
+    where: list[str] | None,
 ) -> StreamingHttpResponse:
     access = access_to(request, slug, Role.RESEARCHER, shows_judge=wanted.what != "votes")
-    pieces = export(access.project, run_named(access, run), access.user, wanted)
+    chosen = run_named(access, run)
+    wanted = replace(wanted, frame=_frame(access, chosen, where))
+    pieces = export(access.project, chosen, access.user, wanted)
     return StreamingHttpResponse(pieces, content_type=CONTENT_TYPES[wanted.format])
 
 
@@ -122,10 +143,11 @@ def get_parquet(
     filters: Chosen,
     run: RunNumber = None,
     names: Annotated[bool, Query(description="People's names, not pseudonyms.")] = False,
+    where: Where = None,
 ) -> StreamingHttpResponse:
     """Stream a whole table as a Parquet file, with typed columns. The export goes on record."""
-    wanted = ExportRequest(what=what, format="parquet", names=names, where=filters.where())
-    return _streamed(request, slug, run, wanted)
+    wanted = ExportRequest(what=what, format="parquet", names=names, values=filters.values())
+    return _streamed(request, slug, run, wanted, where)
 
 
 @router.get(
@@ -140,15 +162,16 @@ def get_table(
     run: RunNumber = None,
     names: Annotated[bool, Query(description="People's names, not pseudonyms.")] = False,
     escape: Annotated[bool, Query(description="Protect spreadsheets, in CSV.")] = True,
+    where: Where = None,
 ) -> StreamingHttpResponse:
     """Stream a whole table; docs/files.md has its columns. Preferences are no CSV.
 
     The export goes on record. All but votes show judge output or the names of models.
     """
     wanted = ExportRequest(
-        what=what, format=kind, names=names, escape=escape, where=filters.where()
+        what=what, format=kind, names=names, escape=escape, values=filters.values()
     )
-    return _streamed(request, slug, run, wanted)
+    return _streamed(request, slug, run, wanted, where)
 
 
 @router.get("/projects/{slug}/tables/{what}", auth=READ, response=Page[dict[str, Any]])
@@ -161,12 +184,16 @@ def list_rows(
     names: bool = False,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     cursor: Cursor = "",
+    where: Where = None,
 ) -> dict[str, Any]:
     """Return a page of a table, with the keys that JSON lines have."""
     access = access_to(request, slug, Role.RESEARCHER, shows_judge=what != "votes")
-    wanted = ExportRequest(what=what, format="jsonl", names=names, where=filters.where())
+    chosen = run_named(access, run)
+    frame = _frame(access, chosen, where)
+    values = filters.values()
+    wanted = ExportRequest(what=what, format="jsonl", names=names, values=values, frame=frame)
     start = decoded(cursor) or 0
-    rows = rows_as_json(access.project, run_named(access, run), wanted, start, start + limit + 1)
+    rows = rows_as_json(access.project, chosen, wanted, start, start + limit + 1)
     more = encoded(start + limit) if len(rows) > limit else None
     return {"items": rows[:limit], "next_cursor": more}
 

@@ -414,6 +414,36 @@ def add_project(parser: CommandParser, more: str = "") -> None:
     )
 
 
+def add_subset(parser: CommandParser, *, seed: bool = False) -> None:
+    """Add the options that choose a subset; `seed` if the command has no seed of its own."""
+    parser.add_argument(
+        "--where",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="only examples of this category, tag, model or text; may be repeated",
+    )
+    parser.add_argument(
+        "--sample", type=_sample_size, metavar="N", help="only N of these examples, at random"
+    )
+    parser.add_argument(
+        "--examples", type=Path, metavar="FILE", help="only the ids in this file, one a line"
+    )
+    if seed:
+        parser.add_argument("--seed", type=int, help="repeats a sample; default: random")
+
+
+def _sample_size(text: str) -> int:
+    if not text.isdecimal() or len(text) > 9 or int(text) < 1:
+        raise ArgumentTypeError(f"{text!r} is not a whole number above 0, of nine digits at most")
+    return int(text)
+
+
+def names_subset(options: dict[str, Any]) -> bool:
+    """Return True if a command's options choose a part of the examples."""
+    return any(options[name] for name in ("where", "sample", "examples"))
+
+
 def add_labels(parser: CommandParser) -> None:
     parser.add_argument(
         "--labels",

@@ -3,8 +3,9 @@
 An import remembers what was read from which file. Its rows are seen only once it is done.
 """
 
-from collections.abc import Sequence
-from typing import Self, TypeVar
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from django.conf import settings
@@ -13,6 +14,7 @@ from django.db.models import Exists, F, OuterRef, QuerySet
 from django.db.models.functions import MD5
 from numpy.typing import NDArray
 
+from judging.core.formatting import number_of
 from judging.methods.verdicts.verdicts import Label as Label
 from judging.projects.models import Project
 
@@ -118,10 +120,106 @@ class Example(models.Model):
             models.Index(fields=["project", "number"], name="example_in_import_order"),
             # Counts read no texts.
             models.Index(fields=["project", "is_check", "source"], name="example_counted"),
+            models.Index(fields=["project", "category", "number"], name="example_by_category"),
         ]
 
     def __str__(self) -> str:
         return self.external_id
+
+
+class OfAnExample(models.QuerySet[Imported]):
+    """Rows that go with their example, and so are no use of it."""
+
+    def that_use_examples(self) -> Self:
+        return self.none()
+
+
+class Tag(models.Model):
+    """A name that people give to examples of a project, to find and choose them again."""
+
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="tags")
+    name = models.CharField(max_length=200)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["project", "name"], name="tag_once")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Tagging(models.Model):
+    """An example that has a tag."""
+
+    tag = models.ForeignKey(Tag, on_delete=models.CASCADE, related_name="taggings")
+    example = models.ForeignKey(Example, on_delete=models.CASCADE, related_name="taggings")
+
+    objects = OfAnExample["Tagging"].as_manager()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["tag", "example"], name="tagging_once")]
+
+
+class TagChange(models.Model):
+    """A tag that was given to many examples at once, or taken from them, for the undo.
+
+    examples: the keys of those that changed.
+    """
+
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="tag_changes")
+    name = models.CharField(max_length=200)
+    added = models.BooleanField()
+    examples = models.JSONField()
+    made_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    made_at = models.DateTimeField(auto_now_add=True)
+    undone_at = models.DateTimeField(null=True, blank=True)
+
+
+def words_of(subset: Mapping[str, Any]) -> str:
+    """Say in words how a stored subset was chosen."""
+    said = []
+    for name, values in subset.get("where", ()):
+        shown = " or ".join(value or "(none)" for value in values)
+        said.append(f"with {name} {shown}" if name != "text" else f"with the text “{shown}”")
+    if "ids" in subset:
+        said.append(f"from a list of {number_of(subset['ids'], 'id')}")
+    if "within" in subset:
+        said.append(f"within the examples {words_of(subset['within'])}")
+    if "sample" in subset:
+        said.append(f"drawn at random (seed {subset['seed']})")
+    return ", ".join(said)
+
+
+class Frame(models.Model):
+    """A part of a project's examples, chosen once: later imports and tags don't change it.
+
+    subset: how it was chosen, as `judging.dataset.subsets.Subset` stores itself.
+    digest: of the subset and the members, so that the same choice is the same frame.
+    """
+
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="frames")
+    subset = models.JSONField()
+    digest = models.CharField(max_length=64)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["project", "digest"], name="frame_once")]
+
+    @property
+    def words(self) -> str:
+        """How its examples were chosen, in words: `with category math`."""
+        return words_of(self.subset)
+
+
+class FrameMember(models.Model):
+    frame = models.ForeignKey(Frame, on_delete=models.CASCADE, related_name="members")
+    example = models.ForeignKey(Example, on_delete=models.CASCADE, related_name="frames")
+
+    objects = OfAnExample["FrameMember"].as_manager()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["frame", "example"], name="member_once")]
 
 
 class PointItem(models.Model):
@@ -177,6 +275,27 @@ def questions_of(project_id: int, examples: Sequence[int]) -> NDArray[np.intp]:
     return question_codes([digests[pk] for pk in examples])
 
 
-def frame_of(project: Project) -> QuerySet[Example]:
-    """Return the N examples that a review of beta percent is about, in import order."""
-    return Example.objects.filter(project=project).judged().order_by("number", "pk")
+def judged_in(project_id: int, frame: int | None) -> QuerySet[Example]:
+    """Return what judges are asked about: all of the project, or the members of a frame."""
+    examples = Example.objects.filter(project_id=project_id).judged()
+    if frame is None:
+        return examples
+    return examples.filter(Exists(FrameMember.objects.filter(frame=frame, example=OuterRef("pk"))))
+
+
+def frame_of(project: Project, frame: int | None = None) -> QuerySet[Example]:
+    """Return the N examples that a review of beta percent is about, in import order.
+
+    Args:
+        frame: the key of a `Frame`; None for all examples of the project.
+    """
+    return judged_in(project.pk, frame).order_by("number", "pk")
+
+
+def tags_of_examples(keys: Collection[int]) -> Mapping[int, list[str]]:
+    """Return the tags of some examples, in alphabetical order, by one query."""
+    found: defaultdict[int, list[str]] = defaultdict(list)
+    rows = Tagging.objects.filter(example__in=keys).order_by("tag__name")
+    for example, name in rows.values_list("example", "tag__name"):
+        found[example].append(name)
+    return found

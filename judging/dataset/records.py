@@ -172,6 +172,12 @@ def unstorable_sentence(column: str, fault: str) -> str:
     return f"{column} holds {fault}, which is not text."
 
 
+def tags_of(text: str) -> tuple[str, ...]:
+    """Return the names in a list of tags, each once, in their order."""
+    names = (name.strip() for name in re.split(r"[,;]", text))
+    return tuple(dict.fromkeys(name for name in names if name))
+
+
 def a_name(longest: int = LONGEST_NAME) -> str:
     """Say in words what `is_name` accepts."""
     return f"one line of at most {longest} characters"
@@ -247,6 +253,22 @@ class Cells:
         elif required and not value:
             self.require(field)
         return value
+
+    def tags(self, field: str) -> tuple[str, ...]:
+        """Return the tags of a list, or of a text that parts them by commas or semicolons."""
+        value = self._record.values.get(self._columns.get(field, ""))
+        if isinstance(value, list) and all(isinstance(name, str) for name in value):
+            value = ";".join(value)
+            if fault := unstorable(value):
+                self.complain(field, unstorable_sentence(self.column(field), fault))
+                return ()
+        else:
+            value = self.text(field)
+        names = tags_of(value)
+        if wrong := next((name for name in names if not is_name(name)), None):
+            self.expect(field, f"tags of {a_name()}", wrong)
+            return ()
+        return names
 
     def one_of(self, field: str, meanings: Mapping[str, Value], expected: str = "") -> Value | None:
         """Return what a word means, whatever its case; None for an empty cell."""
@@ -403,6 +425,9 @@ class ExampleRow:
     category: str = ""
     gold_label: str | None = None
     is_check: bool = False
+    reference: str = ""
+    # Not part of the content: people tag examples in the project, and its tags stay.
+    tags: tuple[str, ...] = ()
 
     @property
     def texts(self) -> tuple[str, str, str]:
@@ -412,7 +437,8 @@ class ExampleRow:
     def content(self) -> tuple[Any, ...]:
         """All that the row says, without its ID and its place, in the order of IDENTITY_FIELDS."""
         models = (self.model_1, self.model_2)
-        return (*self.texts, *models, self.category, self.gold_label, self.is_check)
+        about = (self.category, self.gold_label, self.is_check, self.reference)
+        return (*self.texts, *models, *about)
 
     def conflict(self, held: tuple[Any, ...]) -> str | None:
         contents = zip(IDENTITY_FIELDS, self.content, held, strict=True)
@@ -427,7 +453,7 @@ class ExampleRow:
 
 IDENTITY_FIELDS = (
     "question", "response_1", "response_2", "model_1", "model_2",
-    "category", "gold_label", "is_check",
+    "category", "gold_label", "is_check", "reference",
 )  # fmt: skip
 REQUIRED = ("question", "response_1", "response_2")
 IGNORE = "ignore"
@@ -444,7 +470,12 @@ ALIASES = {
     "category": ("category", "subset"),
     "gold_label": ("goldlabel", "gold", "label", "winner"),
     "is_check": ("ischeck",),
-}
+    "tags": ("tags", "tag"),
+    "reference": (
+        "reference", "referenceanswer", "goldanswer", "ideal", "idealanswer", "refanswer",
+        "expectedanswer", "expectedoutput",
+    ),
+}  # fmt: skip
 FIELDS = tuple(ALIASES)
 KNOWN = frozenset(name for names in ALIASES.values() for name in names)
 # A column of PandaLM that names both models at once, `bloom-7b_llama-7b`.
@@ -598,6 +629,8 @@ def to_example(
         category=cells.name("category"),
         gold_label=cells.label("gold_label", codes, models),
         is_check=cells.boolean("is_check"),
+        reference=cells.text("reference"),
+        tags=cells.tags("tags"),
     )
     if row.is_check and row.gold_label is None and not cells.problems:
         cells.complain("gold_label", "A check example needs its known label in gold_label.")

@@ -29,6 +29,7 @@ from judging.core.sql.statements import insert, new, rows_came
 from judging.dataset.models import Example, Import
 from judging.dataset.reading import Reader
 from judging.dataset.records import IDENTITY_FIELDS, Codes, ExampleRow, Refused, spelled
+from judging.dataset.subsets import tag_new
 from judging.dataset.uploads import (
     CHUNK,
     FOLDER,
@@ -376,6 +377,8 @@ def _insert(imported: Import, start: int, rows: list[ExampleRow]) -> None:
         for number, row in enumerate(rows, start)
     ]
     insert(Example, examples)
+    if tagged := [(one.pk, row.tags) for one, row in zip(examples, rows, strict=True) if row.tags]:
+        tag_new(imported.project_id, tagged)
 
 
 def _finish(

@@ -59,6 +59,7 @@ class Project(models.Model):
     both_bad = models.BooleanField(default=False)
     cant_judge = models.BooleanField(default=False)
     hide_models = models.BooleanField(default=False)
+    show_reference = models.BooleanField(default=False)
     criteria = models.JSONField(default=list, blank=True)
     rendering = models.CharField(max_length=8, choices=Rendering, default=Rendering.MARKDOWN)
     no_majority = models.CharField(max_length=10, choices=NoMajority, default=NoMajority.ADJUDICATE)

@@ -238,12 +238,17 @@ def tell_of(run_id: int) -> None:
 def make_primary(run: Run) -> None:
     """Make the first finished run its project's primary run, until a person chooses another.
 
-    Final labels, results and exports are about the primary run.
+    Final labels, results and exports are about the primary run. A run over a part of the examples
+    gives way to the first one over all of them.
     """
     about_pairs = Run.objects.exclude(form=Form.POINTWISE)
     done = about_pairs.filter(pk=run.pk, state=State.DONE).exists()
     if done:
-        Project.objects.filter(pk=run.project_id, primary_run=None).update(primary_run=run.pk)
+        free = Q(primary_run=None)
+        chosen = run.project.audit_events.filter(action="primary run chosen")
+        if run.frame_id is None and not chosen.exists():
+            free |= Q(primary_run__frame__isnull=False)
+        Project.objects.filter(free, pk=run.project_id).update(primary_run=run.pk)
 
 
 def fail(run_id: int, holder: str, reason: str) -> bool:

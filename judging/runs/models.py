@@ -15,7 +15,7 @@ from django.db import models
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from judging.core.errors import UserError
-from judging.dataset.models import Example, Label, PointItem
+from judging.dataset.models import Example, Frame, Label, PointItem, judged_in
 from judging.llm.parsing.parse import Status
 from judging.llm.prompts.templates import ORDERS, JudgeForm, PromptVariant, balanced, stage_parts
 from judging.methods.verdicts.verdicts import VerdictState
@@ -101,6 +101,10 @@ class Run(models.Model):
     # When a worker resumes a run that its endpoint's limit of a day has paused.
     resume_at = models.DateTimeField(null=True, blank=True)
     source_files = models.JSONField(default=list, blank=True)
+    # None for all examples of the project, also those that are imported later.
+    frame = models.ForeignKey(
+        Frame, null=True, blank=True, on_delete=models.RESTRICT, related_name="runs"
+    )
 
     created_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
@@ -192,6 +196,13 @@ class Run(models.Model):
         return Fraction(self.parameters.get("output", {}).get("band", 0))
 
     @property
+    def n_reused(self) -> int:
+        """How many samples are copies from other runs. No query unless the run may copy."""
+        if not self.parameters.get("reuse"):
+            return 0
+        return Sample.objects.filter(call__run=self, call__reused_from__isnull=False).count()
+
+    @property
     def samples_an_order(self) -> int:
         """How many samples of each order the verdict waits for."""
         return self.k * len(self.counted_parts) // len(self.orders)
@@ -262,6 +273,8 @@ class Call(models.Model):
     error_kind = models.CharField(max_length=30, blank=True)
     error = models.TextField(blank=True)
     noticed = models.CharField(max_length=10, choices=Notice, blank=True, default="")
+    # The number of the run whose answer this is a copy of, which cost nothing.
+    reused_from = models.PositiveIntegerField(null=True, blank=True)
 
     class Meta:
         constraints = [
@@ -550,7 +563,7 @@ def subjects_of(run: Run) -> QuerySet[Any]:
     """Return what every part of the run is asked about: examples, or single responses."""
     if run.form == Form.POINTWISE:
         return PointItem.objects.filter(project_id=run.project_id).visible()
-    return Example.objects.filter(project_id=run.project_id).judged()
+    return judged_in(run.project_id, run.frame_id)
 
 
 def subject_field(run: Run) -> str:

@@ -13,7 +13,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from django.db.models import Max, OuterRef
+from django.db.models import Max, OuterRef, QuerySet
 from django.utils import timezone
 
 from judging.core.errors import UserError
@@ -100,6 +100,24 @@ def chosen_criteria(project: Project, chosen: Template, criteria: str) -> str:
             "run, or in the project's settings. Nothing was started."
         )
     return text
+
+
+FIRST_IDS = 5
+
+
+def check_references(chosen: Template, examples: QuerySet[Any]) -> None:
+    """Raise UserError if the template shows reference answers and an example has none."""
+    if "reference" not in chosen.slots:
+        return
+    lacking = examples.filter(reference="").order_by("number", "pk")
+    if ids := list(lacking.values_list("external_id", flat=True)[:FIRST_IDS]):
+        n = lacking.count()
+        have = "1 example has" if n == 1 else f"{n} examples have"
+        raise UserError(
+            f"Template {chosen.name} shows the reference answer, and {have} none: "
+            f"{', '.join(ids)}{' and others' if n > len(ids) else ''}. Nothing was started. Choose "
+            "another template, or import these examples with a reference answer into a new project."
+        )
 
 
 def criteria_of(project: Project) -> str:

@@ -35,6 +35,7 @@ from judging.core import leases
 from judging.core.errors import UserError
 from judging.core.leases import delete_rows
 from judging.dataset.models import HumanScore, Import, PointItem
+from judging.dataset.subsets import Subset, change_tag, freeze
 from judging.projects.access import project_for, remove_member
 from judging.projects.models import (
     ApiToken,
@@ -94,6 +95,9 @@ def make_full_project(slug):
     project_for(gone, slug, shows_judge=True, is_told=True)
     remove_member(project.memberships.get(user=gone), member)
     PasswordLink.objects.create(user=member, made_by=gone, project=project)
+    change_tag(project, None, "hard", [examples[0].pk], added=True)
+    run.frame = freeze(project, Subset.chosen(sample=3, seed=1))
+    run.save()
     labelled(project, make_annotator(project))
     GateLook.objects.create(
         project=project, run=run, requirements=[], number=1, confidence=0.95, result={}

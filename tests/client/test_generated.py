@@ -84,7 +84,8 @@ def test_models_keep_every_digit_and_leave_what_they_do_not_know():
     answer = {
         "examples": 2, "calls": 3, "calls_most": 4, "prompt_tokens": 5, "completion_tokens": 6,
         "usd": "0.12345678901234567890", "usd_most": None, "seconds": 3, "batch_hours": None,
-        "model": "m", "endpoint": "e", "basis": "b", "new_in_a_later_release": {"a": 1},
+        "model": "m", "endpoint": "e", "basis": "b", "frame": "", "reused": 0,
+        "new_in_a_later_release": {"a": 1},
     }  # fmt: skip
     estimate = read(models.EstimateOut, answer)
     assert estimate.usd == Decimal("0.12345678901234567890")

@@ -22,7 +22,7 @@ from fairjudge_client.steps import signature_of
 
 from annotation.models import Item
 from judging.dataset import writing
-from judging.dataset.models import Import
+from judging.dataset.models import Import, TagChange
 from judging.projects.models import Project
 from tests.client.proxy import status
 from tests.client.test_generated import OPERATIONS
@@ -107,6 +107,9 @@ def test_every_operation_has_a_method(proxy, token, media, tmp_path, client):
         assert do(do(project.examples.get_import(1)).refresh()).state == "done"
         assert do(project.info()).examples == 4
         assert len(do(project.examples.list(model="maple-7b"))) == 4
+        tagged = do(project.examples.tag(tag="hard", sample=2))
+        assert len(do(project.examples.list(tag="hard"))) == tagged.examples == 2
+        assert do(project.examples.undo_tags(tagged.change)).added is False
 
         assert do(project.runs.estimate(**JUDGE)).calls == 8
         run = do(project.runs.start(name="walked", **JUDGE))
@@ -180,7 +183,7 @@ def world(proxy, token, media):
 
 VALUES = {
     "slug": "world", "number": 1, "what": "labels", "kind": "jsonl", "name": "Another",
-    "beta": 50, "votes": 3, "external_id": "e0", "label": "win", "reason": "So.",
+    "beta": 50, "votes": 3, "external_id": "e0", "label": "win", "reason": "So.", "tag": "hard",
     "rows": [{"external_id": "e0", "label": "win", "annotator": "ana",
               "question": "Q", "response_1": "a", "response_2": "b"}],
 }  # fmt: skip
@@ -192,6 +195,8 @@ def test_each_operation_is_reached_by_its_name(world, proxy, token, client):
     with client(proxy.url, token) as (fj, do):
         for name in sorted(OPERATIONS):
             proxy.log.clear()
+            if name == "undo_tags":
+                values |= {"number": TagChange.objects.latest("pk").pk}
             try:
                 do(getattr(fj.api, name)(**arguments_of(name, values)))
             except Invalid as refusal:
@@ -280,7 +285,8 @@ def test_a_report_that_is_being_computed_is_waited_for(world, proxy, token, clie
 
 STANDING = {
     "number": 1, "kind": "routed", "state": "open", "stage": "only", "run": 1,
-    "votes_per_item": 3, "frame_size": 9, "opened_at": "2026-01-02T03:04:05Z", "closed_at": None,
+    "votes_per_item": 3, "frame_size": 9, "frame": None,
+    "opened_at": "2026-01-02T03:04:05Z", "closed_at": None,
     "items": 4, "done": 3, "undecided": 1, "in_work": 0, "votes_asked": 12, "votes_given": 12,
     "usd": "1.5", "usd_left": "0", "can_vote": 3, "out_of_reach": 0, "flags": 0,
 }  # fmt: skip

@@ -10,9 +10,16 @@ from annotation.people.annotators import annotator_of, voters_of
 from annotation.rounds import growing
 from annotation.rounds.opening import LEARN, RoundSettings, open_round
 from annotation.rounds.progress import out_of_reach
-from judging.core.commands import FairJudgeCommand, add_project, decimal_argument
+from judging.core.commands import (
+    FairJudgeCommand,
+    add_project,
+    add_subset,
+    decimal_argument,
+    names_subset,
+)
 from judging.core.errors import UserError
 from judging.core.formatting import count, number_of
+from judging.dataset.subsets import ALL, subset_from
 from judging.projects.access import project_for_command
 from judging.projects.models import Project
 from judging.runs.models import Run, find_run
@@ -21,12 +28,14 @@ _MOST_ITEMS = 1_000_000
 
 
 class Command(FairJudgeCommand):
+    reads = ("examples",)
     help = "Open a round: select the examples on which the judge contradicts itself most."
 
     def add_arguments(self, parser: CommandParser) -> None:
         add_project(parser)
         parser.add_argument("--run", help="number, name or `latest`; default: the primary run")
         _add_selection(parser)
+        add_subset(parser)
         _add_certificate(parser)
         parser.add_argument(
             "--annotator",
@@ -61,6 +70,7 @@ class Command(FairJudgeCommand):
             learn=_learn(options["route"], options["learn"]),
             annotators=[_annotator(project, name) for name in options["annotator"]],
             limit=_limit(options["limit"]),
+            subset=subset_from(options) if names_subset(options) else ALL,
         )
         with self.progress("Items written") as bar:
             round_ = open_round(project, None, run, settings, advance=bar.advance)

@@ -10,34 +10,31 @@ labels look at a limited number of examples per page, and then say where to go o
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import reduce
-from operator import or_
 
 from django.db.models import (
-    Count,
     Exists,
     F,
     FilteredRelation,
-    Max,
     OrderBy,
     OuterRef,
     Q,
     QuerySet,
-    Sum,
 )
 from django.db.models.functions import Left
 
 from annotation.models import Adjudication, Item, Round, Vote
 from annotation.results.merge.final_labels import Merged, merged_page
-from judging.core.caching import CACHED_SECONDS, report_cache
-from judging.dataset.models import Example, Import
+from judging.core.errors import UserError
+from judging.core.formatting import count
+from judging.dataset.models import Example
+from judging.dataset.subsets import condition_of
 from judging.methods.agreement.votes import LabelSource
 from judging.projects.models import Project
 from judging.runs.models import Run, Verdict
 
 PAGE = 50
 EXCERPT = 300
-# Of how many examples one page reads texts, names of models and categories to find those that match.
+# Of how many examples one page reads texts and names of models to find those that match.
 SEARCHED_AT_ONCE = 5_000
 # How many examples one page merges at most to find those that match, and how many at a time.
 MERGED_AT_MOST = 500
@@ -78,6 +75,7 @@ class Filter:
     with_people: bool = False
     text: str = ""
     category: str = ""
+    tag: str = ""
     model: str = ""
     label: str = ""
     state: str = ""
@@ -96,7 +94,7 @@ class Filter:
     @property
     def is_searched(self) -> bool:
         """True if the examples themselves have to be read, and not only their verdicts."""
-        return bool(self.text or self.category or self.model)
+        return bool(self.text or self.model)
 
     @property
     def is_counted(self) -> bool:
@@ -147,6 +145,24 @@ def browse(asked: Filter, *, after: int | None = None, before: int | None = None
         first=rows[0].example.pk if rows else None,
         last=rows[-1].example.pk if rows else None,
     )
+
+
+def keys_of(asked: Filter) -> list[int]:
+    """Return the keys of all that match. Raises UserError if that takes reading too many votes."""
+    found = _matching(asked).filter(_holds(asked)).order_by("number", "pk")
+    keys = list(found.values_list("pk", flat=True))
+    if not asked.people:
+        return keys
+    if len(keys) > SEARCHED_AT_ONCE:
+        raise UserError(
+            f"People's labels of {count(len(keys))} examples would have to be looked at. Narrow "
+            "the filter down first, for example by category or verdict. Nothing was changed."
+        )
+    matching = []
+    for first in range(0, len(keys), _MERGED_AT_ONCE):
+        rows = merged_page(asked.project, asked.run, _read(keys[first : first + _MERGED_AT_ONCE]))
+        matching += [row.example.pk for row in rows if _matches(row, asked)]
+    return matching
 
 
 def neighbours(asked: Filter, example: Example) -> tuple[Example | None, Example | None]:
@@ -226,14 +242,9 @@ def _read(keys: Sequence[int]) -> list[Example]:
 
 def _holds(asked: Filter) -> Q:
     condition = Q()
-    if asked.category:
-        condition &= Q(category=asked.category)
-    if asked.model:
-        condition &= Q(model_1=asked.model) | Q(model_2=asked.model)
-    if asked.text:
-        fields = ("external_id", "question", "response_1", "response_2")
-        texts = (Q(**{f"{name}__icontains": asked.text}) for name in fields)
-        condition &= reduce(or_, texts)
+    for name, value in (("model", asked.model), ("text", asked.text)):
+        if value:
+            condition &= condition_of(name, [value])
     return condition
 
 
@@ -246,8 +257,11 @@ def _with_verdicts(examples: QuerySet[Example], asked: Filter) -> QuerySet[Examp
 
 
 def _matching(asked: Filter) -> QuerySet[Example]:
-    """Return what matches by its verdict; by people's labels, a few more than do."""
+    """Return what matches by verdict, category and tag; by people's labels, a few more than do."""
     found = _with_verdicts(Example.objects.visible_of(asked.project), asked)
+    for name, value in (("category", asked.category), ("tag", asked.tag)):
+        if value:
+            found = found.filter(condition_of(name, [value]))
     if asked.run is not None and asked.label:
         found = found.filter(verdict__label=asked.label)
     if asked.run is not None and asked.state:
@@ -345,29 +359,3 @@ def _beyond(asked: Filter, place: _Place, *, backwards: bool) -> Q:
     beyond = Q(**{f"{asked.column}__{larger}": place.value})
     beyond |= Q(**{asked.column: place.value}) & by_number
     return beyond if backwards else beyond | empty
-
-
-Names = tuple[list[str], list[tuple[str, str]]]
-
-
-def names_of(project: Project, most: int) -> Names:
-    """Return the categories and the pairs of models of a project, in alphabetical order.
-
-    They change with imports only. Reading them reads every example, so they are kept.
-    """
-    imports = Import.objects.filter(project=project, state=Import.State.DONE)
-    state = imports.aggregate(n=Count("pk"), last=Max("finished_at"), rows=Sum("n_written"))
-    last = state["last"].timestamp() if state["last"] else ""
-    which = f"{project.pk}-{project.created_at.timestamp()}"
-    key = f"names-{which}-{most}-{state['n']}-{last}-{state['rows']}"
-    kept: Names | None = report_cache.get(key)
-    if kept is None:
-        examples = Example.objects.visible_of(project)
-        categories = examples.exclude(category="").order_by("category")
-        pairs = examples.order_by("model_1", "model_2").values_list("model_1", "model_2")
-        kept = (
-            list(categories.values_list("category", flat=True).distinct()[:most]),
-            list(pairs.distinct()[:most]),
-        )
-        report_cache.set(key, kept, CACHED_SECONDS)
-    return kept

@@ -143,7 +143,7 @@ def project_costs(project: Project, run: Run | None, people: PeopleTotals | None
         round_.wage_usd if round_ else project.wage_usd,
     )
     votes = round_.votes_per_item if round_ else 3
-    n = frame_of(project).count()
+    n = frame_of(project, run.frame_id if run else None).count()
     judge_usd = judge_cost(run) if run else Decimal(0)
     return Costs(
         runs=runs,

@@ -17,6 +17,7 @@ from annotation.results.merge.final_labels import (
     CHUNK,
     CastVote,
     HumanLabel,
+    frame_for,
     as_read,
     merge,
     human_labels,
@@ -162,10 +163,10 @@ class VerdictRows:
     ranking: Codes
 
 
-def example_rows(project: Project) -> ExampleRows:
+def example_rows(project: Project, frame: int | None) -> ExampleRows:
     """One query, and no text: equal questions are known by their hash."""
     rows = (
-        frame_of(project)
+        frame_of(project, frame)
         .annotate(
             question_md5=as_read(MD5(F("question"))),
             length=as_read(Length("response_1") - Length("response_2")),
@@ -362,15 +363,23 @@ class Sheet(VerdictRows):
         return Comparison(*given, *by_design, knows_ties=self.knows_ties)
 
 
-def sheet_of(project: Project, run: Run | None) -> Sheet:
+def sheet_of(project: Project, run: Run | None, frame: int | None = None) -> Sheet:
     """Read everything once; a constant number of queries, and no text.
 
     Without a run, the labels are those of people alone, from all their votes.
+
+    Args:
+        frame: The key of the frame that the figures are about; by default the run's own.
     """
-    examples = example_rows(project)
+    frame = frame_for(run, frame)
+    examples = example_rows(project, frame)
     ids = examples.ids
     verdicts = verdict_rows(run, ids)
-    everywhere, asked = human_labels(project, run)
+    everywhere, asked = human_labels(project, run, frame)
+    if frame is not None:
+        inside = set(ids.tolist())
+        everywhere = {pk: say for pk, say in everywhere.items() if pk in inside}
+        asked = {pk: say for pk, say in asked.items() if pk in inside} if run else everywhere
     basis, human, labelled, people = _known(examples, everywhere, asked)
     says = _Says(ids, asked)
     answer, answered = says.labels()

@@ -81,7 +81,15 @@ def compare_runs(
         raise Usage(f"Run {before.name} can't be compared with itself. Name two runs.")
     if not 0 < margin < 1:
         raise Usage("The margin lies between 0 and 1, such as 0.05. Nothing was decided.")
-    old, new = Analysis(project, before), Analysis(project, after)
+    frames = {run.frame for run in (before, after) if run.frame is not None}
+    if len(frames) > 1:
+        raise UserError(
+            f"{before.name} and {after.name} judged two different parts of the examples. Nothing "
+            "was decided. Compare runs over the same part, or over all examples."
+        )
+    # If one of them judged a part only, that part is what both can be compared on.
+    common = next(iter(frames), None)
+    old, new = Analysis(project, before, common), Analysis(project, after, common)
     both = old.sheet.judged & new.sheet.judged
     if not both.any():
         raise UserError(

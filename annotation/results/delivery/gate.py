@@ -254,7 +254,7 @@ def take_look(
     """
     spending = Spending()
     key = _digest([*required, other and other.pk])
-    frozen = frozen_set(run.project)
+    frozen = frozen_set(run.project, run.frame_id)
     kept = GateLook.objects.filter(run=run, requirements_sha256=key)
     newest = kept.order_by("-pk").first()
     if newest is not None and newest.examples_sha256 != frozen and not restart:
@@ -313,12 +313,20 @@ def _digest(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
-def frozen_set(project: Project) -> str:
-    """Return a hash of everything that the project's examples say."""
+def frozen_set(project: Project, frame: int | None = None) -> str:
+    """Return a hash of everything that the examples of the project, or of a frame, say.
+
+    An example without a reference answer is hashed as before references existed, so that looks of
+    earlier releases are found.
+    """
     total = hashlib.sha256()
-    rows = frame_of(project).order_by("external_id").values_list("external_id", *IDENTITY_FIELDS)
+    rows = (
+        frame_of(project, frame)
+        .order_by("external_id")
+        .values_list("external_id", *IDENTITY_FIELDS)
+    )
     for row in rows.iterator(chunk_size=_CHUNK):
-        total.update(json.dumps(row).encode())
+        total.update(json.dumps(row if row[-1] else row[:-1]).encode())
     return total.hexdigest()
 
 
@@ -411,8 +419,8 @@ def _round_of(of: Analysis, more: int, epsilon: float, look: int, votes: int) ->
     Examples that have a label already may be drawn again: their votes count, and cost nothing.
     """
     sheet, project = of.sheet, of.project
-    ids = list(frame_of(project).values_list("pk", flat=True))
-    order = ranked_examples(of.run)
+    ids = list(frame_of(project, of.run.frame_id).values_list("pk", flat=True))
+    order = ranked_examples(of.run, of.run.frame_id)
     seen = set(sheet.ids[sheet.selected | sheet.audited].tolist())
     seed = int(_digest([of.run.pk, look, sorted(seen)])[:15], 16)
     size = more

@@ -54,9 +54,10 @@ from annotation.results.sections.trust import (
     Replacement,
     Unblinded,
 )
-from annotation.results.tables.exports import ExportRequest, export, whole_file
+from annotation.results.tables.exports import ExportRequest, export, in_frame, whole_file
 from judging.core.bounds import MEBIBYTE, Archive, ArchiveBounds
 from judging.core.sql.statements import snapshot
+from judging.dataset.models import Frame
 from judging.methods.agreement.annotators import Expertise
 from judging.methods.intervals.estimates import Undefined
 from judging.projects.models import Project
@@ -94,6 +95,8 @@ def pack(analysis: Analysis) -> tuple[bytes, Json]:
     arrays |= {f"ballots.{name}": getattr(sheet.ballots, name) for name in _BALLOTS}
     context: Json = {
         "project": {"slug": analysis.project.slug, "name": analysis.project.name},
+        "frame": analysis.about,
+        "reused": analysis.reused,
         "run": to_json(described(analysis.run)) | {"orders": list(analysis.run.orders)},
         "models": list(sheet.models),
         "basis": sheet.basis,
@@ -154,6 +157,8 @@ class Unpacked(Analysis):
         made = Run(**run, parameters=parameters)
         self.other_votes = int(context["other_votes"])
         super().__init__(Project(**context["project"]), made)
+        self.about = context.get("frame")
+        self.reused = int(context.get("reused", 0))
         self._read(_loaded(data), context)
 
     def _read(self, arrays: dict[str, Any], context: Json) -> None:
@@ -213,7 +218,8 @@ def _array(content: bytes) -> np.ndarray:
 
 def _other_votes(analysis: Analysis) -> int:
     """Return the number of votes that are delivered but that the figures don't count."""
-    n_votes = Vote.objects.filter(example__project=analysis.project).count()
+    votes = Vote.objects.filter(example__project=analysis.project)
+    n_votes = in_frame(votes, "example", analysis.frame).count()
     return n_votes - int(analysis.sheet.ballots.present.sum())
 
 
@@ -273,19 +279,28 @@ PACKAGES = ("Django", "numpy", "scipy")
 _LINK = re.compile(r'<a class="term-word"[^>]*>(.*?)</a>', re.DOTALL)
 
 
-def deliver(project: Project, run: Run, user: AbstractUser | None, path: Path) -> Report:
+def deliver(
+    project: Project,
+    run: Run,
+    user: AbstractUser | None,
+    path: Path,
+    frame: Frame | None = None,
+) -> Report:
     """Write the report as .html, .zip or .tex, by the file's name, and return the figures.
 
     Votes that are cast meanwhile are neither in the tables nor in the figures.
+
+    Args:
+        frame: The examples that it is about; by default those of the run.
 
     Raises:
         UserError: The file can't be written.
     """
     with whole_file(path) as partial, snapshot():
-        analysis = Analysis(project, run)
+        analysis = Analysis(project, run, frame)
         figures = report(analysis)
         if path.suffix == ".zip":
-            _write_zip(partial, project, run, user, figures, *pack(analysis))
+            _write_zip(partial, analysis, user, figures, *pack(analysis))
         elif path.suffix == ".tex":
             page = as_html(run, figures, with_drawings=False)
             partial.write_text(as_latex(page), encoding="utf-8")
@@ -315,6 +330,7 @@ def _drawing(shown: Plot) -> str:
 def methods_text(figures: Report) -> str:
     """Return what was done, for the methods section of a paper."""
     run, coverage = figures.run, figures.coverage
+    about = f" {coverage.frame}" if coverage.frame else ""
     lines = [
         "# Methods",
         "",
@@ -323,7 +339,7 @@ def methods_text(figures: Report) -> str:
         f"temperature {run.temperature}, seed {run.seed}.",
         f"Template: `{run.template or '–'}`, SHA-256 {run.template_sha256 or '–'}.",
         f"Prices: {run.price_source or 'unknown'}.",
-        f"Examples: {coverage.examples}; compared with: {coverage.basis}.",
+        f"Examples: {coverage.examples}{about}; compared with: {coverage.basis}.",
         *filter(None, [coverage.unblinded.sentence]),
         f"Certificate: {certificate_sentence(figures.certificate)}",
         "",
@@ -353,13 +369,13 @@ def certificate_sentence(found: CertificateFigures) -> str:
 
 def _write_zip(
     path: Path,
-    project: Project,
-    run: Run,
+    analysis: Analysis,
     user: AbstractUser | None,
     figures: Report,
     data: bytes,
     context: Json,
 ) -> None:
+    project, run = analysis.project, analysis.run
     hashes: dict[str, str] = {}
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
 
@@ -367,7 +383,9 @@ def _write_zip(
             hashes[name] = _add(archive, name, pieces)
 
         for what in TABLES:
-            add(f"{what}.csv", export(project, run, user, ExportRequest(what)))
+            add(
+                f"{what}.csv", export(project, run, user, ExportRequest(what, frame=analysis.frame))
+            )
         add("report.json", [as_text(to_json(figures)).encode()])
         add("report.html", [as_html(run, figures).encode()])
         add("methods.md", [methods_text(figures).encode()])

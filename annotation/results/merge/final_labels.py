@@ -20,10 +20,12 @@ from typing import NamedTuple
 import numpy as np
 from django.db.models import (
     Case,
+    Exists,
     ExpressionWrapper,
     F,
     Field,
     IntegerField,
+    OuterRef,
     Q,
     QuerySet,
     Value,
@@ -34,7 +36,7 @@ from numpy.typing import ArrayLike
 
 from annotation.models import Adjudication, Item, Round, Selection, Slot
 from annotation.rounds.changes import COVERS
-from judging.dataset.models import Example, Label, frame_of
+from judging.dataset.models import Example, FrameMember, Label, frame_of
 from judging.methods.agreement.votes import LabelSource, enters_results, outcome
 from judging.methods.arrays import Codes, Floats
 from judging.methods.review.cost import HumanRate, human_usd, human_usd_of_active_time
@@ -157,13 +159,17 @@ def merge(judge: Label | None, people: HumanLabel | None) -> tuple[Label | None,
     return None, LabelSource.NONE, so_far or "neither the judge nor people have a label"
 
 
-def merged(project: Project, run: Run | None) -> Iterator[Merged]:
+def merged(project: Project, run: Run | None, frame: int | None = None) -> Iterator[Merged]:
     """Yield every example in import order, merged for a run, or by people alone without a run.
 
     Votes are read first and kept. Examples and verdicts are streamed, a chunk at a time.
+
+    Args:
+        frame: The key of the frame that the examples are in; by default the run's own.
     """
-    everywhere, asked = human_labels(project, run)
-    examples = frame_of(project)
+    frame = frame_for(run, frame)
+    everywhere, asked = human_labels(project, run, frame)
+    examples = frame_of(project, frame)
     number, pk = -1, -1
     # Each chunk starts after the last example, which costs the same however far down it is.
     while chunk := list(
@@ -173,12 +179,17 @@ def merged(project: Project, run: Run | None) -> Iterator[Merged]:
         number, pk = chunk[-1].number, chunk[-1].pk
 
 
+def frame_for(run: Run | None, frame: int | None) -> int | None:
+    """Return the key of the frame that figures are about: the one given, else the run's."""
+    return frame if frame is not None or run is None else run.frame_id
+
+
 def merged_page(project: Project, run: Run | None, examples: list[Example]) -> list[Merged]:
     """Return some examples merged as `merged` does, by as many queries for one as for many."""
     if not examples:
         return []
     ids = [example.pk for example in examples]
-    everywhere, asked = human_labels(project, run, example__in=ids)
+    everywhere, asked = human_labels(project, run, frame_for(run, None), example__in=ids)
     return list(_merge_chunk(examples, run, everywhere, asked))
 
 
@@ -205,13 +216,20 @@ def _merge_chunk(
 
 
 def human_labels(
-    project: Project, run: Run | None, **only: Example | Run | list[int]
+    project: Project,
+    run: Run | None,
+    frame: int | None = None,
+    **only: Example | Run | list[int],
 ) -> tuple[HumanLabels, HumanLabels]:
     """Read people's labels, by example id: everywhere, and those asked for a run.
 
     Both come from one reading of the votes. Without a run, both are the same.
 
+    What a round drew at random from only a part of the frame stands for nothing but itself, like
+    what was selected by rank.
+
     Args:
+        frame: The key of the frame that the labels are used for.
         only: Filters of the items, to read fewer.
     """
     items = Item.objects.filter(round__project=project, **only).exclude(selection__kind="check")
@@ -219,12 +237,31 @@ def human_labels(
     everywhere = _newest(sorted(answers, key=lambda answer: answer[0].round.protocol.number))
     if run is None:
         return everywhere, everywhere
-    return everywhere, _asked([answer for answer in answers if _enters(answer[0], run)])
+    entering = [answer for answer in answers if _enters(answer[0], run)]
+    narrow = _narrower({item.round.frame_id for item, _ in entering}, project, frame)
+    alone = {"selection": str(Selection.Kind.TOP), "probability": 1.0}
+    return everywhere, _asked(
+        [
+            (item, replace(label, **alone) if item.round.frame_id in narrow else label)
+            for item, label in entering
+        ]
+    )
+
+
+def _narrower(frames: set[int | None], project: Project, frame: int | None) -> set[int | None]:
+    """Return the frames of rounds that lack a member of the frame that labels are used for."""
+    return {
+        one
+        for one in frames - {None, frame}
+        if frame_of(project, frame)
+        .exclude(Exists(FrameMember.objects.filter(frame=one, example=OuterRef("pk"))))
+        .exists()
+    }
 
 
 def human_labels_for_run(run: Run) -> HumanLabels:
     """Return people's labels of the examples that rounds of this run asked about, by example id."""
-    return human_labels(run.project, run, round__run=run)[1]
+    return human_labels(run.project, run, run.frame_id, round__run=run)[1]
 
 
 class AskedItem(NamedTuple):

@@ -52,6 +52,7 @@ def example(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
 def texts_of(example: Example, how: str) -> dict[str, object]:
     return {
         "question": rendered(example.question, how),
+        "reference": rendered(example.reference, how) if example.reference else "",
         "responses": [
             (1, example.model_1, rendered(example.response_1, how)),
             (2, example.model_2, rendered(example.response_2, how)),

@@ -4,27 +4,33 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django import forms
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, QueryDict
-from django.shortcuts import render
-from django.utils.text import Truncator
-from django.views.decorators.http import require_GET
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_GET, require_POST
 
-from annotation.results.data.browsing import SORTS, Filter, People, browse, names_of
+from annotation.results.data.browsing import SORTS, Filter, People, browse, keys_of
 from annotation.results.merge.final_labels import Merged
-from judging.dataset.models import Label
+from judging.core.errors import UserError
+from judging.core.formatting import number_of
+from judging.dataset.models import Label, TagChange, tags_of_examples
+from judging.dataset.pages.subsets import MOST_NAMES, named, shortened
+from judging.dataset.subsets import (
+    categories_of,
+    change_tag,
+    model_pairs_of,
+    tag_names,
+    undo_tag,
+)
 from judging.projects.access import Access, project_for
 from judging.projects.models import Project, Role
 from judging.runs.models import Run, Verdict
 
-MOST_NAMES = 200
 # How many runs you can choose from; older ones have their own pages.
 MOST_RUNS = 100
 LONGEST_SEARCH = 200
 PEOPLE_ALONE = "people"
-
-
-def shortened(name: str) -> str:
-    return Truncator(name).chars(40)
 
 
 class ExampleFilter(forms.Form):
@@ -38,6 +44,7 @@ class ExampleFilter(forms.Form):
         widget=forms.TextInput({"type": "search"}),
     )
     category = forms.ChoiceField(label="Category", required=False)
+    tag = forms.ChoiceField(label="Tag", required=False)
     model = forms.ChoiceField(label="Model", required=False)
     label = forms.ChoiceField(label="Judge says", required=False)
     people = forms.ChoiceField(
@@ -65,9 +72,11 @@ class ExampleFilter(forms.Form):
             (PEOPLE_ALONE, "people alone"),
             *((str(run.number), shortened(f"run {run.number}: {run.name}")) for run in runs),
         ]
-        categories, pairs = names_of(project, MOST_NAMES)
+        categories = categories_of(project, MOST_NAMES)
+        pairs = model_pairs_of(project, MOST_NAMES)
         models = sorted({name for pair in pairs for name in pair if name})
         self.fields["category"].choices = named("all", categories)
+        self.fields["tag"].choices = named("all", tag_names(project, MOST_NAMES))
         self.fields["model"].choices = named("all", models)
         self.fields["label"].choices = label_choices(pairs)
         self.is_valid()
@@ -76,9 +85,11 @@ class ExampleFilter(forms.Form):
         self.with_people = number != ""
 
     def shown_fields(self) -> list[forms.BoundField]:
-        names = ["q", "category", "model"]
+        names = ["q", "category", "tag", "model"]
         if len(self.fields["category"].choices) <= 2:
             names.remove("category")
+        if len(self.fields["tag"].choices) <= 1:
+            names.remove("tag")
         if len(self.fields["model"].choices) <= 3:
             names.remove("model")
         names += ["people"] if self.with_people else []
@@ -93,6 +104,7 @@ class ExampleFilter(forms.Form):
             with_people=self.with_people,
             text=asked.get("q", ""),
             category=asked.get("category", ""),
+            tag=asked.get("tag", ""),
             model=asked.get("model", ""),
             label=asked.get("label", "") if self.run else "",
             state=asked.get("state", "") if self.run else "",
@@ -105,10 +117,6 @@ class ExampleFilter(forms.Form):
         asked = People(self.cleaned_data.get("people", ""))
         impossible = not self.with_people or (self.run is None and asked == People.DIFFERS)
         return People.ANY if impossible else asked
-
-
-def named(all_of_them: str, names: Any) -> list[tuple[str, str]]:
-    return [("", all_of_them), *((name, shortened(name)) for name in names)]
 
 
 def label_choices(pairs: Any) -> list[tuple[str, str]]:
@@ -132,18 +140,67 @@ def examples(request: HttpRequest, slug: str) -> HttpResponse:
     asked = form.filter(request.GET.get("sort", ""))
     place = {name: key_of(request.GET.get(name)) for name in ("after", "before")}
     page = browse(asked, **place)
+    tags = tags_of_examples([row.example.pk for row in page.rows])
     context = {
         **access.under("examples"),
         "form": form,
         "run": form.run,
         "page": page,
-        "rows": [(row, votes_said(row)) for row in page.rows],
+        "rows": [(row, votes_said(row), tags.get(row.example.pk)) for row in page.rows],
+        "subset": urlencode(
+            {name: value for name in ("category", "tag") if (value := getattr(asked, name))}
+        ),
+        "last_change": last_change(access),
         "query": query_of(request, form),
-        "shows": columns_of(page.rows),
-        "filtered": any((asked.text, asked.category, asked.model, asked.label, asked.state))
-        or bool(asked.people),
+        "shows": columns_of(page.rows) | {"tags": bool(tags)},
+        "filtered": is_filtered(asked),
     }
     return render(request, "annotation/results/examples.html", context)
+
+
+def is_filtered(asked: Filter) -> bool:
+    chosen = (asked.text, asked.category, asked.tag, asked.model, asked.label, asked.state)
+    return any(chosen) or bool(asked.people)
+
+
+def last_change(access: Access) -> TagChange | None:
+    """Return the person's last change of tags, unless it was taken back."""
+    mine = TagChange.objects.filter(project=access.project, made_by=access.user)
+    last = mine.defer("examples").order_by("-pk").first()
+    return last if last is not None and last.undone_at is None else None
+
+
+@require_POST
+def tag_examples(request: HttpRequest, slug: str) -> HttpResponse:
+    """Give a tag to all examples that the address's filter matches, or take it from them."""
+    access = project_for(request.user, slug, Role.RESEARCHER)
+    form = asked_form(request, access)
+    if form.run is not None:
+        project_for(request.user, slug, Role.RESEARCHER, shows_judge=True)
+    added = request.POST.get("action") != "remove"
+    try:
+        keys = keys_of(form.filter(""))
+        change = change_tag(
+            access.project, access.user, request.POST.get("name", ""), keys, added=added
+        )
+    except UserError as error:
+        messages.error(request, str(error))
+    else:
+        n = number_of(len(change.examples) if change else 0, "example")
+        done = "now have this tag" if added else "no longer have this tag"
+        messages.success(request, f"{n} {done}." if change else "No example changed.")
+    return redirect(f"{reverse('examples', args=[slug])}?{query_of(request, form)}")
+
+
+@require_POST
+def untag_examples(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
+    """Take a change of tags back, and show the same list again."""
+    access = project_for(request.user, slug, Role.RESEARCHER)
+    change = get_object_or_404(TagChange, project=access.project, pk=pk)
+    undone = undo_tag(change, access.user)
+    messages.success(request, "The tags are as before." if undone else "That was undone before.")
+    form = asked_form(request, access)
+    return redirect(f"{reverse('examples', args=[slug])}?{query_of(request, form)}")
 
 
 def columns_of(rows: tuple[Merged, ...]) -> dict[str, bool]:

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 from django import forms
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_safe
@@ -36,6 +36,7 @@ from annotation.results.sections.review import Expectation, Unforeseen
 from annotation.rounds.opening import LEARN, RoundSettings, open_round
 from annotation.rounds.selecting import size_for_beta
 from judging.core.errors import UserError
+from judging.dataset.pages.subsets import SubsetForm
 from judging.methods.review.cost import HumanRate
 from judging.projects.access import Access, project_for
 from judging.projects.models import Project, Role
@@ -52,7 +53,7 @@ _MOST_LOOKS = 20
 _MOST_USD = 1_000_000_000
 
 
-class PlanForm(forms.Form):
+class PlanForm(SubsetForm):
     """The settings of a round, and questions that change nothing in it: target, k, second judge.
 
     β and money are exact decimals.
@@ -148,6 +149,7 @@ class PlanForm(forms.Form):
         self.fields["run"].queryset = runs
         first = project.primary_run or runs.first()
         self.fields["run"].initial = first
+        self.offer_subsets(project)
         self.fields["second"].queryset = runs
         self.fields["second"].empty_label = "none"
         self.fields["run"].empty_label = "no ranking (everything only)"
@@ -194,6 +196,7 @@ class PlanForm(forms.Form):
         unread = set(self.errors)
         run, settings = self.settings()
         for name, why in problems(self.project, run, settings, unread):
+            name = "sample" if name == "subset" else name
             self.add_error(name if name in self.fields else None, why)
         return data
 
@@ -222,16 +225,22 @@ class PlanForm(forms.Form):
             rate=HumanRate(
                 given("minutes", project.minutes_per_vote), given("wage", project.wage_usd)
             ),
+            subset=self.subset(),
         )
 
 
-def defaults(access: Access) -> PlanForm:
-    """Return the form as the page shows it at first, with the recommendation filled in."""
+def defaults(access: Access, chosen: QueryDict) -> PlanForm:
+    """Return the form as the page shows it at first, with the recommendation filled in.
+
+    Args:
+        chosen: May name a category and a tag, as the data browser does.
+    """
     project = access.project
     empty = PlanForm(project)
     run = empty.fields["run"].initial
     data = {name: field.initial for name, field in empty.fields.items() if name != "run"}
     data |= {"run": run.pk if run else "", "looks": "", "audit": 0}
+    data |= {name: chosen.get(name, "") for name in ("category", "tag")}
     form = PlanForm(project, data)
     if run is None or data["how"] == "all" or not form.is_valid():
         return form
@@ -312,7 +321,7 @@ def plan(request: HttpRequest, slug: str) -> HttpResponse:
     elif "how" in request.GET:
         form = PlanForm(access.project, request.GET)
     else:
-        form = defaults(access)
+        form = defaults(access, request.GET)
     found = {"form": form, **access.under("plan"), **_preview(access, form)}
     failed = request.method == "POST" and form.errors
     return render(request, "results/plan.html", found, status=422 if failed else 200)
@@ -338,6 +347,7 @@ def _preview(access: Access, form: PlanForm) -> dict[str, Any]:
     report = shown.report
     n_looks = len(settings.looks)
     found |= {"plan": plan, "epsilon": settings.epsilon, "how": form.cleaned_data["how"]}
+    found["subset"] = settings.subset.words
     found |= {"needed": audit_for(settings.epsilon, n_looks), "n_looks": n_looks}
     found["allowed"] = errors_allowed(plan, settings.epsilon, n_looks)
     if measured is not None:

@@ -76,7 +76,9 @@ def _compare(run: Run, round_: Round) -> Reselection:
     covered = [pk for one in top for pk in one.parameters.get(COVERS, ())]
     items = Item.objects.filter(Q(selection__in=top) | Q(pk__in=covered))
     m = items.count()
-    ranked = Verdict.objects.filter(run=run, rank__isnull=False, example__in=frame_of(run.project))
+    ranked = Verdict.objects.filter(
+        run=run, rank__isnull=False, example__in=frame_of(run.project, round_.frame_id)
+    )
     last = list(ranked.order_by("rank").values_list("rank", flat=True)[max(m - 1, 0) : max(m, 1)])
     if not m or not last:
         return Reselection(round_, m, m)

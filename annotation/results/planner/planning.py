@@ -7,7 +7,7 @@ from decimal import Decimal
 from itertools import accumulate
 
 import numpy as np
-from django.db.models import Avg, Count, Q, Value
+from django.db.models import Avg, Count, Q, QuerySet, Value
 from django.db.models.functions import Least
 
 from annotation.models import Vote
@@ -29,7 +29,7 @@ from annotation.rounds.opening import (
 from annotation.rounds.selecting import check_audit, check_learning, size_for_beta
 from judging.core.errors import UserError
 from judging.core.formatting import count, decimals, number_of, percent, usd
-from judging.dataset.models import frame_of
+from judging.dataset.models import Example, frame_of
 from judging.methods.intervals.estimates import Figure, Undefined
 from judging.methods.review.certificate import (
     audit_needed,
@@ -60,12 +60,22 @@ class KnownVotes:
         return self.sums[place - 1] if place else 0
 
 
-def known_votes(project: Project, run: Run | None, votes: int) -> KnownVotes:
-    """Return the votes that are there already, by two queries that read only examples with some."""
+def frame_rows(project: Project, run: Run | None, settings: RoundSettings) -> QuerySet[Example]:
+    """Return the examples that a round would be about. Raises UserError if there are none."""
+    return settings.subset.rows(project, run.frame_id if run else None)
+
+
+def known_votes(
+    project: Project, run: Run | None, votes: int, frame: QuerySet[Example] | None = None
+) -> KnownVotes:
+    """Return the votes that are there already, by two queries that read only examples with some.
+
+    Args:
+        frame: The examples that the round is about, if they are not all.
+    """
+    about = frame_of(project) if frame is None else frame.order_by()
     given = (
-        Vote.objects.filter(
-            protocol=current_protocol(project), example__in=frame_of(project).values("pk")
-        )
+        Vote.objects.filter(protocol=current_protocol(project), example__in=about.values("pk"))
         .order_by()
         .values("example")
         .annotate(n=Least(Count("pk"), Value(votes)))
@@ -77,6 +87,12 @@ def known_votes(project: Project, run: Run | None, votes: int) -> KnownVotes:
     # Voted examples are named by a subquery: their number has no limit, as parameters would.
     voted = Verdict.objects.filter(run=run, rank__isnull=False, example__in=given.values("example"))
     rows = list(voted.order_by("rank").values_list("rank", "example"))
+    if frame is not None:
+        # Among these examples alone, each has another place than among all.
+        ranked = Verdict.objects.filter(run=run, rank__isnull=False, example__in=about)
+        order = ranked.order_by("rank").values_list("example", flat=True)
+        place = {example: number for number, example in enumerate(order, start=1)}
+        rows = [(place[example], example) for _, example in rows]
     sums = accumulate(by_example.get(example, 0) for _, example in rows)
     return KnownVotes(tuple(rank for rank, _ in rows), tuple(sums), total)
 
@@ -174,9 +190,10 @@ class Plan:
 
 def plan(project: Project, run: Run | None, settings: RoundSettings) -> Plan:
     """Raises UserError where the settings make no round. A few queries that count."""
-    n = frame_of(project).count()
+    frame = frame_rows(project, run, settings)
+    n = frame.count()
     if not n:
-        raise UserError(_NOTHING)
+        raise UserError(_nothing(settings))
     if run is None and not settings.everything:
         raise UserError(
             "β needs a judge run to rank by. Start one first, or have everything labelled."
@@ -197,14 +214,24 @@ def plan(project: Project, run: Run | None, settings: RoundSettings) -> Plan:
         vote_usd=rate.vote_usd,
         judge_usd=judge_cost(run) if run else Decimal(0),
         people=members_who_may_vote(project).count(),
-        pending=_pending(run, n),
+        pending=_pending(run, n, frame),
         learn=settings.learn,
-        known=known_votes(project, None if settings.learn else run, settings.votes),
-        **_reach(project, None if settings.learn else run, m),
+        known=known_votes(
+            project,
+            None if settings.learn else run,
+            settings.votes,
+            None if settings.subset.is_all else frame,
+        ),
+        **_reach(None if settings.learn else run, m, frame),
     )
 
 
-_NOTHING = "There are no examples to label. Import some first."
+def _nothing(settings: RoundSettings) -> str:
+    if settings.subset.is_all:
+        return "There are no examples to label. Import some first."
+    return f"There is no example {settings.subset.words}."
+
+
 # The settings by which an example count is chosen, and without which nothing more can be checked.
 _SIZES = {"beta", "budget", "how"}
 
@@ -217,9 +244,12 @@ def problems(
     Args:
         unread: Settings that could not be read at all. What depends on them is not checked.
     """
-    n = frame_of(project).count()
+    try:
+        n = frame_rows(project, run, settings).count()
+    except UserError as error:
+        return [("subset", str(error))]
     if not n:
-        return [("how", _NOTHING)]
+        return [("how" if settings.subset.is_all else "subset", _nothing(settings))]
     found = [one for one in impossible(project, run, settings) if one[0] not in unread]
     if settings.everything or _SIZES & set(unread) or "how" in dict(found):
         return found
@@ -260,12 +290,12 @@ def measured_minutes(project: Project) -> tuple[float | None, int]:
     return (None if found["mean"] is None else found["mean"] / 60), found["n"]
 
 
-def _reach(project: Project, run: Run | None, m: int) -> dict[str, float | None]:
+def _reach(run: Run | None, m: int, frame: QuerySet[Example]) -> dict[str, float | None]:
     """What the first m by rank are: the disputed ones they cover, and the BPDE of the last."""
     nothing = {"disputed": None, "last_bpde": None}
     if run is None:
         return nothing
-    ranked = Verdict.objects.filter(run=run, rank__isnull=False, example__in=frame_of(project))
+    ranked = Verdict.objects.filter(run=run, rank__isnull=False, example__in=frame.order_by())
     disputed = ranked.filter(_DISPUTED)
     everywhere = disputed.count()
     last = ranked.order_by("rank").values_list("rank", "bpde")[max(m - 1, 0) : max(m, 1)]
@@ -276,10 +306,11 @@ def _reach(project: Project, run: Run | None, m: int) -> dict[str, float | None]
     return {"disputed": covered / everywhere if everywhere else None, "last_bpde": bpde}
 
 
-def _pending(run: Run | None, n: int) -> int:
+def _pending(run: Run | None, n: int, frame: QuerySet[Example]) -> int:
     if run is None:
         return 0
-    return n - Verdict.objects.filter(run=run).exclude(state=Verdict.State.PENDING).count()
+    asked = Verdict.objects.filter(run=run, example__in=frame.order_by())
+    return n - asked.exclude(state=Verdict.State.PENDING).count()
 
 
 EPSILONS = (0.05, 0.1, 0.2)

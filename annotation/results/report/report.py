@@ -24,7 +24,7 @@ from annotation.results.sections import review as sections_review
 from annotation.results.sections import review_gain, trust, win_rates
 from annotation.results.sections import routing as sections_routing
 from annotation.results.sections.analysis import Analysis, Section
-from judging.dataset.models import Label
+from judging.dataset.models import Frame, Label
 from judging.methods.intervals.estimates import Figure, Undefined
 from judging.methods.verdicts.position import GapBin
 from judging.projects.models import Project
@@ -60,10 +60,15 @@ class RunDescription:
 
 @dataclass(frozen=True)
 class Coverage:
-    """samples: slots by status. labels: the judge's, by what they say. basis: whose labels are
+    """frame: how the examples were chosen, in words; None for all. samples: slots by status.
+    reused: how many samples were copied from other runs.
+
+    labels: the judge's, by what they say. basis: whose labels are
     compared, as in `Sheet`. known: how many of these there are, or why there are none."""
 
     examples: int
+    frame: str | None
+    reused: int
     judged: Figure
     samples: Mapping[str, int]
     labels: Mapping[str, int]
@@ -479,9 +484,9 @@ class PeopleAlone:
     cost: Costs
 
 
-def people_alone(project: Project) -> PeopleAlone | None:
+def people_alone(project: Project, frame: Frame | None = None) -> PeopleAlone | None:
     """Return the report by people alone, which shows nothing of a judge; None without votes."""
-    sheet = sheet_of(project, None)
+    sheet = sheet_of(project, None, frame.pk if frame else None)
     given = [say for say in sheet.people if say is not None and (say.votes or say.settled)]
     if not given:
         return None
@@ -543,6 +548,8 @@ def coverage(analysis: Analysis) -> Coverage:
     known = analysis.sheet.known
     return Coverage(
         examples=len(analysis.sheet),
+        frame=analysis.about,
+        reused=analysis.reused,
         judged=analysis.coverage,
         samples=analysis.statuses,
         labels=analysis.shares,

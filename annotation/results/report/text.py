@@ -77,7 +77,8 @@ def figure(found: Figure, digits: int = 3) -> str:
 def report_lines(analysis: Analysis) -> Iterator[str]:
     """Coverage, agreement before and after, the honest lines, position and cost."""
     sheet = analysis.sheet
-    yield _figures_text_line("examples", count(len(sheet)))
+    about = f", {analysis.about}" if analysis.about else ""
+    yield _figures_text_line("examples", count(len(sheet)) + about)
     yield _figures_text_line(
         "samples", ", ".join(f"{count(n)} {name}" for name, n in analysis.statuses.items() if n)
     )

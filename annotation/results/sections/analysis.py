@@ -32,6 +32,7 @@ from annotation.results.sections.trust import (
     unblinded,
 )
 from annotation.results.sections.win_rates import Preference, length
+from judging.dataset.models import Frame
 from judging.methods.agreement.accuracy import Ties
 from judging.methods.intervals.estimates import Figure, Undefined, wilson
 from judging.methods.review.auroc import no_better_than_chance
@@ -46,8 +47,11 @@ _NAMES = {"win": 1, "tie": 0, "lose": -1}
 class Analysis:
     """What is read from the database are the cached properties up to `statuses`, and `own`."""
 
-    def __init__(self, project: Project, run: Run) -> None:
+    def __init__(self, project: Project, run: Run, frame: Frame | None = None) -> None:
         self.project, self.run = project, run
+        self.frame = frame or run.frame
+        # How the examples were chosen, in words; None for all of the project.
+        self.about = self.frame.words if self.frame else None
         self.kept: dict[str, Data | Undefined] = {}
 
     def own(self, name: str, read: Callable[["Analysis"], Data | Undefined]) -> Data | Undefined:
@@ -58,7 +62,7 @@ class Analysis:
 
     @cached_property
     def sheet(self) -> Sheet:
-        return sheet_of(self.project, self.run)
+        return sheet_of(self.project, self.run, self.frame.pk if self.frame else None)
 
     @cached_property
     def samples(self) -> SampleArrays | Undefined:
@@ -70,7 +74,7 @@ class Analysis:
 
     @cached_property
     def audit(self) -> Audit | Undefined:
-        return audit_of(self.sheet, self.run)
+        return audit_of(self.sheet, self.run, self.frame)
 
     @cached_property
     def unblinded(self) -> Unblinded:
@@ -93,6 +97,11 @@ class Analysis:
         """How many slots ended how: valid, unparsed …"""
         counted = None if isinstance(self.samples, Undefined) else self.samples.statuses
         return status_counts(slot_counts(self.run)) if counted is None else counted
+
+    @cached_property
+    def reused(self) -> int:
+        """How many samples were copied from other runs of the project, at no cost."""
+        return self.run.n_reused
 
     @cached_property
     def fewer(self) -> tuple[Fewer, ...]:

@@ -174,7 +174,9 @@ def read_routing(analysis: Analysis) -> Data | Undefined:
     what it kept, or how far one is that still learns. Without one, and with the label of every
     example known, what it would have learned from."""
     sheet, run = analysis.sheet, analysis.run
-    rounds = Round.objects.filter(run=run, stage__in=[Round.Stage.LEARN, Round.Stage.SELECT])
+    rounds = Round.objects.filter(
+        run=run, frame=analysis.frame, stage__in=[Round.Stage.LEARN, Round.Stage.SELECT]
+    )
     newest = rounds.order_by("-number").first()
     if newest is None:
         return texts_of(analysis.project, run, sheet) if sheet.everyone else NO_ROUND
@@ -208,7 +210,7 @@ def select_what_was_learned(round_: Round) -> bool:
 
 def learned_of(round_: Round, run: Run) -> RoutingFit:
     """What the labels of the learning sample teach, by the round's own seed."""
-    analysis = Analysis(round_.project, run)
+    analysis = Analysis(round_.project, run, round_.frame)
     sheet, samples = analysis.sheet, analysis.samples
     if isinstance(samples, Undefined):
         return RoutingFit(False, {"reason": samples.reason}, _scores(sheet, sheet.bpde))

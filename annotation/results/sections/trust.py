@@ -21,6 +21,7 @@ from annotation.results.data.figures import (
 from annotation.results.data.sheet import Sheet
 from annotation.results.merge.final_labels import HumanLabel, places_of, spread
 from judging.core.formatting import count, decimals, percent
+from judging.dataset.models import Frame
 from judging.methods.agreement.annotators import AnnotatorComparison, alternative_annotator_test
 from judging.methods.arrays import Booleans, Codes, Floats
 from judging.methods.intervals.estimates import Estimate, Figure, Undefined, clopper_pearson
@@ -181,9 +182,14 @@ def certificate(
     )
 
 
-def audit_of(sheet: Sheet, run: Run) -> Audit | Undefined:
-    """The newest round of this run that has an audit; one with a plan before any other."""
-    items = Item.objects.filter(round__run=run, selection__kind=Selection.Kind.AUDIT)
+def audit_of(sheet: Sheet, run: Run, frame: Frame | None = None) -> Audit | Undefined:
+    """The newest round of this run that has an audit; one with a plan before any other.
+
+    frame: the examples that the sheet holds. An audit of other examples certifies nothing here.
+    """
+    items = Item.objects.filter(
+        round__run=run, round__frame=frame, selection__kind=Selection.Kind.AUDIT
+    )
     rounds = Round.objects.filter(pk__in=items.values("round")).order_by("-number")
     found = sorted(rounds, key=lambda one: one.certificate_plan is None)
     if not found:

@@ -24,11 +24,11 @@ from decimal import Context, Decimal
 from functools import partial
 from itertools import chain, islice, repeat
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from django.contrib.auth.models import AbstractUser
 from django.db import IntegrityError, transaction
-from django.db.models import OuterRef
+from django.db.models import Exists, Model, OuterRef, QuerySet
 
 from annotation.models import Annotator, Protocol, RoutingScores, Vote
 from annotation.results.merge.final_labels import Merged, merged
@@ -38,32 +38,40 @@ from judging.core.errors import UserError
 from judging.core.queries import count_of
 from judging.core.sql.statements import after_snapshot
 from judging.core.text import ESCAPE_COLUMN, escape_cell, escape_row
-from judging.dataset.models import Label
+from judging.dataset.models import Frame, FrameMember, Label, tags_of_examples
 from judging.llm.prompts.templates import PromptVariant
 from judging.methods.agreement.votes import JUDGE_SOURCES, LabelSource
 from judging.projects import access
 from judging.projects.models import Export, Project
 from judging.runs.models import Form, Parse, Run, Verdict, subject_field
 
+Row = TypeVar("Row", bound=Model)
+_ROWS_A_PIECE = 200
 LABEL_COLUMNS = (
     "external_id", "question", "response_1", "response_2", "model_1", "model_2", "category",
     "gold_label", "run", "judge_label", "score_1", "score_2", "bpde", "rank", "routing_score",
     "n_valid", "n_asked", "selection", "probability", "votes_win", "votes_tie", "votes_lose",
     "n_votes", "human_label", "final_label", "source", "rule", "adjudicator", "judge_usd",
-    "human_usd", "winner",
+    "human_usd", "winner", "reference", "tags",
 )  # fmt: skip
 
 
-def label_rows(project: Project, run: Run | None, *, names: bool) -> Iterator[dict[str, Any]]:
+def label_rows(
+    project: Project, run: Run | None, *, names: bool, frame: Frame | None = None
+) -> Iterator[dict[str, Any]]:
     """Every example in import order. Without `names`, a deciding person is a pseudonym."""
     people = Annotator.objects.filter(project=project, user__isnull=False)
     annotators = {person.user.username: person for person in people.select_related("user")}
     learned = _learned_scores(run)
-    for final in merged(project, run):
-        row = _label_row(final, run, annotators, names=names)
-        if final.example.pk in learned:
-            row["routing_score"] = learned[final.example.pk]
-        yield row
+    finals = merged(project, run, frame.pk if frame else None)
+    while chunk := list(islice(finals, _ROWS_A_PIECE)):
+        tags = tags_of_examples([final.example.pk for final in chunk])
+        for final in chunk:
+            row = _label_row(final, run, annotators, names=names)
+            row["tags"] = ";".join(tags.get(final.example.pk, ()))
+            if final.example.pk in learned:
+                row["routing_score"] = learned[final.example.pk]
+            yield row
 
 
 def _learned_scores(run: Run | None) -> dict[int, float]:
@@ -96,6 +104,7 @@ def _label_row(
         "adjudicator": decider or None,
         "human_usd": final.human_usd,
         "winner": _winner(final),
+        "reference": example.reference,
     }
     if verdict is not None:
         row |= {
@@ -124,6 +133,7 @@ VOTE_COLUMNS = (
     "active_seconds", "submitted_at", "round", "protocol", "example_votes_n", "selection",
     "probability", "source",
 )  # fmt: skip
+TEXTS = ("question", "response_1", "response_2", "reference")
 # After the criteria, the mark as the last one, so that scripts that read columns by position keep
 # working.
 IDENTITY = ("vote_id", "protocol_fingerprint")
@@ -138,14 +148,23 @@ def vote_columns(project: Project) -> tuple[str, ...]:
     return (*VOTE_COLUMNS, *criteria, *IDENTITY, UNBLINDED)
 
 
-def vote_rows(project: Project, *, names: bool) -> Iterator[dict[str, Any]]:
+def in_frame(rows: QuerySet[Row], example: str, frame: Frame | None) -> QuerySet[Row]:
+    """Keep rows of which the field `example` names a member of the frame; all without a frame."""
+    if frame is None:
+        return rows
+    return rows.filter(Exists(FrameMember.objects.filter(frame=frame, example=OuterRef(example))))
+
+
+def vote_rows(
+    project: Project, *, names: bool, frame: Frame | None = None
+) -> Iterator[dict[str, Any]]:
     """Yield every vote, by example in import order."""
     same = Vote.objects.filter(example=OuterRef("example"), protocol=OuterRef("protocol"))
     votes = (
-        Vote.objects.filter(example__project=project)
+        in_frame(Vote.objects.filter(example__project=project), "example", frame)
         .select_related("example", "annotator", "protocol", "item__round", "item__selection")
         .annotate(n_votes=count_of(same, "example"))
-        .defer("example__question", "example__response_1", "example__response_2")
+        .defer(*(f"example__{name}" for name in TEXTS))
         .order_by("example__number", "example", "pk")
     )
     for vote in votes.iterator(chunk_size=500):
@@ -177,7 +196,7 @@ SAMPLE_COLUMNS = (
     "external_id", "run", "form", "part", "order", "stage", "permutation", "slot", "attempt",
     "status", "score_1", "score_2", "rating", "p_first", "mass", "outcome", "evidence",
     "raw_text", "finish_reason", "model", "prompt_tokens", "completion_tokens", "usd",
-    "estimated",
+    "estimated", "reused_from",
 )  # fmt: skip
 
 
@@ -189,13 +208,14 @@ _CALL = {
     "prompt_tokens": "sample__call__prompt_tokens",
     "usd": "sample__call__usd",
     "estimated": "sample__call__estimated",
+    "reused_from": "sample__call__reused_from",
 }
 _SAMPLE = ("slot", "attempt", "raw_text", "finish_reason", "completion_tokens")
 _PARSE = ("status", "score_1", "score_2", "rating", "p_first", "mass", "outcome", "evidence")
 _READ = _CALL | {name: f"sample__{name}" for name in _SAMPLE} | {name: name for name in _PARSE}
 
 
-def sample_rows(run: Run) -> Iterator[dict[str, Any]]:
+def sample_rows(run: Run, frame: Frame | None = None) -> Iterator[dict[str, Any]]:
     """Yield every sample, with every attempt.
 
     Only a call's first sample has its prompt tokens and USD, so that the columns add up to the
@@ -203,7 +223,11 @@ def sample_rows(run: Run) -> Iterator[dict[str, Any]]:
     """
     subject = f"sample__call__{subject_field(run)}"
     parses = (
-        Parse.objects.filter(current=True, sample__call__run=run)
+        in_frame(
+            Parse.objects.filter(current=True, sample__call__run=run),
+            "sample__call__example",
+            frame,
+        )
         .exclude(**{subject: None})
         .order_by(f"{subject}__number", "sample__call", "sample__index")
         .values_list(f"{subject}__external_id", "sample__index", *_READ.values())
@@ -228,6 +252,7 @@ def _derived(row: dict[str, Any], index: int, run: Run) -> dict[str, Any]:
 
 PREFERENCE_COLUMNS = (
     "prompt", "chosen", "rejected", "source", "reviewed", "p_chosen", "bpde", "external_id",
+    "reference",
 )  # fmt: skip
 
 
@@ -241,6 +266,7 @@ class PreferencePairs:
 
     project: Project
     run: Run | None
+    frame: Frame | None = None
     contradictory: list[str] = field(default_factory=list)
 
     def rows(self) -> Iterator[dict[str, Any]]:
@@ -262,7 +288,8 @@ class PreferencePairs:
         return refused
 
     def _preferences(self) -> Iterator[Merged]:
-        return filter(_has_preference, merged(self.project, self.run))
+        frame = self.frame.pk if self.frame else None
+        return filter(_has_preference, merged(self.project, self.run, frame))
 
 
 def _has_preference(final: Merged) -> bool:
@@ -304,6 +331,7 @@ def _preference_row(final: Merged) -> dict[str, Any]:
         "p_chosen": share,
         "bpde": final.verdict.bpde if final.verdict else None,
         "external_id": final.example.external_id,
+        "reference": final.example.reference,
     }
 
 
@@ -404,14 +432,16 @@ class ExportRequest:
         names: Write names of people instead of pseudonyms.
         escape: Protect spreadsheets from cells that they would compute. JSON lines are never
             changed.
-        where: Only rows that have these values, by column.
+        values: Only rows that have these values, by column.
+        frame: The examples that it is about; by default those of the run.
     """
 
     what: str = "labels"
     format: str = "csv"
     names: bool = False
     escape: bool = True
-    where: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, str] = field(default_factory=dict)
+    frame: Frame | None = None
 
     def __post_init__(self) -> None:
         if self.what == "preferences" and self.format == "csv":
@@ -453,26 +483,29 @@ def _table(
 ) -> tuple[Sequence[str], Iterable[dict[str, Any]], "PreferencePairs | None"]:
     if request.what == "samples" and run is None:
         raise UserError("Samples belong to a run, and this project has none yet.")
-    preferences = PreferencePairs(project, run) if request.what == "preferences" else None
+    frame = request.frame or (run.frame if run else None)
+    preferences = PreferencePairs(project, run, frame) if request.what == "preferences" else None
     columns: Sequence[str] = LABEL_COLUMNS
     if preferences is not None:
         columns, rows = PREFERENCE_COLUMNS, preferences.rows()
     elif request.what == "votes":
-        columns, rows = vote_columns(project), vote_rows(project, names=request.names)
+        # Votes belong to the project, so only a chosen part of it leaves some out.
+        rows = vote_rows(project, names=request.names, frame=request.frame)
+        columns = vote_columns(project)
     elif request.what == "samples" and run is not None:
-        columns, rows = SAMPLE_COLUMNS, sample_rows(run)
+        columns, rows = SAMPLE_COLUMNS, sample_rows(run, request.frame)
     else:
-        rows = label_rows(project, run, names=request.names)
-    if unknown := sorted(set(request.where) - set(columns)):
+        rows = label_rows(project, run, names=request.names, frame=frame)
+    if unknown := sorted(set(request.values) - set(columns)):
         raise UserError(f"{request.what} have no column {unknown[0]}. Nothing was exported.")
-    return columns, _chosen(rows, request.where), preferences
+    return columns, _chosen(rows, request.values), preferences
 
 
-def _chosen(rows: Iterable[dict[str, Any]], where: Mapping[str, str]) -> Iterable[dict[str, Any]]:
+def _chosen(rows: Iterable[dict[str, Any]], values: Mapping[str, str]) -> Iterable[dict[str, Any]]:
     def fits(row: dict[str, Any]) -> bool:
-        return all(as_cell(row.get(name)) == value for name, value in where.items())
+        return all(as_cell(row.get(name)) == value for name, value in values.items())
 
-    return filter(fits, rows) if where else rows
+    return filter(fits, rows) if values else rows
 
 
 def file_name(project: Project, run: Run | None, request: ExportRequest) -> str:
@@ -619,8 +652,10 @@ def _recorded(
         after_snapshot(partial(record, "export broken off"))
         raise
     options: dict[str, Any] = {"names": request.names, "escape": request.escaped}
-    if request.where:
-        options["where"] = dict(request.where)
+    if request.values:
+        options["values"] = dict(request.values)
+    if frame := request.frame or (run.frame if run and request.what != "votes" else None):
+        options |= {"frame": frame.pk, "subset": frame.subset}
     if preferences is not None:
         options["contradictory"] = preferences.contradictory[:MOST_NAMED]
 

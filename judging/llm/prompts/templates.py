@@ -370,6 +370,7 @@ class Shot:
     response_1: str
     response_2: str
     better: int
+    reference: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -397,7 +398,8 @@ def render(
     values = {"reference": disarm(reference), "criteria": criteria}
     messages = []
     for shot in shots:
-        text = _pair(template, (shot.question, shot.response_1, shot.response_2), variant, values)
+        of_shot = values | {"reference": disarm(shot.reference)}
+        text = _pair(template, (shot.question, shot.response_1, shot.response_2), variant, of_shot)
         first_token = (shot.better == 1) == variant.response_1_bears_first_token
         answer = template.ids[0] if first_token else template.ids[1]
         messages += [Message("user", text), Message("assistant", answer)]

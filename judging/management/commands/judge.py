@@ -10,9 +10,16 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from judging.core import leases
-from judging.core.commands import FairJudgeCommand, add_project, decimal_argument
+from judging.core.commands import (
+    FairJudgeCommand,
+    add_project,
+    add_subset,
+    decimal_argument,
+    names_subset,
+)
 from judging.core.errors import Failed, Interrupted, UserError
 from judging.core.formatting import count, duration, number_of
+from judging.dataset.subsets import ALL, subset_from
 from judging.projects.access import project_for_command
 from judging.runs import lifecycle
 from judging.runs.endpoints import ModelNotChosen
@@ -196,15 +203,19 @@ RESUMABLE = (State.PAUSED, State.PAUSING, State.QUEUED, State.RUNNING)
 JUDGE = ("endpoint", "model", "method", "form", "template", "k", "max_tokens", "price", "criteria")
 MODE = ("batch", "adaptive")
 CONFIDENCE = 0.95
-PACE = ("name", "seed", "temperature", "budget", "concurrency", "rpm", "tpm", "unread_calls")
+PACE = (
+    *("name", "seed", "temperature", "budget", "concurrency", "rpm", "tpm", "unread_calls"),
+    "reuse",
+)
 # Options that a run keeps from its start.
 FIXED = {*MODE, *OF_CHOICE, *OF_PORTIA, *JUDGE, *PACE} - {"max_tokens", "budget"}
 # Options that --resume accepts if they say what the run already has.
-KEPT = {"endpoint", "model", "method", "form", "k", *PACE}
+KEPT = {"endpoint", "model", "method", "form", "k", *PACE} - {"reuse"}
 
 
 class Command(FairJudgeCommand):
-    help = "Ask a judge about every pair of a project, or resume a run."
+    reads = ("examples",)
+    help = "Ask a judge about every pair of a project or a part of it, or resume a run."
 
     def add_arguments(self, parser: CommandParser) -> None:
         add_project(parser)
@@ -212,6 +223,13 @@ class Command(FairJudgeCommand):
         add_choice_arguments(parser)
         add_portia_arguments(parser)
         add_pace_arguments(parser)
+        add_subset(parser)
+        parser.add_argument(
+            "--reuse",
+            action="store_true",
+            default=None,
+            help="copy answers to identical calls of the project's other runs, at no cost",
+        )
         parser.add_argument(
             "--batch",
             action="store_true",
@@ -256,6 +274,12 @@ class Command(FairJudgeCommand):
         names = (*JUDGE, *MODE, *OF_CHOICE)
         judge = {name: options[name] for name in names if options[name] is not None}
         judge |= portia_options(options) | template_file(options)
+        subset = subset_from(options) if names_subset(options) else ALL
+        if options["resume"] and subset != ALL:
+            raise UserError(
+                "A run keeps the examples with which it was started. Nothing was sent. Start a new "
+                "run for other examples."
+            )
         pace = {name: options[name] for name in PACE if options[name] is not None}
         if options["resume"] and options["adaptive"] and options["estimate"]:
             run = find_run(project, options["resume"])
@@ -276,12 +300,12 @@ class Command(FairJudgeCommand):
         elif options["estimate"]:
             for name in ("seed", "unread_calls"):
                 pace.pop(name, None)
-            estimate = estimate_run(project, **judge, **pace)
+            estimate = estimate_run(project, subset=subset, **judge, **pace)
             self.stdout.write(estimate_text(estimate))
             self.tell({"project": project.slug} | asdict(estimate))
         else:
             background = options["background"]
-            run = start_run(project, None, background=background, **judge, **pace)
+            run = start_run(project, None, background=background, subset=subset, **judge, **pace)
             self.stdout.write(f"Run {run.number} ({run.name}): {run.model} at {run.endpoint}.")
             if background:
                 self.tell(document_of(run))
@@ -386,6 +410,8 @@ def summary(run: Run, progress: Any) -> list[str]:
         f"Batch {batch.remote_id or '(not sent yet)'}: {batch.state}, {batch.calls} calls."
         for batch in progress.batches
     ]
+    if progress.reused:
+        lines.append(f"{number_of(progress.reused, 'sample')} reused from other runs, at no cost.")
     lines += [*progress.notices, *progress.notes]
     cost = "unknown" if progress.spent_usd is None else f"{progress.spent_usd:.6f} USD"
     held = progress.reserved_usd
@@ -411,6 +437,7 @@ def document_of(run: Run) -> dict[str, Any]:
         "calls_lost": progress.calls_lost,
         "errors": [[one.calls, one.message] for one in progress.complaints],
         "usd": progress.spent_usd,
+        "reused": progress.reused,
     }
 
 
@@ -427,10 +454,14 @@ def estimate_text(estimate: RunEstimate) -> str:
     elif estimate.seconds is not None:
         time_needed = f"about {duration(estimate.seconds)}"
     lines = [
-        f"{estimate.model} at {estimate.endpoint}: {number_of(estimate.n_examples, 'example')}, "
+        f"{estimate.model} at {estimate.endpoint}: {number_of(estimate.n_examples, 'example')}"
+        f"{f' {estimate.frame}' if estimate.frame else ''}, "
         f"{calls} calls.",
         f"Tokens: about {count(estimate.prompt_tokens)} prompt, "
         f"{count(estimate.completion_tokens)} completion.",
+        f"{number_of(estimate.reused, 'sample')} reused from other runs, at no cost."
+        if estimate.reused
+        else "",
         f"Cost: {cost}.",
         estimate.of_budget,
         f"Time: {time_needed}.",

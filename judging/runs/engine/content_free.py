@@ -16,7 +16,7 @@ from judging.llm.prompts.templates import PromptVariant
 from judging.methods.calibration.methods import INPUTS, NAMES, NOTHING, USUAL, random_inputs
 from judging.runs import lifecycle
 from judging.runs.engine.working import Report, work_on
-from judging.runs.models import Call, Form, Method, Parse, Run
+from judging.runs.models import Call, Form, Method, Parse, Run, subjects_of
 
 NOTHING_PART = str(PromptVariant("X0", input="cc"))
 ASKED_BY = {"cc": "cc:", "cc_softmax": "cc:", "dc": "dc:"}
@@ -69,7 +69,7 @@ def wanted_inputs(run: Run, methods: Sequence[str]) -> dict[str, list[str]]:
     if "cc:" in kinds:
         wanted[NOTHING_PART] = [NOTHING.question, NOTHING.response_1, NOTHING.response_2]
     if "dc:" in kinds:
-        examples = run.project.examples.judged().order_by("number", "pk")
+        examples = subjects_of(run).order_by("number", "pk")
         rows = list(examples.values_list("question", "response_1", "response_2")[:MOST_TEXTS])
         questions = [row[0] for row in rows]
         responses = [text for row in rows for text in row[1:]]

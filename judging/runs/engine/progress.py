@@ -208,6 +208,7 @@ class RunProgress:
     recent: tuple[Evidence, ...]
     worker_missing: bool
     batches: Sequence[BatchStanding] = ()
+    reused: int = 0
     notes: tuple[str, ...] = ()
     complaints: tuple[Complaint, ...] = ()
     notices: tuple[str, ...] = ()
@@ -269,6 +270,7 @@ def progress_of(run: Run) -> RunProgress:
         recent=recent_evidence(run),
         worker_missing=worker_is_missing(run),
         batches=standing_of(run) if run.in_batches else (),
+        reused=run.n_reused,
         notes=notes_of(run, expected - settled),
         notices=notices_of(run, noticed),
         complaints=complaints_of(run) if Parse.Status.ERROR in statuses else (),
@@ -299,7 +301,7 @@ def status_counts(counts: Counter[tuple[str, str]], part: str | None = None) -> 
 def calls_per_minute(run: Run) -> float | None:
     """Return the rate over the last minute, or since the first call if that is shorter."""
     now = timezone.now()
-    recent = run.calls.filter(finished_at__gt=now - RATE_WINDOW)
+    recent = run.calls.filter(finished_at__gt=now - RATE_WINDOW, reused_from=None)
     calls = recent.aggregate(
         n=Count("pk", filter=~Q(state=Call.State.LOST)),
         first=Min("claimed_at"),
@@ -324,7 +326,9 @@ def eta(run: Run, slots_left: int) -> float | None:
     """
     if run.state != Run.State.RUNNING:
         return None
-    ended = run.calls.filter(finished_at__isnull=False).exclude(state=Call.State.LOST)
+    ended = run.calls.filter(finished_at__isnull=False, reused_from=None).exclude(
+        state=Call.State.LOST
+    )
     times = list(ended.order_by("-pk").values_list("claimed_at", "finished_at")[:PACED_CALLS])
     at_once = int(run.progress.get("window") or run.concurrency)
     pace = seconds_per_call([(a.timestamp(), b.timestamp()) for a, b in times if a], at_once)

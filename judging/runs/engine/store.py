@@ -16,11 +16,12 @@ from judging.llm.client.errors import CallFailure, FailureKind, sentence
 from judging.llm.client.messages import Choice, Reply
 from judging.llm.prices import PriceSnapshot
 from judging.runs import endpoints, lifecycle
-from judging.runs.engine import claims, recording
+from judging.runs.engine import claims, copies, recording
 from judging.runs.engine.claims import Claim
 from judging.runs.engine.recording import Arrival
 from judging.runs.models import Batch, Call, Parse, Run, subjects_of
 from judging.runs.planning.agenda import Questioner, agenda_of
+from judging.runs.planning.reuse import sources_of
 from judging.runs.samples import Ask, asks_left
 from judging.runs.verdicts.rebuild import rebuild_verdicts
 
@@ -257,6 +258,7 @@ class RunStore:
         self.earlier_replies: OrderedDict[str, tuple[int, int] | None] = OrderedDict()
         self.recall_replies()
         self.settled = self.added = 0
+        self.sources = sources_of(run) if run.parameters.get("reuse") else []
         self.standing: PumpStatus | None = None
         self.start_plan()
 
@@ -273,12 +275,26 @@ class RunStore:
     def next_claims(self, most: int, batch: Batch | None = None) -> list[Claim]:
         """Claim the next calls; none if nothing is left, money is short, or we lost the run."""
         while len(self.ready) < most and (page := next(self.pages, None)) is not None:
+            page = self.without_copies(page)
             self.ready.extend(piece for ask in page for piece in ask.split(self.most_slots))
         self.asked_in_pass |= bool(self.ready)
         asks = [self.ready.popleft() for _ in range(min(most, len(self.ready)))]
         claimed = claims.claim(self.run.pk, self.holder, asks, self.questioner, self.price, batch)
         self.ready.extendleft(reversed(asks[len(claimed) :]))
         return claimed
+
+    def without_copies(self, asks: list[Ask]) -> list[Ask]:
+        """Copy what other runs were asked the same, if the run may, and return what is left."""
+        left: list[Ask] = []
+        while asks and self.sources:
+            rest, copied = copies.copy(self.run, self.holder, asks, self.questioner, self.sources)
+            left += rest
+            self.settled += sum(len(ask.slots) for ask in copied)
+            self.asked_in_pass |= bool(copied)
+            # What a copy leads to may have been asked by the other run as well.
+            asks = self.agenda.follow_up(copied)
+            self.added += sum(len(ask.slots) for ask in asks)
+        return left + asks
 
     @property
     def most_slots(self) -> int | None:

@@ -66,7 +66,11 @@ def run_start(request: HttpRequest, slug: str) -> HttpResponse:
     access = starter(request, slug)
     if request.method != "POST":
         like = Run.objects.filter(project=access.project, number=number_of(request)).first()
-        return start_page(request, access, StartForm(access.project, like=like))
+        form = StartForm(access.project, like=like)
+        for name in ("category", "tag"):
+            # The data browser leads here with what it shows.
+            form.fields[name].initial = request.GET.get(name, "")
+        return start_page(request, access, form)
     form = StartForm(access.project, request.POST)
     if form.is_valid():
         try:

@@ -12,6 +12,7 @@ from typing import Any
 from django import forms
 from django.conf import settings
 
+from judging.dataset.pages.subsets import SubsetForm
 from judging.llm.prompts.templates import JudgeForm as TemplateForm
 from judging.llm.prompts.templates import templates_of
 from judging.projects.models import Project
@@ -124,7 +125,7 @@ def choice_settings_of(run: Run) -> dict[str, Any]:
 
 
 MOST_CONFIDENCE = Decimal("0.999")
-ECONOMY_FIELDS = ("batch", "adaptive")
+ECONOMY_FIELDS = ("batch", "adaptive", "reuse")
 
 
 class EconomyForm(forms.Form):
@@ -146,6 +147,13 @@ class EconomyForm(forms.Form):
         "when its label can’t change, or when it is, with this confidence, the label that all "
         "samples would give. This concerns the judge’s verdict, not its accuracy. Needs both "
         "orders and a k of at least 2.",
+    )
+
+    reuse = forms.BooleanField(
+        label="Reuse answers of other runs",
+        required=False,
+        help_text="An identical call of another run of this project is copied at no cost: the same "
+        "endpoint, model, prompt, settings and sample number. Copies are marked.",
     )
 
     @property
@@ -261,7 +269,7 @@ PACE_FIELDS = (
 )
 
 
-class StartForm(EconomyForm, ChoiceForm, PointsForm, PortiaForm):
+class StartForm(EconomyForm, ChoiceForm, PointsForm, PortiaForm, SubsetForm):
     """All parts. `start_run` fills in what is left open, for the page as for the command."""
 
     endpoint = forms.ChoiceField(
@@ -336,6 +344,7 @@ class StartForm(EconomyForm, ChoiceForm, PointsForm, PortiaForm):
         if not settings.FAIRJUDGE_SENTENCE_MODEL:
             self.fields["tokens"].choices = self.fields["tokens"].choices[:-1]
         self.fields["template"].choices = list(template_choices(project))
+        self.offer_subsets(project)
 
     def clean(self) -> dict[str, Any]:
         values = super().clean() or self.cleaned_data
@@ -369,7 +378,9 @@ class StartForm(EconomyForm, ChoiceForm, PointsForm, PortiaForm):
     @property
     def pace(self) -> dict[str, Any]:
         """The other arguments of `start_run`."""
-        return {name: self.cleaned_data[name] for name in PACE_FIELDS}
+        pace = {name: self.cleaned_data[name] for name in PACE_FIELDS}
+        pace |= {"reuse": self.cleaned_data["reuse"]}
+        return pace | {"subset": self.subset(pace["seed"])}
 
     more_fields = bound(
         (

@@ -66,8 +66,9 @@ class TemplateForm(forms.Form):
         strip=False,
         widget=forms.Textarea(attrs={"rows": 22, "class": "mono", "spellcheck": "false"}),
         help_text="Slots: {question}, {first} and {second} for the responses by position, "
-        "{reference} and {criteria} (the project's criteria) if you want them. {Q}, {R1} and {R2} "
-        "mean the first three.",
+        "{reference} (the example's reference answer) and {criteria} (the project's criteria) if "
+        "you want them. {Q}, {R1} and {R2} mean the first three. With {reference}, a run starts "
+        "only if each example has a reference answer.",
     )
     sample_reply = forms.CharField(
         label="A sample reply",

@@ -50,7 +50,15 @@ from judging.runs.forms.portia import (
     label_of,
     stage_due,
 )
-from judging.runs.models import BY_LOGPROBS, Form, Method, Run, Subject, shown_texts
+from judging.runs.models import (
+    BY_LOGPROBS,
+    Form,
+    Method,
+    Run,
+    Subject,
+    shown_texts,
+    subjects_of,
+)
 from judging.runs.samples import (
     Agenda,
     Ask,
@@ -176,7 +184,7 @@ def keep(run: Run, **values: Any) -> None:
 
 
 def draw_pilot(run: Run) -> list[int]:
-    ids = list(run.project.examples.judged().order_by("number", "pk").values_list("pk", flat=True))
+    ids = list(subjects_of(run).order_by("number", "pk").values_list("pk", flat=True))
     return sorted(random.Random(run.seed).sample(ids, pilot_size(len(ids))))
 
 
@@ -425,6 +433,15 @@ class Questioner:
         # Another version of the splitter may find nothing to split although parts were shown.
         return (*texts, *shown.parts_1, *shown.parts_2) if shown else texts
 
+    def _check_reference(self, example: Example) -> None:
+        """Refuse an example that came without a reference answer after the run was started."""
+        if "reference" in self.template.slots and not example.reference:
+            raise UserError(
+                f"Template {self.template.name} shows the reference answer, and example "
+                f"{example.external_id} has none. Nothing more was sent. Undo the import that "
+                "added it and resume the run, or start a new run with another template."
+            )
+
     def messages(self, example: Subject, part: str) -> list[Message]:
         """Return the prompt: one response alone, or both, whole or by PORTIA's aligned parts."""
         variant = PromptVariant.parse(part)
@@ -437,6 +454,8 @@ class Questioner:
                 criteria=self.items[criterion],
                 shots=self.point_shots.before(example, criterion),
             )
+        if isinstance(example, Example):
+            self._check_reference(example)
         filled = {"reference": example.reference, "criteria": self.criteria}
         if variant.stage != UNSPLIT:
             alignment = aligned(example, variant.stage, self.portia)

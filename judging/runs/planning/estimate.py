@@ -1,14 +1,15 @@
 """What a run will cost and how long it will take, before anything is sent."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, Self
 
 from django.db.models import Avg, QuerySet, Sum
 
 from judging.core.formatting import percent, usd
+from judging.dataset.subsets import ALL, Subset
 from judging.llm.client.limits import SECONDS_PER_MINUTE
 from judging.llm.client.messages import JudgeRequest
 from judging.llm.prices import Usage
@@ -19,14 +20,18 @@ from judging.runs.forms.pointwise import check_subjects
 from judging.runs.forms.portia import ExampleSplits, PortiaSettings
 from judging.runs.models import Call, Form, Run, Sample, Subject, subjects_of
 from judging.runs.planning.agenda import FEWEST_PILOT, Questioner, pilot_size
+from judging.runs.planning.reuse import reusable
 from judging.runs.planning.start import (
     Judge,
     check_pace,
+    check_subset,
     choose_judge,
     default_concurrency,
     default_temperature,
     run_fields,
 )
+from judging.runs.samples import Ask
+from judging.runs.templates import check_references
 
 # How many prompts are rendered, evenly spread over the project, to estimate the others.
 RENDERED = 200
@@ -59,7 +64,9 @@ class RunEstimate:
 
     `n_calls` to `n_calls_most` calls are made. Tokens, `usd` and `seconds` assume the fewest.
     `usd_most` is reached if every sample is as long as `max_tokens` allows. `batch_hours` is the
-    longest that batches take, one after another. `basis` says where the figures come from.
+    longest that batches take, one after another. `basis` says where the figures come from, and
+    `frame` which examples these are, if they are not all. `reused` samples are copied from other
+    runs, and in no other figure.
     """
 
     n_examples: int
@@ -75,6 +82,8 @@ class RunEstimate:
     endpoint: str
     batch_hours: int | None = None
     budget: Decimal | None = None
+    frame: str = ""
+    reused: int = 0
 
     @property
     def of_budget(self) -> str:
@@ -120,6 +129,8 @@ def estimate_run(
     concurrency: int | None = None,
     rpm: int | None = None,
     tpm: int | None = None,
+    subset: Subset = ALL,
+    reuse: bool = False,
     **choices: object,
 ) -> RunEstimate:
     """Estimate the run that a start with these `choices` makes, or refuse it as a start does."""
@@ -127,7 +138,14 @@ def estimate_run(
     judge = choose_judge(project, **choices)
     check_pace(name, temperature or default_temperature(judge.form), concurrency)
     run = Run(project=project, **run_fields(judge))
-    examples = subjects_of(run)
+    if temperature is not None:
+        run.temperature = temperature
+    else:
+        run.temperature = default_temperature(judge.form)
+    run.parameters["reuse"] = reuse
+    check_subset(subset, judge.form)
+    examples = subjects_of(run) if subset.is_all else subset.rows(project)
+    check_references(judge.template, examples)
     n_examples = examples.count()
     asked = list(rendered(run, examples, n_examples, judge.k))
     requests = [request for of_example in asked for request in of_example]
@@ -145,27 +163,65 @@ def estimate_run(
     timed = past.filter(batch=None) if not judge.batch else past.none()
     tokens, known = tokens_a_sample(past)
     completion = round(min(tokens, judge.max_tokens) * judge.k * least * n_examples)
+    asks = [Ask(one, part, ()) for one in shown_of(run, examples) for part in parts_of(run, one)]
+    saved = Saved.of(reusable(run, examples, asks), least * n_examples, judge.k)
+    n_calls, prompt = round(n_calls * saved.calls), round(prompt * saved.calls)
+    completion = round(completion * saved.samples)
     pace = Pace(concurrency or default_concurrency(judge.endpoint), rpm, tpm)
     return RunEstimate(
         n_examples,
         n_calls,
-        round(most_parts * calls_a_part),
+        round(most_parts * calls_a_part * saved.calls),
         prompt,
         completion,
         cost(judge, prompt, completion, n_calls),
-        most(judge, requests, most_parts * n_examples, most_parts * most_a_part),
+        most(
+            judge,
+            requests,
+            most_parts * n_examples * saved.calls,
+            most_parts * most_a_part * saved.samples,
+        ),
         seconds(timed, pace, n_calls, prompt + completion),
         basis(judge, known, n_examples, seen=together is not None),
         judge.model,
         judge.endpoint.name,
         batch_hours(judge, n_examples > full),
         budget,
+        subset.words,
+        saved.reused,
     )
+
+
+# Of how many examples prompts are compared with those of other runs.
+COMPARED = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """What copies save: the shares of calls and samples that are still asked, and how many not."""
+
+    calls: float
+    samples: float
+    reused: int
+
+    @classmethod
+    def of(cls, covered: Mapping[tuple[int, str], int], parts: int, k: int) -> Self:
+        """`covered`: slots by subject and part. `parts`: how many parts are asked, of k slots."""
+        reused = min(sum(min(n, k) for n in covered.values()), parts * k)
+        whole = min(sum(n >= k for n in covered.values()), parts)
+        if not reused:
+            return cls(1.0, 1.0, 0)
+        return cls(1 - whole / parts, 1 - reused / (parts * k), reused)
+
+
+def shown_of(run: Run, examples: QuerySet[Any]) -> list[Subject]:
+    """Return the first examples, if prompts are to be compared with those of other runs."""
+    return list(examples.order_by("number", "pk")[:COMPARED]) if run.parameters["reuse"] else []
 
 
 def calls_like(run: Run) -> QuerySet[Call]:
     """Return the calls that this judge has answered so far, in any project."""
-    judge = {"run__base_url": run.base_url, "run__model": run.model}
+    judge = {"run__base_url": run.base_url, "run__model": run.model, "reused_from": None}
     return Call.objects.filter(**judge, state=Call.State.DONE)
 
 

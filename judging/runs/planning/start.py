@@ -16,6 +16,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from judging.core.errors import UserError
+from judging.dataset.subsets import ALL, Subset, freeze
 from judging.llm.client.judge_client import ListingError, list_models, only_model
 from judging.llm.endpoint import Endpoint
 from judging.llm.prices import PriceSnapshot
@@ -37,8 +38,8 @@ from judging.runs.forms.choice import ChoiceOptions, draw_shots
 from judging.runs.forms.point_shots import draw_point_shots
 from judging.runs.forms.portia import PortiaOptions, PortiaSettings, chosen_settings
 from judging.runs.lifecycle import SEND_AGAIN
-from judging.runs.models import BY_LOGPROBS, UNREAD_CALLS, Form, Method, Run
-from judging.runs.templates import chosen_criteria, kept_fields, output_of
+from judging.runs.models import BY_LOGPROBS, UNREAD_CALLS, Form, Method, Run, subjects_of
+from judging.runs.templates import check_references, chosen_criteria, kept_fields, output_of
 
 ONE_SAMPLE = (Method.VANILLA, Method.EC)
 USUALLY_ONE_SAMPLE = (*ONE_SAMPLE, Method.PORTIA)
@@ -239,6 +240,8 @@ def start_run(
     rpm: int | None = None,
     tpm: int | None = None,
     unread_calls: int | None = None,
+    subset: Subset = ALL,
+    reuse: bool = False,
     background: bool = True,
     made: Callable[[Run], None] = lambda run: None,
     **choices: Any,
@@ -247,11 +250,17 @@ def start_run(
 
     Args:
         made: Called in the transaction that makes the run. If it raises, there is no run.
+        subset: The examples that are asked about, fixed now. By default all, also later ones.
+        reuse: Copy answers to identical calls of other runs of the project, at no cost.
         unread_calls: How many first calls may bring no verdict before the run pauses; 0: never.
         choices: See choose_judge.
     """
     pointwise.check_subjects(project, choices.get("form", Form.SCORE))
     judge = choose_judge(project, **choices)
+    check_subset(subset, judge.form)
+    frame = freeze(project, subset) if subset != ALL else None
+    of_frame = Run(project=project, form=judge.form, frame=frame)
+    check_references(judge.template, subjects_of(of_frame))
     temperature = default_temperature(judge.form) if temperature is None else temperature
     check_pace(name, temperature, concurrency)
     check_unread_calls(unread_calls)
@@ -267,6 +276,7 @@ def start_run(
     seed = secrets.randbelow(LARGEST_SEED) if seed is None else seed
     fields = run_fields(judge, seed) | {
         "project": project,
+        "frame": frame,
         "seed": seed,
         "learned": known.to_json() if known else {},
         "temperature": temperature,
@@ -277,6 +287,8 @@ def start_run(
         "lease_until": timezone.now() + SEND_AGAIN,
         "created_by": user,
     }
+    if reuse:
+        fields["parameters"]["reuse"] = True
     fields["parameters"]["unread_calls"] = UNREAD_CALLS if unread_calls is None else unread_calls
     with transaction.atomic():
         run = create(name, fields)
@@ -287,6 +299,14 @@ def start_run(
         if background:
             lifecycle.send(run.pk)
     return run
+
+
+def check_subset(subset: Subset, form: str) -> None:
+    if form == Form.POINTWISE and subset != ALL:
+        raise UserError(
+            "A run over single responses is about all of them: only pairs have a category and "
+            "tags. Nothing was started. Leave the choice of examples out."
+        )
 
 
 def check_pace(name: str, temperature: Decimal, concurrency: int | None) -> None:

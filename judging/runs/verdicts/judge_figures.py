@@ -22,7 +22,7 @@ from judging.methods.intervals.estimates import Figure
 from judging.methods.verdicts.position import Conflicts, FirstPosition, conflicts, first_position
 from judging.methods.verdicts.verdicts import cut
 from judging.runs.forms.portia import last_stages
-from judging.runs.models import Call, Form, Parse, Run, Verdict
+from judging.runs.models import Call, Form, Parse, Run, Verdict, subjects_of
 
 LIKERT_MIDDLE = 4
 # Bars up to ln 3, the largest entropy of three outcomes.
@@ -140,7 +140,7 @@ class JudgeReport:
 
 def report_on(run: Run, beta: Decimal) -> JudgeReport:
     """Return the figures of the run's page, by a few aggregates. `beta` is in percent."""
-    n = run.project.examples.judged().count()
+    n = subjects_of(run).count()
     verdicts = Verdict.objects.filter(run=run)
     counts = verdicts.aggregate(
         **{state: Count("pk", filter=Q(state=state)) for state in Verdict.State.values},

@@ -13,7 +13,7 @@ from judging.core.leases import Chunks, delete_rows, in_chunks
 from judging.core.sql import statements
 from judging.methods.verdicts.verdicts import Candidate, VerdictState, outcome_of, rank, verdict
 from judging.methods.verdicts.verdicts import VerdictFigures as Result
-from judging.runs.models import Form, Method, Run, Verdict
+from judging.runs.models import Form, Method, Run, Verdict, subjects_of
 from judging.runs.planning.agenda import Adaptive, adaptive_of
 from judging.runs.samples import ExampleSamples, samples_of
 
@@ -54,7 +54,7 @@ def rebuild_verdicts(run: Run) -> VerdictCounts:
         ]
         ids += [example.example_id for example in chunk]
     write_ranks(run, [ids[index] for index in rank(candidates, run.seed)])
-    stale = Verdict.objects.filter(run=run).exclude(example__in=run.project.examples.judged())
+    stale = Verdict.objects.filter(run=run).exclude(example__in=subjects_of(run))
     in_chunks(stale, lambda keys: delete_rows(Verdict, pk__in=keys), CHUNK)
     Run.objects.filter(pk=run.pk).update(ranked_at=timezone.now())
     return VerdictCounts(**Counter(str(c.state) for c in candidates))

@@ -8,12 +8,14 @@ import json
 import pytest
 from django.contrib.auth.models import User
 from django.db import transaction
+from django.db.models import F
 from django.test import Client
 
 from annotation.people.invitations import Terms, invite
 from annotation.rounds.opening import RoundSettings, open_round
 from fairjudge_site.api.reference import document
 from fairjudge_site.api.urls import api
+from judging.dataset.subsets import change_tag
 from judging.projects.models import Delivery, Membership, Project, Role
 from judging.projects.tokens import SCOPES
 from judging.projects.webhooks import add_webhook, send_test
@@ -34,6 +36,7 @@ TABLE = {
     "annotator": "get_project",
     "researcher": """
         choose_primary reparse_run assign_people get_parquet list_exports new_judgments new_scores
+        tag_examples undo_tags
         list_examples upsert_examples get_import list_runs get_run pause_run cancel_run get_report
         get_certificate get_people_report plan_round new_round list_rounds get_round pause_round
         resume_round
@@ -69,6 +72,7 @@ BODIES = {
         b' "rater": "r", "value": 3}\n'
     ),
     "new_webhook": {"url": "https://example.org/hook"},
+    "tag_examples": {"tag": "hard"},
     "upsert_examples": b'{"question": "Q", "response_1": "a", "response_2": "b"}\n',
     "new_votes": b'{"external_id": "e0", "label": "win", "annotator": "ana"}\n',
 }
@@ -99,6 +103,7 @@ def made(rows_of_module):
     open_round(project, None, None, RoundSettings(everything=True, votes=1, seed=1))
     invite(project, None, Terms())
     send_test(add_webhook(project, None, "https://example.org/hook", ["run.done"]), None)
+    change_tag(project, None, "easy", [example.pk], added=True)
     # The outsider has the highest role somewhere else, which must not help here.
     another = make_project("another")
     Membership.objects.create(project=another, user=outsider, role="owner")
@@ -131,6 +136,7 @@ def outsider(world):
 def address(path, project):
     names = ("imports", "rounds", "runs", "webhooks")
     numbers = {name: getattr(project, name) for name in names}
+    numbers["tags"] = project.tag_changes.annotate(number=F("pk"))
     named = next((rows for name, rows in numbers.items() if f"/{name}/" in path), None)
     number = named.first().number if named is not None else project.invitations.first().pk
     found = path.replace("{slug}", project.slug).replace("{number}", str(number))

@@ -7,14 +7,22 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from annotation.results.tables.exports import FORMATS, KINDS, ExportRequest, export, whole_file
-from judging.core.commands import STANDARD, FairJudgeCommand, add_project
+from judging.core.commands import (
+    STANDARD,
+    FairJudgeCommand,
+    add_project,
+    add_subset,
+    names_subset,
+)
 from judging.core.errors import Usage, UserError
+from judging.dataset.subsets import freeze, subset_from
 from judging.projects.access import project_for_command
 from judging.projects.models import Project
 from judging.runs.models import find_run
 
 
 class Command(FairJudgeCommand):
+    reads = ("examples",)
     help = "Write labels, votes, samples or preferences to a file, or to standard output."
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -26,6 +34,7 @@ class Command(FairJudgeCommand):
             choices=FORMATS,
             help="default: as the file's name says, else csv; preferences are always jsonl",
         )
+        add_subset(parser, seed=True)
         parser.add_argument("--names", action="store_true", help="names instead of pseudonyms")
         parser.add_argument(
             "--no-escape",
@@ -45,11 +54,15 @@ class Command(FairJudgeCommand):
             )
         project = project_for_command(options["project"])
         run = find_run(project, options["run"]) if options["run"] else project.primary_run
+        frame = run.frame if run else None
+        if names_subset(options):
+            frame = freeze(project, subset_from(options), within=frame)
         wanted = ExportRequest(
             what=options["what"],
             format=_format(options["what"], options["format"], path),
             names=options["names"],
             escape=not options["no_escape"],
+            frame=frame,
         )
         pieces = export(project, run, None, wanted)
         if path is None:

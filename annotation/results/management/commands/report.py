@@ -17,19 +17,24 @@ from judging.core.commands import (
     STANDARD_OUTPUT,
     FairJudgeCommand,
     add_project,
+    add_subset,
     as_document,
+    names_subset,
 )
 from judging.core.errors import Usage, UserError
+from judging.dataset.models import Frame
+from judging.dataset.subsets import ALL, freeze, subset_from
 from judging.projects.access import project_for_command
 from judging.projects.models import Project
 from judging.runs.forms.point_shots import whole_report
 from judging.runs.models import Form, Run, find_run
+from judging.runs.planning.start import check_subset
 
 WRITTEN = (".html", ".zip", ".json", ".tex")
 
 
 class Command(FairJudgeCommand):
-    writes = ("output",)
+    reads, writes = ("examples",), ("output",)
     help = (
         "Print a run's results: coverage, agreement, position bias, cost. Without a finished run, "
         "print what people say alone."
@@ -38,6 +43,7 @@ class Command(FairJudgeCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         add_project(parser)
         parser.add_argument("--run", help="number, name or `latest`; default: the primary run")
+        add_subset(parser, seed=True)
         parser.add_argument(
             "-o", "--output", type=Path, help="write a file: .html, .tex, .zip or .json"
         )
@@ -51,8 +57,12 @@ class Command(FairJudgeCommand):
         options["output"] = _named(options["output"], options["format"])
         project = project_for_command(options["project"])
         run = find_run(project, options["run"]) if options["run"] else project.primary_run
+        subset = subset_from(options) if names_subset(options) else ALL
+        if run is not None:
+            check_subset(subset, run.form)
+        frame = freeze(project, subset, within=run.frame if run else None)
         if run is None:
-            self.people_alone(project, options["output"])
+            self.people_alone(project, options["output"], frame)
             return
         if run.form == Form.POINTWISE:
             self.pointwise(run, options["output"])
@@ -62,13 +72,13 @@ class Command(FairJudgeCommand):
             as_one = f"{', '.join(WRITTEN[:-1])} or {WRITTEN[-1]}"
             raise UserError(f"A report is written as {as_one}, not as {path.name}.")
         if path is not None and path.suffix != ".json":
-            deliver(project, run, None, path)
+            deliver(project, run, None, path, frame)
             self.stdout.write(
                 f"report of {project.slug}, {run.name}, written to {self.shown(path)}"
             )
             self.tell({"project": project.slug, "run": run.number, "file": path})
             return
-        analysis = Analysis(project, run)
+        analysis = Analysis(project, run, frame)
         if not self.as_json and path is None:
             for one in in_short(report(analysis)):
                 self.stdout.write(f"* {one.text}")
@@ -78,9 +88,9 @@ class Command(FairJudgeCommand):
             return
         self.print_or_write(report_json(analysis), path)
 
-    def people_alone(self, project: Project, path: Path | None) -> None:
+    def people_alone(self, project: Project, path: Path | None, frame: Frame | None) -> None:
         """Tell what people say, which needs no judge."""
-        found = people_alone(project)
+        found = people_alone(project, frame)
         if found is None:
             raise UserError(
                 f"{project.slug} has no finished run and no votes yet. Let a judge or people label "

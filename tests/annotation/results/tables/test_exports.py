@@ -76,7 +76,7 @@ def test_labels_have_the_columns_that_scripts_depend_on(project, judged):
 
 
 def test_the_winner_has_a_name_at_the_end_of_the_row(project, judged):
-    assert LABEL_COLUMNS[-1] == "winner"
+    assert LABEL_COLUMNS[-3:] == ("winner", "reference", "tags")
     project.examples.filter(external_id="e1").update(model_1="")
     won = {"win": "maple-7b", "tie": "tie", "lose": "birch-3b", "": ""}
     seen = set()

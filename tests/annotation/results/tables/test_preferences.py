@@ -34,7 +34,7 @@ def exported(project, path):
 def test_only_what_has_a_preference_is_exported(project, judged, tmp_path, capsys):
     first, second = exported(project, tmp_path / "preferences.jsonl")
     assert list(first) == (
-        "prompt chosen rejected source reviewed p_chosen bpde external_id".split()
+        "prompt chosen rejected source reviewed p_chosen bpde external_id reference".split()
     )
     assert (first["chosen"], first["rejected"]) == ("First response to 0.", "Second response to 0.")
     assert (second["chosen"], second["external_id"]) == ("Second response to 1.", "e1")

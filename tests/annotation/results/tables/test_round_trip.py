@@ -12,7 +12,7 @@ from annotation.results.tables.exports import LABEL_COLUMNS, ExportRequest, expo
 from judging.dataset.writing import import_files
 from tests.factories import make_examples, make_project
 
-EXAMPLE_COLUMNS = LABEL_COLUMNS[:8]
+EXAMPLE_COLUMNS = (*LABEL_COLUMNS[:8], "reference")
 # What separates, quotes, ends lines or starts formulas somewhere.
 PIECES = st.sampled_from(
     [*"'=+-@\t\r\n\",;|\ufeff\u2028\x85\x0b\x0c\x1a\u202ea ", "sep=", "NaN", "true", "😀", "\r\n"]
@@ -31,6 +31,7 @@ EXAMPLES = st.fixed_dictionaries(
         "model_2": NAMES,
         "category": NAMES,
         "gold_label": st.sampled_from([None, "win", "tie", "lose"]),
+        "reference": TEXTS,
     }
 )
 
