@@ -15,6 +15,8 @@ from pathlib import Path
 
 PAGE = Path("docs/validation.md")
 START, END = "<!-- simulated figures: written by a command -->", "<!-- end of simulated figures -->"
+# A setting in which an interval is rarer tells nothing of its coverage.
+FEWEST = 20
 TITLE = re.compile(r"### (?P<name>.+), (?P<repeats>[\d,]+) repeats each")
 
 
@@ -30,7 +32,10 @@ def lines_of(printed: str) -> Iterator[str]:
             name = "" if title is None else title["name"]
         elif title is not None and (cells := numbers(line)):
             figure, _, setting = cells[0].rpartition(": ")
-            value = (float(cells[2].rstrip("%")), float(cells[1].rstrip("%")), setting)
+            given = float(cells[1].rstrip("%"))
+            if given / 100 * int(title["repeats"].replace(",", "")) < FEWEST:
+                continue
+            value = (float(cells[2].rstrip("%")), given, setting)
             found.setdefault(figure or name, []).append(value)
 
 

@@ -96,7 +96,7 @@ class Analysis:
 
     @cached_property
     def fewer(self) -> tuple[Fewer, ...]:
-        return tuple(fewer_samples(self.sheet, self.run, self.samples, self.rng))
+        return tuple(fewer_samples(self.sheet, self.run, self.samples))
 
     @property
     def rng(self) -> np.random.Generator:

@@ -313,18 +313,18 @@ def portia(of: Analysis) -> PortiaFigures | Undefined:
         pending=int(len(done) - len(rows)),
         unsplit_from=unsplit.run,
         settled=settled(stages),
-        stages=_uses(stages, of, question, data.plain["calls"]),
+        stages=_uses(stages, question, data.plain["calls"]),
         cost=cost_of(data.plain["calls"]),
         stages_an_example=stages_per_example(stages, **given),
-        consistency=consistency(stages, before, of.rng, **given),
-        fixed_coverage=fixed_coverage(stages, before, of.rng, own=unsplit.own, **given),
-        by_category=failures_by_category(stages, of.sheet.category[rows].tolist()),
-        by_length=inconsistency_by_length(stages, before, lengths),
-        by_gap=inconsistency_by_gap(stages, before, lengths),
-        coverage_by_gap=coverage_by_gap(stages, before, lengths),
+        consistency=consistency(stages, before, **given),
+        fixed_coverage=fixed_coverage(stages, before, own=unsplit.own, **given),
+        by_category=failures_by_category(stages, of.sheet.category[rows].tolist(), question),
+        by_length=inconsistency_by_length(stages, before, lengths, question),
+        by_gap=inconsistency_by_gap(stages, before, lengths, question),
+        coverage_by_gap=coverage_by_gap(stages, before, lengths, question),
         first_position=BeforeAndAfter(
-            first_position_share(before, of.rng, question),
-            first_position_share(stages.final, of.rng, question),
+            first_position_share(before, question),
+            first_position_share(stages.final, question),
         ),
         people=agreed,
         human_ties=human_ties_there,
@@ -358,18 +358,16 @@ def settled(stages: StageLabels) -> dict[str, int]:
     }
 
 
-def _uses(
-    stages: StageLabels, of: Analysis, question: Codes, calls: list[Json]
-) -> list[StageFigures]:
+def _uses(stages: StageLabels, question: Codes, calls: list[Json]) -> list[StageFigures]:
     """One row a stage: asked, settled, against chance, won by the first position, and the cost."""
     cost = {one["stage"]: one for one in calls}
     return [
         StageFigures(
             **{one.name: getattr(use, one.name) for one in fields(use)},
-            first_position=first_position_share(stages.of(use.stage), of.rng, question),
+            first_position=first_position_share(stages.of(use.stage), question),
             **{name: cost.get(use.stage, {}).get(name) for name in ("calls", "usd")},
         )
-        for use in stage_use(stages, of.rng, question)
+        for use in stage_use(stages, question)
     ]
 
 
@@ -395,9 +393,9 @@ def _people(
         places = np.searchsorted(finished, rows)
         before = OrderLabels(before.labels[places], before.there[places])
     stages, human, question = at(everything, rows), of.sheet.human[rows], of.sheet.question[rows]
-    return agreement_with_people(stages, before, human, chosen, of.rng, question), BeforeAndAfter(
-        human_ties(before, human, chosen, of.rng, question),
-        human_ties(stages.final, human, chosen, of.rng, question),
+    return agreement_with_people(stages, before, human, chosen, question), BeforeAndAfter(
+        human_ties(before, human, chosen, question),
+        human_ties(stages.final, human, chosen, question),
     )
 
 
@@ -444,12 +442,12 @@ def _variants(
 
     def row(how: str, run: Json, labels: StageLabels | Undefined, own: bool) -> Variant:
         question = of.sheet.question[rows]
-        coverage = fixed_coverage(labels, unsplit.labels, of.rng, own=own, question=question)
+        coverage = fixed_coverage(labels, unsplit.labels, own=own, question=question)
         agreed: Figure
         if isinstance(labels, Undefined):
             agreed = labels
         else:
-            agreed = consistency(labels, unsplit.labels, of.rng, question).portia
+            agreed = consistency(labels, unsplit.labels, question).portia
         kept = {name: run[name] for name in ("run", "parts", "tokens", "stages")}
         return Variant(**kept, as_=how, consistency=agreed, fixed_coverage=coverage)
 
