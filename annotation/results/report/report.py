@@ -15,6 +15,7 @@ from annotation.results.data.figures import Json, Plot, Sentence, to_json
 from annotation.results.data.runs import Costs, project_costs
 from annotation.results.data.sheet import sheet_of
 from annotation.results.sections import calibration as sections_calibration
+from annotation.results.sections import dataset as sections_dataset
 from annotation.results.sections import judge_card as sections_judge_card
 from annotation.results.sections import methods as sections_methods
 from annotation.results.sections import people as sections_people
@@ -83,6 +84,7 @@ class Report:
     project: ProjectName
     run: RunDescription
     coverage: Coverage
+    dataset: sections_dataset.Dataset
     methods: Sequence[sections_methods.MethodRow]
     position: sections_position.Position
     conflict_by_gap: Sequence[GapBin]
@@ -190,6 +192,16 @@ CHAPTERS = (
                 "Results by category",
                 has=lambda report: len(report.by_category) > 1,
                 plots=(lambda report: win_rates.categories_plot(report.by_category),),
+            ),
+            Section(
+                "dataset",
+                "results/_dataset.html",
+                "What is in the data?",
+                read=sections_dataset.read_dataset,
+                plots=(
+                    lambda report: sections_dataset.categories_plot(report.dataset),
+                    lambda report: sections_dataset.words_plot(report.dataset),
+                ),
             ),
         ),
     ),
@@ -356,6 +368,7 @@ CHAPTERS = (
                 "results/_portia_more.html",
                 "Stages, settings and failures",
                 has=lambda report: not isinstance(report.portia, Undefined),
+                plots=(lambda report: sections_portia.parts_plot(report.portia),),
             ),
         ),
         method=True,
@@ -426,6 +439,7 @@ def report(of: Analysis) -> Report:
         project=ProjectName(of.project.slug, of.project.name),
         run=described(of.run),
         coverage=coverage(of),
+        dataset=sections_dataset.dataset(of),
         methods=_methods(of),
         position=of.position,
         conflict_by_gap=sections_position.conflict_by_gap(of.samples, of.run),

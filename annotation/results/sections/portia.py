@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from decimal import Decimal
+from math import comb, prod
 
 import numpy as np
 from django.db.models import Count, Sum
@@ -16,13 +17,14 @@ from annotation.results.data.figures import (
     intervals,
     plot,
     share,
+    tooltip,
     usd,
     value_of,
 )
 from annotation.results.data.sheet import Sheet
 from annotation.results.sections.analysis import Analysis
 from judging.dataset.models import frame_of
-from judging.llm.prompts.templates import stage_parts
+from judging.llm.prompts.templates import render, render_parts, stage_parts
 from judging.methods.agreement.accuracy import Design
 from judging.methods.arrays import Booleans, Codes, Signs
 from judging.methods.intervals.estimates import Figure, Undefined
@@ -50,6 +52,7 @@ from judging.methods.portia.coverage import (
     stage_use,
     stages_per_example,
 )
+from judging.methods.portia.splitting import boundaries
 from judging.methods.portia.stages import (
     STAGES,
     OrderLabels,
@@ -59,11 +62,14 @@ from judging.methods.portia.stages import (
     without_semantic,
 )
 from judging.projects.models import Project
-from judging.runs.forms.portia import PortiaSettings, last_stages, stage_calls
+from judging.runs.forms.portia import PortiaSettings, aligned, last_stages, stage_calls
 from judging.runs.models import Parse, Run, Verdict
+from judging.runs.templates import template_of
 from judging.runs.verdicts.judge_figures import difference, signs
 
 MOST_BESIDE = 8
+# Examples that are listed, and those on which other numbers of parts are tried.
+MOST_FAILED, MOST_SPLIT, MOST_PARTS_SHOWN = 20, 100, 5
 NOT_PORTIA = Undefined("this run is not by PORTIA")
 NO_STAGE = Undefined("no example has finished a stage yet")
 
@@ -96,11 +102,44 @@ def read_portia(of: Analysis) -> Data | Undefined:
         found = stage_arrays(run, ids) if run.stages else whole(run, ids)
         arrays |= found.packed(f"beside.{place}")
         beside.append(named(run))
+    last = own.labels[np.arange(len(ids)), own.last]
+    both = own.there[np.arange(len(ids)), own.last].all(axis=1)
+    failed = ids[own.done & both & (last[:, 0] != last[:, 1])].tolist()[:MOST_FAILED]
+    named_ids = dict(frame_of(of.project).filter(pk__in=failed).values_list("pk", "external_id"))
     calls = [
         {"stage": one.stage, "examples": one.examples, "calls": one.calls, "usd": usd(one.usd)}
         for one in stage_calls(of.run)
     ]
-    return Data(arrays, {"run": named(of.run), "calls": calls, "beside": beside})
+    plain = {"run": named(of.run), "calls": calls, "beside": beside}
+    plain |= {"failed": [named_ids[pk] for pk in failed], "by_parts": prompts_by_parts(of.run)}
+    return Data(arrays, plain)
+
+
+def prompts_by_parts(run: Run) -> list[Json]:
+    """What more parts would cost (Figure 2), measured on the first examples that they fit."""
+    settings = PortiaSettings.of(run)
+    if settings is None or not run.template_text:
+        return []
+    template, rows = template_of(run), []
+    examples = list(frame_of(run.project)[:MOST_SPLIT])
+    for parts in range(1, MOST_PARTS_SHOWN + 1):
+        characters, ways = [], []
+        for example in examples:
+            texts = example.response_1, example.response_2
+            if parts == 1:
+                (message,) = render(template, example.question, *texts, "original")
+            elif found := aligned(example, Stage.LENGTH, replace(settings, parts=parts)):
+                shown = found.parts_1, found.parts_2
+                (message,) = render_parts(template, example.question, *shown, "original")
+            else:
+                continue
+            characters.append(len(message.content))
+            ways.append(prod(comb(len(boundaries(text)), parts - 1) for text in texts))
+        if characters:
+            means = float(np.mean(characters)), float(np.mean(ways))
+            rows.append({"parts": parts, "n": len(characters), "characters": means[0]})
+            rows[-1]["combinations"] = means[1]
+    return rows
 
 
 def named(run: Run) -> Json:
@@ -264,11 +303,23 @@ class Variant:
 
 
 @dataclass(frozen=True)
+class PartsCost:
+    """A number of parts, over the n examples that can be split so often (Figure 2): the mean length
+    of the prompt, and of the pairs of cuts that an exhaustive search would compare. FairJudge finds
+    the same cuts by dynamic programming."""
+
+    parts: int
+    n: int
+    characters: float
+    combinations: float
+
+
+@dataclass(frozen=True)
 class PortiaFigures:
     """Over the examples that PORTIA has finished.
 
     settings: what `named` says of the run. unsplit_from: the run whose unsplit prompt is compared.
-    settled: examples by the stage that settled them.
+    settled: examples by the stage that settled them. failed: the first that none did (Table 21).
     """
 
     settings: Json
@@ -290,6 +341,8 @@ class PortiaFigures:
     human_ties: BeforeAndAfter | WithoutPeople
     references: Sequence[ReferenceAgreement]
     variants: Sequence[Variant]
+    failed: Sequence[str]
+    by_parts: Sequence[PartsCost]
 
 
 def portia(of: Analysis) -> PortiaFigures | Undefined:
@@ -330,6 +383,8 @@ def portia(of: Analysis) -> PortiaFigures | Undefined:
         human_ties=human_ties_there,
         references=list(_references(stages, before, data.plain["run"], others, rows, of)),
         variants=list(_variants(stages, unsplit, data.plain["run"], others, rows, of)),
+        failed=data.plain["failed"],
+        by_parts=[PartsCost(**one) for one in data.plain["by_parts"]],
     )
 
 
@@ -513,3 +568,18 @@ def consistency_plot(found: PortiaFigures | Undefined) -> Plot:
     ]
     caption = "How often both orders agree, and how many contradictions PORTIA removes."
     return plot("portia", "Consistency", caption, rows, intervals("what", "share of pairs"))
+
+
+def parts_plot(found: PortiaFigures | Undefined) -> Plot:
+    drawn = () if isinstance(found, Undefined) else found.by_parts
+    rows = [{"parts": one.parts, "characters": round(one.characters)} for one in drawn]
+    line = {
+        "mark": {"type": "line", "point": True},
+        "encoding": {
+            "x": {"field": "parts", "type": "ordinal", "title": "parts of each response"},
+            "y": {"field": "characters", "type": "quantitative", "title": "characters"},
+            "tooltip": tooltip("parts", "characters"),
+        },
+    }
+    caption = "Mean length of the prompt, over the examples that can be split into so many parts."
+    return plot("portia-parts", "Length of the prompt", caption, rows, line)

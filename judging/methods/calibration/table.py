@@ -37,7 +37,7 @@ NO_SET = "no balanced set of permutations was asked"
 # With fewer labelled questions no gain is taken for more than chance.
 FEWEST = 20
 # An ICC that fewer questions carry has no interval that holds (make simulate).
-FEWEST_CARRYING = 6
+FEWEST_CARRYING = 12
 FEW_QUESTIONS = "too few questions carry this figure for an interval"
 # The plain mean, which the table always needs for comparison.
 PLAIN = ""
