@@ -66,13 +66,13 @@ def test_a_distance_of_recalls_that_may_be_none_has_0_for_its_lower_limit():
 
 
 def test_an_icc_that_few_examples_carry_has_no_interval(rng):
-    quality = rng.normal(size=(60, 1))
-    p = 1 / (1 + np.exp(-quality - rng.normal(0, 0.5, (60, 2))))
+    quality = rng.normal(size=(200, 1))
+    p = 1 / (1 + np.exp(-quality - rng.normal(0, 0.5, (200, 2))))
     there = np.ones(p.shape, bool)
     found = icc_figures(icc_columns(p, there), None)
     assert all(one.low < one.value < one.high < 1 for one in found)
     wider = icc_figures(
-        icc_columns(np.tile(p, (3, 1)), np.tile(there, (3, 1))), np.tile(range(60), 3)
+        icc_columns(np.tile(p, (3, 1)), np.tile(there, (3, 1))), np.tile(range(200), 3)
     )
     once = icc_figures(icc_columns(np.tile(p, (3, 1)), np.tile(there, (3, 1))), None)
     assert wider[1].high - wider[1].low > 1.4 * (once[1].high - once[1].low)
