@@ -220,7 +220,8 @@ def _choice_truth(name: str, names: tuple[str, ...]) -> dict[str, float]:
 
 
 def calibration_checks() -> Iterator[Check]:
-    for (n, each), name, names in product(DESIGNS, CHOOSERS, (("X0", "X2"), PERMUTATIONS)):
+    designs = (*DESIGNS, (40, 1))
+    for (n, each), name, names in product(designs, CHOOSERS, (("X0", "X2"), PERMUTATIONS)):
 
         def draw(
             rng: Rng, n: int = n, each: int = each, name: str = name, names: tuple[str, ...] = names

@@ -56,14 +56,16 @@ def rows_of(repeats: str, found: dict[str, list[tuple[float, float, str]]]) -> I
 
 def main() -> None:
     printed = "\n".join(Path(name).read_text(encoding="utf-8") for name in sys.argv[1:])
-    table = [
-        "| Figure | Settings | Repeats each | Lowest coverage | at | Mean |",
-        "|---|---|---|---|---|---|",
-        *lines_of(printed),
-    ]
     page = PAGE.read_text(encoding="utf-8")
     before, rest = page.split(START, 1)
-    _, after = rest.split(END, 1)
+    there, after = rest.split(END, 1)
+    # Figures that these files don't hold keep their rows.
+    rows = {line.split("|")[1]: line for line in there.splitlines() if line.startswith("| ")}
+    rows |= {line.split("|")[1]: line for line in lines_of(printed)}
+    head = rows.pop(
+        " Figure ", "| Figure | Settings | Repeats each | Lowest coverage | at | Mean |"
+    )
+    table = [head, "|---|---|---|---|---|---|", *rows.values()]
     PAGE.write_text(before + "\n".join([START, "", *table, "", END]) + after, encoding="utf-8")
 
 

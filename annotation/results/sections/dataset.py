@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from django.db.models.functions import MD5
 
-from annotation.results.data.figures import Data, Plot, plot, tooltip
+from annotation.results.data.figures import Data, Plot, plot, tooltip, x_axis
 from annotation.results.merge.final_labels import CHUNK
 from annotation.results.sections.analysis import Analysis
 from judging.dataset.models import frame_of
@@ -158,7 +158,7 @@ def categories_plot(found: Dataset) -> Plot:
         "mark": "bar",
         "encoding": {
             "y": y,
-            "x": {"field": "questions", "type": "quantitative", "title": "questions"},
+            "x": x_axis("questions", "questions") | {"axis": {"tickMinStep": 1, "format": "d"}},
             "tooltip": tooltip("category", "questions"),
         },
     }
@@ -179,7 +179,7 @@ def words_plot(found: Dataset) -> Plot:
         "mark": "bar",
         "encoding": {
             "x": {"field": "words", "type": "ordinal", "sort": None, "title": "words"},
-            "y": {"field": "questions", "type": "quantitative", "title": "questions"},
+            "y": x_axis("questions", "questions") | {"axis": {"tickMinStep": 1}},
             "tooltip": tooltip("words", "questions"),
         },
     }

@@ -27,7 +27,7 @@ from judging.dataset.models import frame_of
 from judging.llm.prompts.templates import render, render_parts, stage_parts
 from judging.methods.agreement.accuracy import Design
 from judging.methods.arrays import Booleans, Codes, Signs
-from judging.methods.intervals.estimates import Figure, Undefined
+from judging.methods.intervals.estimates import Estimate, Figure, Undefined
 from judging.methods.portia.breakdowns import (
     CategoryFailures,
     GapCoverage,
@@ -529,6 +529,11 @@ def _stages(data: Data, name: str) -> tuple[StageLabels, np.ndarray]:
     return StageLabels(**arrays), data.arrays[f"{name}.done"]
 
 
+def _apart(above: Estimate, below: Estimate) -> float | None:
+    """By how much one interval lies above another, negative if they overlap."""
+    return None if above.low is None or below.high is None else above.low - below.high
+
+
 def answer(found: PortiaFigures | Undefined) -> Sentence:
     """Say whether PORTIA makes the judge contradict itself less."""
     if isinstance(found, Undefined):
@@ -541,9 +546,14 @@ def answer(found: PortiaFigures | Undefined) -> Sentence:
     compared = ""
     if not isinstance(unsplit, Undefined):
         compared = f", compared with {share(unsplit)} with whole responses"
-    if not isinstance(gain, Undefined) and gain.low is not None and gain.low > 0:
+    low, high = (getattr(gain, end, None) for end in ("low", "high"))
+    if isinstance(gain, Undefined) and not isinstance(unsplit, Undefined):
+        # Nothing was consistent before, so there is no ratio: compare both shares instead.
+        low, high = _apart(split, unsplit), _apart(unsplit, split)
+        high = None if high is None else -high
+    if low is not None and low > 0:
         does = "makes the judge more consistent"
-    elif not isinstance(gain, Undefined) and gain.high is not None and gain.high < 0:
+    elif high is not None and high < 0:
         does = "makes the judge less consistent"
     else:
         does = "doesn't clearly change how consistent the judge is"

@@ -37,7 +37,9 @@ NO_SET = "no balanced set of permutations was asked"
 # With fewer labelled questions no gain is taken for more than chance.
 FEWEST = 20
 # An ICC that fewer questions carry has no interval that holds (make simulate).
-FEWEST_CARRYING = 12
+FEWEST_CARRYING = 20
+# With 20 and a token that decides nearly all verdicts, the interval of kappa covers .85.
+FEWEST_FOR_KAPPA = 40
 FEW_QUESTIONS = "too few questions carry this figure for an interval"
 # The plain mean, which the table always needs for comparison.
 PLAIN = ""
@@ -364,6 +366,8 @@ class ComparisonTable:
         kappa = agreement_interval(fleiss_kappa, counts, question, self._rng)
         if isinstance(kappa, Undefined):
             kappa = Undefined(NO_VARIATION)
+        elif len(np.unique(question)) < FEWEST_FOR_KAPPA:
+            kappa = Estimate(kappa.value, kappa.n, note=FEW_QUESTIONS)
         return kappa, *icc_figures(icc_columns(p, calibrated.present), self._question)
 
     def _quality(self, earned: Floats) -> Quality:

@@ -157,7 +157,8 @@ def scatters(points: Json) -> Iterator[Json]:
 
 def scatter_plot(name: str, criterion: str, rows: list[Json]) -> Json:
     def axis(field: str, title: str) -> Json:
-        return {"field": field, "type": "quantitative", "title": title, "scale": {"zero": False}}
+        kept = {"scale": {"zero": False}, "axis": {"tickCount": 6}}
+        return {"field": field, "type": "quantitative", "title": title} | kept
 
     colour = {"field": "when", "type": "nominal", "title": None}
     colour["scale"] = {"domain": ["before", "after"]}
