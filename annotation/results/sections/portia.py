@@ -591,5 +591,5 @@ def parts_plot(found: PortiaFigures | Undefined) -> Plot:
             "tooltip": tooltip("parts", "characters"),
         },
     }
-    caption = "Mean length of the prompt, over the examples that can be split into so many parts."
+    caption = "Mean length of the prompt, over the examples that can be split that often."
     return plot("portia-parts", "Length of the prompt", caption, rows, line)
