@@ -168,12 +168,13 @@ def categories_plot(found: Dataset) -> Plot:
 
 
 def words_plot(found: Dataset) -> Plot:
+    filled = [bar for bar in found.question_words if bar.questions]
     rows = [
         {
             "words": f"{bar.low}–{bar.high - 1}" if bar.high else f"{bar.low} or more",
             "questions": bar.questions,
         }
-        for bar in found.question_words
+        for bar in (found.question_words if len(filled) > 1 else ())
     ]
     bars = {
         "mark": "bar",

@@ -16,6 +16,10 @@ def dataset_of(run):
     return report(Analysis(run.project, run)).dataset
 
 
+def drawn_of(run):
+    return {plot.name: plot.table for plot in plots(report(Analysis(run.project, run)))}
+
+
 @pytest.mark.django_db
 def test_faireval_has_the_lengths_of_portias_table_4(project, test_data):
     folder = test_data / "faireval"
@@ -64,10 +68,12 @@ def test_equal_texts_are_counted_once(project):
         ("a", 1, 4), ("b", 2, 11),
     ]  # fmt: skip
     assert found.labels.reason
-    drawn = {plot.name: plot.table for plot in plots(report(Analysis(project, run)))}
-    assert drawn["question-words"] == [{"words": "0–9", "questions": 2}]
-    # One category is no distribution.
-    assert "questions-category" not in drawn
+    # One category and one bar are no distribution.
+    assert {"question-words", "questions-category"} & drawn_of(run).keys() == set()
+    project.examples.filter(response_2="ten letters").update(question="why " * 12)
+    assert drawn_of(run)["question-words"] == [
+        {"words": "0–9", "questions": 1}, {"words": "10–19", "questions": 1},
+    ]  # fmt: skip
 
 
 @pytest.mark.django_db
