@@ -12,6 +12,9 @@ from judging.dataset.writing import import_files
 from tests.factories import make_examples, make_run
 
 
+pytestmark = pytest.mark.databases
+
+
 def dataset_of(run):
     return report(Analysis(run.project, run)).dataset
 
