@@ -11,7 +11,6 @@ from annotation.votes.imports import import_votes
 from judging.dataset.writing import import_files
 from tests.factories import make_examples, make_run
 
-
 pytestmark = pytest.mark.databases
 
 
