@@ -15,7 +15,6 @@ from annotation.results.data.figures import Json, Plot, Sentence, to_json
 from annotation.results.data.runs import Costs, project_costs
 from annotation.results.data.sheet import sheet_of
 from annotation.results.sections import calibration as sections_calibration
-from annotation.results.sections import dataset as sections_dataset
 from annotation.results.sections import judge_card as sections_judge_card
 from annotation.results.sections import methods as sections_methods
 from annotation.results.sections import people as sections_people
@@ -24,7 +23,15 @@ from annotation.results.sections import position as sections_position
 from annotation.results.sections import review as sections_review
 from annotation.results.sections import review_gain, trust, win_rates
 from annotation.results.sections import routing as sections_routing
-from annotation.results.sections.analysis import Analysis, Section
+from annotation.results.sections.analysis import (
+    Analysis,
+    Dataset,
+    Section,
+    dataset_of,
+    questions_plot,
+    read_dataset,
+    words_plot,
+)
 from judging.dataset.models import Label
 from judging.methods.intervals.estimates import Figure, Undefined
 from judging.methods.verdicts.position import GapBin
@@ -84,7 +91,7 @@ class Report:
     project: ProjectName
     run: RunDescription
     coverage: Coverage
-    dataset: sections_dataset.Dataset
+    dataset: Dataset
     methods: Sequence[sections_methods.MethodRow]
     position: sections_position.Position
     conflict_by_gap: Sequence[GapBin]
@@ -197,10 +204,10 @@ CHAPTERS = (
                 "dataset",
                 "results/_dataset.html",
                 "What is in the data?",
-                read=sections_dataset.read_dataset,
+                read=read_dataset,
                 plots=(
-                    lambda report: sections_dataset.categories_plot(report.dataset),
-                    lambda report: sections_dataset.words_plot(report.dataset),
+                    lambda report: questions_plot(report.dataset),
+                    lambda report: words_plot(report.dataset),
                 ),
             ),
         ),
@@ -439,7 +446,7 @@ def report(of: Analysis) -> Report:
         project=ProjectName(of.project.slug, of.project.name),
         run=described(of.run),
         coverage=coverage(of),
-        dataset=sections_dataset.dataset(of),
+        dataset=dataset_of(of),
         methods=_methods(of),
         position=of.position,
         conflict_by_gap=sections_position.conflict_by_gap(of.samples, of.run),
