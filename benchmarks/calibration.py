@@ -20,7 +20,7 @@ from benchmarks.simulations.choices import CONFUSED
 from judging.methods.agreement.votes import category_counts, fleiss_kappa
 from judging.methods.calibration.calibraeval import CalibraEval
 from judging.methods.calibration.probabilities import THREE, ChoiceProbabilities
-from judging.methods.calibration.table import PermutationConsistency, Recalls, signs
+from judging.methods.calibration.table import credit, icc, icc_columns, rstd, signs
 from judging.methods.likelihood.permutation_test import bias_test
 
 SEED = 20230529
@@ -84,13 +84,12 @@ def rstd_of_table(predicted: np.ndarray, gold: np.ndarray) -> float:
 def of_sums(p: ChoiceProbabilities, truth: np.ndarray) -> object:
     content = p.of_response_1()
     said = signs(content)
-    sums = PermutationConsistency.columns(content, said, p.present).sum(axis=0)
-    consistency = PermutationConsistency(sums, said.shape[1])
-    spread = [
-        Recalls(Recalls.columns(said[:, j], truth, p.present[:, j]).sum(axis=0)).rstd()
-        for j in range(said.shape[1])
+    kappa = fleiss_kappa(category_counts(said, np.ones_like(said), (1, 0, -1)))
+    apart = [
+        rstd(credit(column, truth, there)[:, None], truth, None)
+        for column, there in zip(said.T, p.present.T, strict=True)
     ]
-    return consistency.icc(), consistency.fleiss_kappa(), spread
+    return icc(icc_columns(content, p.present).sum(axis=0)), kappa, apart
 
 
 def permutation_test(draws: int) -> object:

@@ -39,11 +39,11 @@ class ChoiceJudge:
     ) -> tuple[ChoiceProbabilities, np.ndarray]:
         """What it says, and (K,) the truth: 1 or -1 for the better response."""
         better = rng.normal(0, self.clear, examples)
-        columns = [self._p_t1(better, name, rng) for name in permutations]
+        columns = [self.p_t1(better, name, rng) for name in permutations]
         given = choice_probabilities(np.stack(columns, axis=1), permutations)
         return given, np.where(better > 0, 1, -1)
 
-    def _p_t1(self, better: Floats, name: str, rng: np.random.Generator) -> Floats:
+    def p_t1(self, better: Floats, name: str, rng: np.random.Generator) -> Floats:
         of_t1 = better if bears_t1(name) else -better
         t1_first = bears_t1(name) == (name in SHOWN_FIRST)
         place = self.position if t1_first else -self.position

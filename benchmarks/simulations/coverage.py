@@ -25,6 +25,7 @@ from judging.methods.intervals.win_rate import About, WinRateScale, judge_bias, 
 from judging.methods.review.auroc import auroc
 from judging.methods.review.curve import CurveBand, accuracy_after, curve_band, review_curve
 
+Rng = np.random.Generator
 # SCIENCE.md §16: 95 % less what 10,000 (2,000) repeats may miss by chance.  The intervals here
 # are exact or have pseudo-observations, so they may cover more than they promise.
 LEAST = 0.9325
@@ -48,6 +49,30 @@ class Coverage:
         chance = 3 * (0.95 * 0.05 / n) ** 0.5 if n else 1.0
         least = LEAST if self.repeats >= 10_000 else LEAST_OF_FEWER
         return not n or self.covered >= min(least, 0.95 - chance)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """held: the interval holds the truth, or the test did not reject what is true.
+
+    width: of the interval; 0 for a test."""
+
+    held: bool
+    width: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """draw: one project's figures, by name; None where there is no interval."""
+
+    setting: str
+    draw: Callable[[Rng], dict[str, Found | None]]
+
+
+def held(figure: Figure, truth: float) -> Found | None:
+    if isinstance(figure, Undefined) or figure.low is None or figure.high is None:
+        return None
+    return Found(figure.low - 1e-9 <= truth <= figure.high + 1e-9, figure.high - figure.low)
 
 
 Interval = Callable[[Project, np.random.Generator], tuple[Figure, float]]

@@ -13,7 +13,8 @@ from itertools import combinations, product
 import numpy as np
 from scipy.special import expit
 
-from benchmarks.simulations.coverage import Coverage
+from benchmarks.simulations import judges
+from benchmarks.simulations.coverage import Check, Coverage, Found, Rng, held
 from judging.methods.agreement.annotators import (
     AlternativeAnnotatorTest,
     alternative_annotator_test,
@@ -26,40 +27,15 @@ from judging.methods.intervals.covariates import (
     covariate_bias,
     covariate_effect,
 )
-from judging.methods.intervals.estimates import Figure, Undefined, holm, sign_flip
+from judging.methods.intervals.estimates import Undefined, holm, sign_flip
 from judging.methods.intervals.win_rate import AuditedLabels, win_rate_test
 from judging.methods.ranking import bradley_terry, davidson
 from judging.methods.verdicts.position import position_effect, repetition_stability
 
-Rng = np.random.Generator
 # The population from which truths without a formula are taken.
 MANY = 400_000
 SPREAD_OF_LENGTHS = 150.0
 BOUND = 0.05
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """held: the interval holds the truth, or the test did not reject what is true.
-
-    width: of the interval; 0 for a test."""
-
-    held: bool
-    width: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """draw: one project's figures, by name; None where there is no interval."""
-
-    setting: str
-    draw: Callable[[Rng], dict[str, Found | None]]
-
-
-def _held(figure: Figure, truth: float) -> Found | None:
-    if isinstance(figure, Undefined) or figure.low is None or figure.high is None:
-        return None
-    return Found(figure.low - 1e-9 <= truth <= figure.high + 1e-9, figure.high - figure.low)
 
 
 def _chance_by_order(n: int, unsure: float, lean: float, rng: Rng) -> Floats:
@@ -92,8 +68,8 @@ def position_checks() -> Iterator[Check]:
             outcomes = np.where(rng.random((n, 2, 3)) < chance, 1, -1).astype(np.int8)
             valid = np.ones(outcomes.shape, bool)
             return {
-                "position effect": _held(position_effect(outcomes, valid), truth[0]),
-                "repetition stability": _held(repetition_stability(outcomes, valid), truth[1]),
+                "position effect": held(position_effect(outcomes, valid), truth[0]),
+                "repetition stability": held(repetition_stability(outcomes, valid), truth[1]),
             }
 
         yield Check(f"N={n}, unsure of {unsure:.0%}, positions move it by {lean:.0%}", draw)
@@ -129,8 +105,8 @@ def length_checks() -> Iterator[Check]:
             found = covariate_effect(difference, score)
             assert isinstance(found, CovariateEffect)
             return {
-                "length γ": _held(found.slope, given.gamma),
-                "equal-length win rate": _held(found.equal, float(expit(given.alpha))),
+                "length γ": held(found.slope, given.gamma),
+                "equal-length win rate": held(found.equal, float(expit(given.alpha))),
             }
 
         rate = expit(given.alpha)
@@ -179,7 +155,7 @@ def length_bias_checks() -> Iterator[Check]:
                 difference[rows], judge[rows], human[rows], weight=weight, stratum=stratum
             )
             assert isinstance(found, CovariateBias)
-            return {"length bias": _held(found.bias, _slope_of_judge(error, 1.0) - 1.0)}
+            return {"length bias": held(found.bias, _slope_of_judge(error, 1.0) - 1.0)}
 
         design = f"audit {audit}" if audit else "all labelled"
         yield Check(f"N={n}, {design}, error {error:.0%}", draw)
@@ -235,7 +211,7 @@ def davidson_checks() -> Iterator[Check]:
                 return {"Davidson strength": None, "Davidson ν": None}
             return {
                 "Davidson strength": _of_best(list(found.ranked), strength),
-                "Davidson ν": _held(found.tie, tie),
+                "Davidson ν": held(found.tie, tie),
             }
 
         yield Check(f"{name}, {each} labels a pair, ν {tie:g}", draw)
@@ -247,7 +223,7 @@ def _of_best(ranked: object, strength: Floats) -> Found | None:
     if not isinstance(ranked, list) or len(ranked) < len(strength):
         return None
     best = next(one for one in ranked if one.model == "0")
-    return _held(best.strength, float(strength[0] - strength.mean()))
+    return held(best.strength, float(strength[0] - strength.mean()))
 
 
 def two_runs_checks() -> Iterator[Check]:
@@ -365,6 +341,7 @@ FIGURES: dict[str, Callable[[], Iterator[Check]]] = {
     "alternative annotator test": alternative_annotator_checks,
     "categories that do not differ": category_checks,
     "pairs of models that do not differ": model_pair_checks,
+    **judges.FIGURES,
 }
 
 
@@ -381,10 +358,10 @@ def simulate(name: str, place: int, *, repeats: int, seed: int) -> list[Coverage
     rows = []
     for figure, every in found.items():
         there = [one for one in every if one]
-        held = float(np.mean([one.held for one in there])) if there else np.nan
+        covered = float(np.mean([one.held for one in there])) if there else np.nan
         width = float(np.mean([one.width for one in there])) if there else np.nan
         setting = f"{figure}: {check.setting}"
-        rows.append(Coverage(setting, repeats, len(there) / repeats, held, width))
+        rows.append(Coverage(setting, repeats, len(there) / repeats, covered, width))
     return rows
 
 

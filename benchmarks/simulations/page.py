@@ -15,6 +15,8 @@ from pathlib import Path
 
 PAGE = Path("docs/validation.md")
 START, END = "<!-- simulated figures: written by a command -->", "<!-- end of simulated figures -->"
+# A setting in which an interval is rarer tells nothing of its coverage.
+FEWEST = 20
 TITLE = re.compile(r"### (?P<name>.+), (?P<repeats>[\d,]+) repeats each")
 
 
@@ -30,7 +32,10 @@ def lines_of(printed: str) -> Iterator[str]:
             name = "" if title is None else title["name"]
         elif title is not None and (cells := numbers(line)):
             figure, _, setting = cells[0].rpartition(": ")
-            value = (float(cells[2].rstrip("%")), float(cells[1].rstrip("%")), setting)
+            given = float(cells[1].rstrip("%"))
+            if given / 100 * int(title["repeats"].replace(",", "")) < FEWEST:
+                continue
+            value = (float(cells[2].rstrip("%")), given, setting)
             found.setdefault(figure or name, []).append(value)
 
 
@@ -51,14 +56,16 @@ def rows_of(repeats: str, found: dict[str, list[tuple[float, float, str]]]) -> I
 
 def main() -> None:
     printed = "\n".join(Path(name).read_text(encoding="utf-8") for name in sys.argv[1:])
-    table = [
-        "| Figure | Settings | Repeats each | Lowest coverage | at | Mean |",
-        "|---|---|---|---|---|---|",
-        *lines_of(printed),
-    ]
     page = PAGE.read_text(encoding="utf-8")
     before, rest = page.split(START, 1)
-    _, after = rest.split(END, 1)
+    there, after = rest.split(END, 1)
+    # Figures that these files don't hold keep their rows.
+    rows = {line.split("|")[1]: line for line in there.splitlines() if line.startswith("| ")}
+    rows |= {line.split("|")[1]: line for line in lines_of(printed)}
+    head = rows.pop(
+        " Figure ", "| Figure | Settings | Repeats each | Lowest coverage | at | Mean |"
+    )
+    table = [head, "|---|---|---|---|---|---|", *rows.values()]
     PAGE.write_text(before + "\n".join([START, "", *table, "", END]) + after, encoding="utf-8")
 
 

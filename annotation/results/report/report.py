@@ -23,7 +23,15 @@ from annotation.results.sections import position as sections_position
 from annotation.results.sections import review as sections_review
 from annotation.results.sections import review_gain, trust, win_rates
 from annotation.results.sections import routing as sections_routing
-from annotation.results.sections.analysis import Analysis, Section
+from annotation.results.sections.analysis import (
+    Analysis,
+    Dataset,
+    Section,
+    dataset_of,
+    questions_plot,
+    read_dataset,
+    words_plot,
+)
 from judging.dataset.models import Frame, Label
 from judging.methods.intervals.estimates import Figure, Undefined
 from judging.methods.verdicts.position import GapBin
@@ -88,6 +96,7 @@ class Report:
     project: ProjectName
     run: RunDescription
     coverage: Coverage
+    dataset: Dataset
     methods: Sequence[sections_methods.MethodRow]
     position: sections_position.Position
     conflict_by_gap: Sequence[GapBin]
@@ -195,6 +204,16 @@ CHAPTERS = (
                 "Results by category",
                 has=lambda report: len(report.by_category) > 1,
                 plots=(lambda report: win_rates.categories_plot(report.by_category),),
+            ),
+            Section(
+                "dataset",
+                "results/_dataset.html",
+                "What is in the data?",
+                read=read_dataset,
+                plots=(
+                    lambda report: questions_plot(report.dataset),
+                    lambda report: words_plot(report.dataset),
+                ),
             ),
         ),
     ),
@@ -361,6 +380,7 @@ CHAPTERS = (
                 "results/_portia_more.html",
                 "Stages, settings and failures",
                 has=lambda report: not isinstance(report.portia, Undefined),
+                plots=(lambda report: sections_portia.parts_plot(report.portia),),
             ),
         ),
         method=True,
@@ -431,6 +451,7 @@ def report(of: Analysis) -> Report:
         project=ProjectName(of.project.slug, of.project.name),
         run=described(of.run),
         coverage=coverage(of),
+        dataset=dataset_of(of),
         methods=_methods(of),
         position=of.position,
         conflict_by_gap=sections_position.conflict_by_gap(of.samples, of.run),

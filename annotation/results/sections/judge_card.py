@@ -85,7 +85,6 @@ NO_LIKELIHOOD = Undefined(
 NO_KIN = Undefined("no pair compares a model of the judge’s family with another family’s model")
 NO_PRICE = Undefined("the price is unknown")
 NOTHING_ASKED = Undefined("the judge has not been asked yet")
-NORMAL_95 = 1.959964
 NOT_A_PREFERENCE = Undefined("applies to the judge only")
 
 
@@ -283,11 +282,8 @@ def cost(of: Analysis) -> CardEntry:
 def mean_cost(usd: np.ndarray) -> Figure:
     if not len(usd):
         return NO_PRICE
-    mean = float(usd.mean())
-    if len(usd) < 2:
-        return Estimate(mean, len(usd))
-    half = NORMAL_95 * float(usd.std(ddof=1)) / len(usd) ** 0.5
-    return Estimate(mean, len(usd), max(0.0, mean - half), mean + half)
+    # What was paid is known; few expensive pairs decide what others would cost, so no interval.
+    return Estimate(float(usd.mean()), len(usd))
 
 
 ENTRIES: tuple[Callable[[Analysis], CardEntry], ...] = (

@@ -34,17 +34,8 @@ from judging.methods.agreement.fewer_samples import (
     expected_right,
     kappa_of_expected_table,
 )
-from judging.methods.agreement.votes import cohen_kappa, kappa
-from judging.methods.arrays import Codes, Floats, Signs
-from judging.methods.intervals.bootstrap import (
-    ALIKE,
-    WIDTH,
-    bootstrap_estimate,
-    cells,
-    coded,
-    interval,
-    resampled_counts,
-)
+from judging.methods.agreement.votes import kappa
+from judging.methods.intervals.bootstrap import coded, plus_two_ratio
 from judging.methods.intervals.estimates import Estimate, Figure, Undefined, holm, sign_flip
 from judging.methods.review.curve import CurveBand
 from judging.methods.verdicts.verdicts import cut
@@ -57,7 +48,7 @@ ADAPTIVE = Undefined(
 PORTIA = Undefined("with fewer samples, PORTIA would have reached other stages")
 # Up to this many samples, all subsets are used; above it, only one and all.
 MOST_SUBSETS = 6
-REPEATS = 500
+EXPECTED_TABLE = "kappa of the expected confusion table, which has no interval"
 
 
 @dataclass(frozen=True)
@@ -74,9 +65,7 @@ def is_adaptive(run: Run) -> bool:
     return "adaptive" in run.parameters
 
 
-def fewer_samples(
-    sheet: Sheet, run: Run, samples: SampleArrays | Undefined, rng: np.random.Generator
-) -> Iterator[Fewer]:
+def fewer_samples(sheet: Sheet, run: Run, samples: SampleArrays | Undefined) -> Iterator[Fewer]:
     """MEC(k') and, where both orders were asked, MEC(k') + BPC(k')."""
     if isinstance(samples, Undefined) or samples.orders > 2:
         return
@@ -87,7 +76,7 @@ def fewer_samples(
             if isinstance(known, Undefined):
                 yield Fewer(k, bpc, known, known)
             else:
-                yield _fewer(sheet, known, samples, k, bpc, rng)
+                yield _fewer(sheet, known, samples, k, bpc)
 
 
 def _fewer(
@@ -96,49 +85,25 @@ def _fewer(
     samples: SampleArrays,
     k: int,
     bpc: bool,
-    rng: np.random.Generator,
 ) -> Fewer:
     rows = known.rows
     given = (samples.difference[rows], samples.valid[rows], k)
     shares = expected_labels(*given, both_orders=bpc, band=samples.band)
     human = sheet.human[rows]
     right = expected_right(shares, human, knows_ties=sheet.knows_ties)
-    design = {"question": sheet.question[rows], "stratum": known.stratum}
-    reached = bootstrap_estimate(
-        lambda counts, values: counts @ values[:, 0] / (counts @ values[:, 1]),
-        (known.weight * right, known.weight * shares[:, :3].sum(axis=1)),
-        rng,
+    reached = plus_two_ratio(
+        right,
+        shares[:, :3].sum(axis=1),
+        (0, 1),
+        weight=known.weight,
+        stratum=known.stratum,
+        question=sheet.question[rows],
         reason="no subset has a valid sample",
-        limits=(0, 1),
-        **design,
     )
-    return Fewer(k, bpc, reached, _expected_kappa(shares, human, known.weight, rng, **design))
-
-
-def _expected_kappa(
-    shares: Floats,
-    human: Signs,
-    weight: Floats,
-    rng: np.random.Generator,
-    question: Codes,
-    stratum: Codes,
-) -> Figure:
-    """Kappa of the expected confusion table, with the limits of resampled tables."""
-    value = kappa_of_expected_table(shares, human, weight)
-    if isinstance(value, Undefined):
-        return value
-    cell, row = cells(shares[:, 0], shares[:, 1], shares[:, 2], human, weight)
-    counts = resampled_counts(cell, rng, question=question, stratum=stratum, repeats=REPEATS)
-    columns = human[row][:, None] == np.array([1, 0, -1])
-    tables = (weight[row, None, None] * shares[row, :3, None] * columns[:, None, :]).reshape(-1, 9)
-    drawn = [cohen_kappa(table.reshape(3, 3)) for table in counts @ tables]
-    values = [np.nan if isinstance(one, Undefined) else one for one in drawn]
-    low, high, undefined = interval(values)
-    note = "kappa of the expected confusion table"
-    if high - low < WIDTH:
-        return Estimate(value, len(human), note=f"{note}; {ALIKE}")
-    note += f"; undefined in {undefined} of {REPEATS} resamples" if undefined else ""
-    return Estimate(value, len(human), low, high, note)
+    value = kappa_of_expected_table(shares, human, known.weight)
+    if isinstance(value, float):
+        value = Estimate(value, len(human), note=EXPECTED_TABLE)
+    return Fewer(k, bpc, reached, value)
 
 
 NAMES = {"vanilla": "VANILLA", "ec": "EC", "mec": "MEC", "mec_bpc": "MEC+BPC", "portia": "PORTIA"}
@@ -435,23 +400,18 @@ def paired_with(
     here = credit(sheet.judge[rows], sheet.judged[rows], human, knows_ties=ties)
     there = credit(other.judge[rows], other.judged[rows], human, knows_ties=ties)
     weight, question = known.weight[both], sheet.question[rows]
-    difference = bootstrap_estimate(
-        _mean_difference,
-        (here, there, weight),
-        rng,
-        question=question,
+    difference = plus_two_ratio(
+        here - there,
+        np.ones(len(rows)),
+        (-1, 1),
+        weight=weight,
         stratum=known.stratum[both],
-        limits=(-1, 1),
+        question=question,
         confidence=confidence,
     )
     groups, code = coded(question)
     apart = np.bincount(code, weight * (here - there), minlength=groups)
     return Paired(difference, sign_flip(apart, rng) if groups > 1 else None)
-
-
-def _mean_difference(counts: Floats, values: Floats) -> Floats:
-    here, there, weight = values.T
-    return np.asarray(counts @ (weight * (here - there)) / (counts @ weight))
 
 
 FRONTIER, BEATEN = "on the frontier", "beaten"

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from decimal import Decimal
+from math import comb, prod
 
 import numpy as np
 from django.db.models import Count, Sum
@@ -16,16 +17,17 @@ from annotation.results.data.figures import (
     intervals,
     plot,
     share,
+    tooltip,
     usd,
     value_of,
 )
 from annotation.results.data.sheet import Sheet
 from annotation.results.sections.analysis import Analysis
 from judging.dataset.models import frame_of
-from judging.llm.prompts.templates import stage_parts
+from judging.llm.prompts.templates import render, render_parts, stage_parts
 from judging.methods.agreement.accuracy import Design
 from judging.methods.arrays import Booleans, Codes, Signs
-from judging.methods.intervals.estimates import Figure, Undefined
+from judging.methods.intervals.estimates import Estimate, Figure, Undefined
 from judging.methods.portia.breakdowns import (
     CategoryFailures,
     GapCoverage,
@@ -50,6 +52,7 @@ from judging.methods.portia.coverage import (
     stage_use,
     stages_per_example,
 )
+from judging.methods.portia.splitting import boundaries
 from judging.methods.portia.stages import (
     STAGES,
     OrderLabels,
@@ -59,11 +62,14 @@ from judging.methods.portia.stages import (
     without_semantic,
 )
 from judging.projects.models import Project
-from judging.runs.forms.portia import PortiaSettings, last_stages, stage_calls
+from judging.runs.forms.portia import PortiaSettings, aligned, last_stages, stage_calls
 from judging.runs.models import Parse, Run, Verdict
+from judging.runs.templates import template_of
 from judging.runs.verdicts.judge_figures import difference, signs
 
 MOST_BESIDE = 8
+# Examples that are listed, and those on which other numbers of parts are tried.
+MOST_FAILED, MOST_SPLIT, MOST_PARTS_SHOWN = 20, 100, 5
 NOT_PORTIA = Undefined("this run is not by PORTIA")
 NO_STAGE = Undefined("no example has finished a stage yet")
 
@@ -96,11 +102,44 @@ def read_portia(of: Analysis) -> Data | Undefined:
         found = stage_arrays(run, ids) if run.stages else whole(run, ids)
         arrays |= found.packed(f"beside.{place}")
         beside.append(named(run))
+    last = own.labels[np.arange(len(ids)), own.last]
+    both = own.there[np.arange(len(ids)), own.last].all(axis=1)
+    failed = ids[own.done & both & (last[:, 0] != last[:, 1])].tolist()[:MOST_FAILED]
+    named_ids = dict(frame_of(of.project).filter(pk__in=failed).values_list("pk", "external_id"))
     calls = [
         {"stage": one.stage, "examples": one.examples, "calls": one.calls, "usd": usd(one.usd)}
         for one in stage_calls(of.run)
     ]
-    return Data(arrays, {"run": named(of.run), "calls": calls, "beside": beside})
+    plain = {"run": named(of.run), "calls": calls, "beside": beside}
+    plain |= {"failed": [named_ids[pk] for pk in failed], "by_parts": prompts_by_parts(of.run)}
+    return Data(arrays, plain)
+
+
+def prompts_by_parts(run: Run) -> list[Json]:
+    """What more parts would cost (Figure 2), measured on the first examples that they fit."""
+    settings = PortiaSettings.of(run)
+    if settings is None or not run.template_text:
+        return []
+    template, rows = template_of(run), []
+    examples = list(frame_of(run.project)[:MOST_SPLIT])
+    for parts in range(1, MOST_PARTS_SHOWN + 1):
+        characters, ways = [], []
+        for example in examples:
+            texts = example.response_1, example.response_2
+            if parts == 1:
+                (message,) = render(template, example.question, *texts, "original")
+            elif found := aligned(example, Stage.LENGTH, replace(settings, parts=parts)):
+                shown = found.parts_1, found.parts_2
+                (message,) = render_parts(template, example.question, *shown, "original")
+            else:
+                continue
+            characters.append(len(message.content))
+            ways.append(prod(comb(len(boundaries(text)), parts - 1) for text in texts))
+        if characters:
+            means = float(np.mean(characters)), float(np.mean(ways))
+            rows.append({"parts": parts, "n": len(characters), "characters": means[0]})
+            rows[-1]["combinations"] = means[1]
+    return rows
 
 
 def named(run: Run) -> Json:
@@ -264,11 +303,23 @@ class Variant:
 
 
 @dataclass(frozen=True)
+class PartsCost:
+    """A number of parts, over the n examples that can be split so often (Figure 2): the mean length
+    of the prompt, and of the pairs of cuts that an exhaustive search would compare. FairJudge finds
+    the same cuts by dynamic programming."""
+
+    parts: int
+    n: int
+    characters: float
+    combinations: float
+
+
+@dataclass(frozen=True)
 class PortiaFigures:
     """Over the examples that PORTIA has finished.
 
     settings: what `named` says of the run. unsplit_from: the run whose unsplit prompt is compared.
-    settled: examples by the stage that settled them.
+    settled: examples by the stage that settled them. failed: the first that none did (Table 21).
     """
 
     settings: Json
@@ -290,6 +341,8 @@ class PortiaFigures:
     human_ties: BeforeAndAfter | WithoutPeople
     references: Sequence[ReferenceAgreement]
     variants: Sequence[Variant]
+    failed: Sequence[str]
+    by_parts: Sequence[PartsCost]
 
 
 def portia(of: Analysis) -> PortiaFigures | Undefined:
@@ -313,23 +366,25 @@ def portia(of: Analysis) -> PortiaFigures | Undefined:
         pending=int(len(done) - len(rows)),
         unsplit_from=unsplit.run,
         settled=settled(stages),
-        stages=_uses(stages, of, question, data.plain["calls"]),
+        stages=_uses(stages, question, data.plain["calls"]),
         cost=cost_of(data.plain["calls"]),
         stages_an_example=stages_per_example(stages, **given),
-        consistency=consistency(stages, before, of.rng, **given),
-        fixed_coverage=fixed_coverage(stages, before, of.rng, own=unsplit.own, **given),
-        by_category=failures_by_category(stages, of.sheet.category[rows].tolist()),
-        by_length=inconsistency_by_length(stages, before, lengths),
-        by_gap=inconsistency_by_gap(stages, before, lengths),
-        coverage_by_gap=coverage_by_gap(stages, before, lengths),
+        consistency=consistency(stages, before, **given),
+        fixed_coverage=fixed_coverage(stages, before, own=unsplit.own, **given),
+        by_category=failures_by_category(stages, of.sheet.category[rows].tolist(), question),
+        by_length=inconsistency_by_length(stages, before, lengths, question),
+        by_gap=inconsistency_by_gap(stages, before, lengths, question),
+        coverage_by_gap=coverage_by_gap(stages, before, lengths, question),
         first_position=BeforeAndAfter(
-            first_position_share(before, of.rng, question),
-            first_position_share(stages.final, of.rng, question),
+            first_position_share(before, question),
+            first_position_share(stages.final, question),
         ),
         people=agreed,
         human_ties=human_ties_there,
         references=list(_references(stages, before, data.plain["run"], others, rows, of)),
         variants=list(_variants(stages, unsplit, data.plain["run"], others, rows, of)),
+        failed=data.plain["failed"],
+        by_parts=[PartsCost(**one) for one in data.plain["by_parts"]],
     )
 
 
@@ -358,18 +413,16 @@ def settled(stages: StageLabels) -> dict[str, int]:
     }
 
 
-def _uses(
-    stages: StageLabels, of: Analysis, question: Codes, calls: list[Json]
-) -> list[StageFigures]:
+def _uses(stages: StageLabels, question: Codes, calls: list[Json]) -> list[StageFigures]:
     """One row a stage: asked, settled, against chance, won by the first position, and the cost."""
     cost = {one["stage"]: one for one in calls}
     return [
         StageFigures(
             **{one.name: getattr(use, one.name) for one in fields(use)},
-            first_position=first_position_share(stages.of(use.stage), of.rng, question),
+            first_position=first_position_share(stages.of(use.stage), question),
             **{name: cost.get(use.stage, {}).get(name) for name in ("calls", "usd")},
         )
-        for use in stage_use(stages, of.rng, question)
+        for use in stage_use(stages, question)
     ]
 
 
@@ -395,9 +448,9 @@ def _people(
         places = np.searchsorted(finished, rows)
         before = OrderLabels(before.labels[places], before.there[places])
     stages, human, question = at(everything, rows), of.sheet.human[rows], of.sheet.question[rows]
-    return agreement_with_people(stages, before, human, chosen, of.rng, question), BeforeAndAfter(
-        human_ties(before, human, chosen, of.rng, question),
-        human_ties(stages.final, human, chosen, of.rng, question),
+    return agreement_with_people(stages, before, human, chosen, question), BeforeAndAfter(
+        human_ties(before, human, chosen, question),
+        human_ties(stages.final, human, chosen, question),
     )
 
 
@@ -444,12 +497,12 @@ def _variants(
 
     def row(how: str, run: Json, labels: StageLabels | Undefined, own: bool) -> Variant:
         question = of.sheet.question[rows]
-        coverage = fixed_coverage(labels, unsplit.labels, of.rng, own=own, question=question)
+        coverage = fixed_coverage(labels, unsplit.labels, own=own, question=question)
         agreed: Figure
         if isinstance(labels, Undefined):
             agreed = labels
         else:
-            agreed = consistency(labels, unsplit.labels, of.rng, question).portia
+            agreed = consistency(labels, unsplit.labels, question).portia
         kept = {name: run[name] for name in ("run", "parts", "tokens", "stages")}
         return Variant(**kept, as_=how, consistency=agreed, fixed_coverage=coverage)
 
@@ -476,6 +529,11 @@ def _stages(data: Data, name: str) -> tuple[StageLabels, np.ndarray]:
     return StageLabels(**arrays), data.arrays[f"{name}.done"]
 
 
+def _apart(above: Estimate, below: Estimate) -> float | None:
+    """By how much one interval lies above another, negative if they overlap."""
+    return None if above.low is None or below.high is None else above.low - below.high
+
+
 def answer(found: PortiaFigures | Undefined) -> Sentence:
     """Say whether PORTIA makes the judge contradict itself less."""
     if isinstance(found, Undefined):
@@ -488,9 +546,14 @@ def answer(found: PortiaFigures | Undefined) -> Sentence:
     compared = ""
     if not isinstance(unsplit, Undefined):
         compared = f", compared with {share(unsplit)} with whole responses"
-    if not isinstance(gain, Undefined) and gain.low is not None and gain.low > 0:
+    low, high = (getattr(gain, end, None) for end in ("low", "high"))
+    if isinstance(gain, Undefined) and not isinstance(unsplit, Undefined):
+        # Nothing was consistent before, so there is no ratio: compare both shares instead.
+        low, high = _apart(split, unsplit), _apart(unsplit, split)
+        high = None if high is None else -high
+    if low is not None and low > 0:
         does = "makes the judge more consistent"
-    elif not isinstance(gain, Undefined) and gain.high is not None and gain.high < 0:
+    elif high is not None and high < 0:
         does = "makes the judge less consistent"
     else:
         does = "doesn't clearly change how consistent the judge is"
@@ -515,3 +578,18 @@ def consistency_plot(found: PortiaFigures | Undefined) -> Plot:
     ]
     caption = "How often both orders agree, and how many contradictions PORTIA removes."
     return plot("portia", "Consistency", caption, rows, intervals("what", "share of pairs"))
+
+
+def parts_plot(found: PortiaFigures | Undefined) -> Plot:
+    drawn = () if isinstance(found, Undefined) else found.by_parts
+    rows = [{"parts": one.parts, "characters": round(one.characters)} for one in drawn]
+    line = {
+        "mark": {"type": "line", "point": True},
+        "encoding": {
+            "x": {"field": "parts", "type": "ordinal", "title": "parts of each response"},
+            "y": {"field": "characters", "type": "quantitative", "title": "characters"},
+            "tooltip": tooltip("parts", "characters"),
+        },
+    }
+    caption = "Mean length of the prompt, over the examples that can be split that often."
+    return plot("portia-parts", "Length of the prompt", caption, rows, line)

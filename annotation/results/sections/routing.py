@@ -277,6 +277,7 @@ def _scores(sheet: Sheet, scores: Floats) -> dict[int, float]:
 
 NOT_KEPT = Undefined("the round selected by BPDE, so it has no learned score")
 NO_JURY = Undefined("the project has no other run")
+SHRUNK = "the range includes the shrinkage of the fit, so it is no 95 % interval"
 
 
 @dataclass(frozen=True)
@@ -383,7 +384,7 @@ def _next(sheet: Sheet, data: Data) -> Figure:
     scores alone."""
     fit, scores = data.plain["fit"], data.arrays["scores"]
     if sheet.selected.sum() <= data.plain["m"]:
-        return figure_from(fit["next"])
+        return alone(fit["next"])
     if not fit["used"]:
         return Undefined("the cut was extended, and BPDE can't predict a number of errors")
     left = np.sort(scores[~sheet.selected & np.isfinite(scores)])[::-1][:NEXT_LABELS]
@@ -413,14 +414,22 @@ def _of_known_labels(analysis: Analysis, data: Data) -> RoutingFigures | Undefin
 def _learned(fit: Json, jury: Figure) -> Json:
     """What a stored fit says, the coefficients with the most evidence first."""
     kept = ("used", "reason", "n", "n_wrong", "ridge", "notes")
-    ratios = [(one["name"], Estimate(**one["odds_ratio"])) for one in fit["coefficients"]]
+    ratios = [
+        (one["name"], Estimate(**one["odds_ratio"], note=SHRUNK)) for one in fit["coefficients"]
+    ]
     ratios.sort(key=lambda one: -evidence(one[1]))
     gain = fit["advantage"]
     return {name: fit[name] for name in kept} | {
         "advantage": Undefined(gain["reason"]) if gain["value"] is None else Advantage(**gain),
         "coefficients": [Coefficient(name, ratio, sentence(name, ratio)) for name, ratio in ratios],
-        "auroc": RoutingScoreFigures(figure_from(fit["bpde"]), figure_from(fit["learned"]), jury),
+        "auroc": RoutingScoreFigures(figure_from(fit["bpde"]), alone(fit["learned"]), jury),
     }
+
+
+def alone(stored: Json) -> Figure:
+    """A stored figure without its range, which depends on the fit and was never simulated."""
+    found = figure_from(stored)
+    return found if isinstance(found, Undefined) else Estimate(found.value, found.n)
 
 
 def _jury(sheet: Sheet, others: tuple[OtherRun, ...], rows: Codes) -> Figure:

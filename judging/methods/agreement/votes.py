@@ -15,15 +15,12 @@ from numpy.typing import ArrayLike, NDArray
 from judging.methods.agreement.accuracy import Comparison
 from judging.methods.arrays import Booleans, Counts, Floats, Signs
 from judging.methods.intervals.bootstrap import (
-    ALIKE,
     ONE_QUESTION,
-    WIDTH,
     all_differ,
     cells,
     design_effect,
     interval,
     ratio,
-    resampled_counts,
 )
 from judging.methods.intervals.estimates import Estimate, Figure, Undefined
 from judging.methods.verdicts.verdicts import Label
@@ -313,9 +310,10 @@ def agreement_interval(
 ) -> Figure:
     """Return a statistic of this module with its percentile limits.
 
-    If questions don't repeat, rows are drawn from Dirichlet weights with one pseudo-observation,
-    half of it an agreement and half a disagreement of one rater, as `kappa` does for two raters:
-    without it, votes that all agree have no width.
+    Rows are drawn from Dirichlet weights with one pseudo-observation, half of it an agreement and
+    half a disagreement of one rater, as `kappa` does for two raters: without it, votes that all
+    agree have no width. If questions repeat, the rows count as many examples as they are worth for
+    this statistic; resampled questions cover too little.
 
     Args:
         statistic: from counts and times to the value, for example `gwet_ac1`.
@@ -330,18 +328,25 @@ def agreement_interval(
         return value
     n = int((counts.sum(axis=1) >= 2).sum())
     cell, first = cells(*counts.T)
-    rows = counts[first]
-    if all_differ(question):
-        rows, drawn = _likely(rows, np.bincount(cell).astype(np.float64), rng)
-    else:
-        drawn = resampled_counts(cell, rng, question=question, repeats=REPEATS)
+    rows, often = counts[first], np.bincount(cell).astype(np.float64)
+    effect, questions = 1.0, len(counts)
+    if not all_differ(question):
+        effect, questions = design_effect(_moved(statistic, rows, often, value)[cell], question)
+    if questions < 2:
+        return Estimate(float(value), n, note=ONE_QUESTION)
+    effect *= (scipy.stats.t.ppf(0.975, questions - 1) / scipy.stats.norm.ppf(0.975)) ** 2
+    rows, drawn = _likely(rows, often / effect, rng)
     found = [statistic(rows, times) for times in drawn]
     values = [np.nan if isinstance(one, Undefined) else one for one in found]
     low, high, lacking = interval(values, confidence)
-    if high - low < WIDTH:
-        return Estimate(float(value), n, note=ALIKE)
     note = f"undefined in {lacking} of {len(drawn)} resamples" if lacking else ""
     return Estimate(float(value), n, min(low, value), max(high, value), note)
+
+
+def _moved(statistic: Statistic, rows: Floats, often: Floats, value: float) -> Floats:
+    """(rows,) by how much the statistic moves without one example of each kind."""
+    left = [statistic(rows, times) for times in often - np.eye(len(often))]
+    return np.array([0.0 if isinstance(one, Undefined) else one - value for one in left])
 
 
 def _likely(rows: Floats, often: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:

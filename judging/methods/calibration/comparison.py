@@ -135,7 +135,7 @@ def compare_calibrations(
     Args:
         probabilities: K examples under one or more permutations.
         methods: what to compare.
-        rng: for split and resamples.
+        rng: for the split and the draws of kappa.
         gold: (K,) 1 or -1 for the better response, 0 for a tie or no label; no fit ever sees it.
         share: percent of the examples in the estimation set.
         question: (K,) examples of one question stay on one side and are resampled together.
@@ -150,7 +150,7 @@ def compare_calibrations(
     questions = None if question is None else np.asarray(question)
     parts = split(k, share, rng, question=questions, apart=apart)
     kept = questions[parts.judged] if questions is not None else None
-    table = ComparisonTable(probabilities.permutations, labels[parts.judged], band)
+    table = ComparisonTable(probabilities.permutations, labels[parts.judged], band, kept, rng)
     table.add(PLAIN, probabilities.rows(parts.judged))
     fits: dict[str, Calibration | Undefined] = {}
     for method in methods:
@@ -160,7 +160,6 @@ def compare_calibrations(
             continue
         fits[method.name] = found[0]
         table.add(method.name, found[1])
-    table.resample(rng, kept)
     rows = tuple(table.row(name, fit) for name, fit in fits.items())
     recommended, because = _recommendation(rows, table.over is not None)
     return CalibrationComparison(

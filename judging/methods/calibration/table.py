@@ -1,29 +1,32 @@
-"""The table that compares calibrations: its figures, and how they are resampled together."""
+"""The table that compares calibrations: its figures and their intervals, by question."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
 
+from judging.methods.agreement.votes import agreement_interval, category_counts, fleiss_kappa
 from judging.methods.arrays import Booleans, Floats, Signs
 from judging.methods.calibration.methods import MeanCalibration, mean_probability
 from judging.methods.calibration.probabilities import Calibration, ChoiceProbabilities, balanced_set
 from judging.methods.intervals.bootstrap import (
-    coded,
-    estimate_of,
-    interval,
+    ALIKE,
+    ONE_QUESTION,
+    WIDTH,
+    design_effect,
+    left_out,
+    plus_two,
+    plus_two_mean,
+    questions_at,
     ratio,
-    resampled_counts,
 )
 from judging.methods.intervals.estimates import Estimate, Figure, Undefined, figures_as_json
 
 CLASSES = (1, 0, -1)
-REPEATS = 2_000
-# With more questions the sums are normal to a precision that no interval shows.
-MANY = 4_000
 BY_CONSTRUCTION = "the mean is one number per example, so its permutations agree by construction"
 ONE_PERMUTATION = "there is only one permutation, so there is nothing to compare it with"
 NO_LABELS = "no example here has a label that is not a tie"
@@ -33,6 +36,11 @@ NO_SPREAD = "all examples have the same mean probability here"
 NO_SET = "no balanced set of permutations was asked"
 # With fewer labelled questions no gain is taken for more than chance.
 FEWEST = 20
+# An ICC that fewer questions carry has no interval that holds (make simulate).
+FEWEST_CARRYING = 20
+# With 20 and a token that decides nearly all verdicts, the interval of kappa covers .85.
+FEWEST_FOR_KAPPA = 40
+FEW_QUESTIONS = "too few questions carry this figure for an interval"
 # The plain mean, which the table always needs for comparison.
 PLAIN = ""
 
@@ -124,166 +132,209 @@ def signs(p_response_1: Floats, band: float = 0.0) -> Signs:
     return np.asarray(np.where(np.abs(apart) <= band, 0, np.sign(apart)), dtype=np.int8)
 
 
-@dataclass(frozen=True, slots=True)
-class Recalls:
-    """sums: (..., 4) examples with gold 1, right ones of them, and both for gold -1."""
+def credit(said: Signs, gold: Signs, present: Booleans) -> Floats:
+    """Return what verdicts earn.
 
-    sums: Floats
-
-    @staticmethod
-    def columns(said: Signs, gold: Signs, present: Booleans) -> Floats:
-        """(K, 4).  A tie of the judge is half right; gold ties are left out (gold 0)."""
-        credit = np.where(np.equal(said, 0), 0.5, np.equal(said, gold))
-        first, second = present & np.equal(gold, 1), present & np.equal(gold, -1)
-        return np.column_stack((first, first * credit, second, second * credit))
-
-    def accuracy(self) -> Floats:
-        found = self.sums[..., 1] + self.sums[..., 3]
-        return ratio(found, self.sums[..., 0] + self.sums[..., 2])
-
-    def rstd(self) -> Floats:
-        """In percent, dividing by the number of classes: half the recalls' distance."""
-        first = ratio(self.sums[..., 1], self.sums[..., 0])
-        return np.asarray(50 * np.abs(first - ratio(self.sums[..., 3], self.sums[..., 2])))
+    Args: said, gold, present: (K,) signs, the labels' signs, and whether there is a verdict.
+    Returns: (K,) 1 right, 1/2 a tie, 0 wrong; NaN without a verdict or with a gold tie."""
+    right = np.where(np.equal(said, 0), 0.5, np.equal(said, gold))
+    return np.where(present & (gold != 0), right, np.nan)
 
 
-@dataclass(frozen=True, slots=True)
-class PermutationConsistency:
-    """sums: (..., 6 + k) of k permutations, over the examples that have them all."""
-
-    sums: Floats
-    k: int
-
-    @staticmethod
-    def columns(p_response_1: Floats, said: Signs, present: Booleans) -> Floats:
-        """(K, 6 + k): count, agreement, votes by class, squares, squared total, each column."""
-        k = p_response_1.shape[1]
-        votes = np.stack([np.equal(said, value).sum(axis=1) for value in CLASSES], axis=1)
-        agreeing = (votes * (votes - 1)).sum(axis=1) / (k * (k - 1)) if k > 1 else 0 * votes[:, 0]
-        x = p_response_1 - 0.5
-        table = np.column_stack(
-            (np.ones(len(x)), agreeing, votes[:, :2] / k, (x**2).sum(axis=1), x.sum(axis=1) ** 2, x)
-        )
-        whole = np.asarray(present.all(axis=1))
-        return np.asarray(table * whole[:, None])
-
-    def fleiss_kappa(self) -> Floats:
-        """Return Fleiss' kappa over win, tie, lose; NaN if all verdicts are in one class."""
-        n = self.sums[..., 0]
-        first, tie = ratio(self.sums[..., 2], n), ratio(self.sums[..., 3], n)
-        chance = first**2 + tie**2 + (1 - first - tie) ** 2
-        # Rounding leaves 1 - chance at 1e-16 if there is only one class.
-        left = np.where(1 - chance > 1e-12, 1 - chance, np.nan)
-        return np.asarray((ratio(self.sums[..., 1], n) - chance) / left)
-
-    def icc(self) -> tuple[Floats, Floats]:
-        """Return ICC(2,k) and ICC(3,k); NaN if nothing varies.
-
-        Shrout and Fleiss 1979, doi:10.1037/0033-2909.86.2.420."""
-        n, squares, totals = self.sums[..., 0], self.sums[..., 4], self.sums[..., 5]
-        columns = self.sums[..., 6:]
-        middle = ratio(columns.sum(axis=-1) ** 2, n * self.k)
-        examples = totals / self.k - middle
-        raters = ratio((columns**2).sum(axis=-1), n) - middle
-        between = ratio(examples, n - 1)
-        residual = ratio(squares - middle - examples - raters, (n - 1) * (self.k - 1))
-        between = np.where(between > 1e-15, between, np.nan)
-        shift = ratio(raters / max(self.k - 1, 1) - residual, n)
-        return (
-            np.asarray((between - residual) / (between + shift)),
-            np.asarray((between - residual) / between),
-        )
-
-
-def resampled_sums(
-    columns: Floats,
-    rng: np.random.Generator,
-    *,
-    question: ArrayLike | Sequence[str] | None = None,
-    repeats: int = REPEATS,
-) -> Floats:
-    """Sum columns over the sample and over resamples by question.
-
-    Beyond MANY questions the sums are drawn from their normal limit.
+def mean_credit(earned: Floats, question: ArrayLike | None, confidence: float = 0.95) -> Figure:
+    """Return accuracy: the mean over the columns of each one's mean, with the plus-two interval.
 
     Args:
-        columns: (K, F), one row per example.
-        rng, question: source of the resamples, and (K,) equal values share a question.
-        repeats: number of resamples.
-    Returns: (1 + repeats, F) float64, the sample's sums first."""
-    if question is not None:
-        groups, code = coded(np.asarray(question))
-        grouped = np.zeros((groups, columns.shape[1]))
-        np.add.at(grouped, code, columns)
-        columns = grouped
-    n, total = len(columns), columns.sum(axis=0)
-    if n <= MANY:
-        drawn = resampled_counts(np.arange(n), rng, repeats=repeats) @ columns
-    else:
-        centred = columns - total / n
-        values, vectors = np.linalg.eigh(centred.T @ centred)
-        scaled = vectors * np.sqrt(np.maximum(values, 0))
-        drawn = total + rng.standard_normal((repeats, len(total))) @ scaled.T
-    return np.vstack((total, drawn))
+        earned: (K, columns) from `credit`.
+        question, confidence: as in `plus_two_mean`.
+    Returns: 0 to 1, n the examples behind the fullest column, or Undefined."""
+    there = np.isfinite(earned)
+    n = int(there.sum(axis=0).max())
+    if not n:
+        return Undefined(NO_LABELS)
+    each = ratio(np.where(there, earned, 0).sum(axis=1), there.sum(axis=1))
+    found = plus_two_mean(each, (0, 1), question, reason=NO_LABELS, confidence=confidence)
+    means = ratio(np.where(there, earned, 0).sum(axis=0), there.sum(axis=0))
+    return _around(float(np.nanmean(means)), n, found)
+
+
+def rstd(earned: Floats, gold: Signs, question: ArrayLike | None) -> Figure:
+    """Return RStd in percent: half the distance of the two recalls, a mean over the columns.
+
+    Each recall has two more values, as in `plus_two_mean`. The distance has no sign, so limits of
+    the difference that lie on both sides of 0 leave 0 as the lower one (they were never below it in
+    resamples). Over several columns the limits are averaged: the columns are of the same examples.
+
+    Args: earned, gold, question: (K, columns) from `credit`, and (K,).
+    Returns: 0 to 50, or Undefined if one response is never the better one."""
+    n = int(np.isfinite(earned).sum(axis=0).max())
+    if not n:
+        return Undefined(NO_LABELS)
+    found = [_distance(column, gold, question) for column in earned.T]
+    if any(isinstance(one, Undefined) for one in found):
+        return Undefined(NO_RECALL)
+    value = float(np.mean([one.value for one in found if isinstance(one, Estimate)]))
+    limits = [(one.low, one.high) for one in found if isinstance(one, Estimate)]
+    if any(None in ends for ends in limits):
+        return Estimate(value, n, note=ONE_QUESTION)
+    low, high = np.mean(np.array(limits, dtype=np.float64), axis=0).tolist()
+    return Estimate(value, n, low, high)
+
+
+def _distance(column: Floats, gold: Signs, question: ArrayLike | None) -> Figure:
+    """Half the distance of the recalls of one set of verdicts, in percent."""
+    recall, centre, variance, fewest = [], [], 0.0, len(column)
+    for sign in (1, -1):
+        rows = np.isfinite(column) & (gold == sign)
+        values, asked = column[rows], questions_at(question, rows)
+        if not len(values):
+            return Undefined(NO_RECALL)
+        effect, questions = (1.0, len(values)) if asked is None else design_effect(values, asked)
+        middle, own = plus_two(values, (0, 1), effect)
+        recall.append(float(values.mean()))
+        centre.append(middle)
+        variance, fewest = variance + own, min(fewest, questions)
+    value, n = 50 * abs(recall[0] - recall[1]), int(np.isfinite(column).sum())
+    if fewest < 2:
+        return Estimate(value, n, note=ONE_QUESTION)
+    half = float(scipy.stats.t.ppf(0.975, fewest - 1)) * float(np.sqrt(variance))
+    low, high = centre[0] - centre[1] - half, centre[0] - centre[1] + half
+    nearest = 0.0 if low <= 0 <= high else min(abs(low), abs(high))
+    furthest = min(1.0, max(abs(low), abs(high)))
+    return Estimate(value, n, min(50 * nearest, value), max(50 * furthest, value))
+
+
+def _around(value: float, n: int, found: Figure) -> Figure:
+    """The value with the limits that were found, which hold it."""
+    if isinstance(found, Undefined) or found.low is None or found.high is None:
+        return replace(found, value=value, n=n) if isinstance(found, Estimate) else found
+    return Estimate(value, n, min(found.low, value), max(found.high, value))
+
+
+def icc_columns(p_response_1: Floats, present: Booleans) -> Floats:
+    """Return what `icc` needs of each example.
+
+    Args: p_response_1, present: (K, k) probabilities under k permutations, and which exist.
+    Returns: (K, 3 + k) count, sum of squares, squared total, each column; 0 if one is missing."""
+    x = p_response_1 - 0.5
+    columns = np.column_stack((np.ones(len(x)), (x**2).sum(axis=1), x.sum(axis=1) ** 2, x))
+    return columns * np.asarray(present.all(axis=1))[:, None]
+
+
+def icc(sums: Floats) -> tuple[Floats, Floats]:
+    """Return ICC(2,k) and ICC(3,k); NaN if nothing varies.
+
+    Shrout and Fleiss 1979, doi:10.1037/0033-2909.86.2.420.
+
+    Args: sums: (..., 3 + k) of `icc_columns`.
+    Returns: both, (...) each, at most 1."""
+    n, squares, totals, columns = sums[..., 0], sums[..., 1], sums[..., 2], sums[..., 3:]
+    k = columns.shape[-1]
+    middle = ratio(columns.sum(axis=-1) ** 2, n * k)
+    examples = totals / k - middle
+    raters = ratio((columns**2).sum(axis=-1), n) - middle
+    between = ratio(examples, n - 1)
+    residual = ratio(squares - middle - examples - raters, (n - 1) * (k - 1))
+    between = np.where(between > 1e-15, between, np.nan)
+    shift = ratio(raters / max(k - 1, 1) - residual, n)
+    return (
+        np.asarray((between - residual) / (between + shift)),
+        np.asarray((between - residual) / between),
+    )
+
+
+def icc_figures(columns: Floats, question: ArrayLike | None) -> tuple[Figure, Figure]:
+    """Return ICC(2,k) and ICC(3,k) with jackknife intervals of log(1 - ICC), by question.
+
+    The F distribution holds for normal scores only, and percentiles cover too little. t has as many
+    degrees of freedom as questions carry the figure, which are few if a bias decides nearly all.
+
+    Args: columns, question: from `icc_columns`, and (K,) or None.
+    Returns: both, or Undefined; without limits if few questions carry it."""
+    rows = columns[:, 0] > 0
+    total, without, n = *left_out(columns[rows], questions_at(question, rows)), int(rows.sum())
+    whole, left = icc(total), icc(without)
+    return (
+        _jackknifed(float(whole[0]), left[0], n),
+        _jackknifed(float(whole[1]), left[1], n),
+    )
+
+
+def _jackknifed(value: float, left: Floats, n: int) -> Figure:
+    """One ICC. left: (G,) the same without each question."""
+    if not np.isfinite(value):
+        return Undefined(NO_SPREAD)
+    groups = len(left)
+    if groups < FEWEST or not np.isfinite(left).all() or value >= 1 - WIDTH:
+        return Estimate(value, n, note=FEW_QUESTIONS)
+    moved = np.log(np.maximum(1 - left, WIDTH))
+    moved = moved - moved.mean()
+    error = float(np.sqrt((groups - 1) / groups * (moved @ moved)))
+    if error < WIDTH:
+        return Estimate(value, n, note=ALIKE)
+    carrying = float((moved**2).sum() ** 2 / (moved**4).sum())
+    if carrying < FEWEST_CARRYING:
+        return Estimate(value, n, note=FEW_QUESTIONS)
+    reach = float(scipy.stats.t.ppf(0.975, carrying))
+    low, high = (1 - (1 - value) * np.exp(side * reach * error) for side in (1, -1))
+    return Estimate(value, n, float(low), float(high))
 
 
 class ComparisonTable:
-    """Add each method's calibrated examples, resample once, then read the rows."""
+    """Add each method's calibrated examples, then read the rows."""
 
-    def __init__(self, permutations: Sequence[str], gold: Signs, band: float) -> None:
+    def __init__(
+        self,
+        permutations: Sequence[str],
+        gold: Signs,
+        band: float,
+        question: ArrayLike | None,
+        rng: np.random.Generator,
+    ) -> None:
         self.permutations = tuple(permutations)
         self.over = balanced_set(permutations)
-        self._gold, self._band = gold, band
-        self._columns: list[Floats] = []
-        self._place: dict[tuple[str, str], slice] = {}
-        self._sums: Floats = np.zeros((1, 0))
-        self._labelled_questions = 0
+        self._gold, self._band, self._question, self._rng = gold, band, question, rng
+        self._calibrated: dict[str, ChoiceProbabilities] = {}
+        # By method: (K, permutations) of each alone, and (K, 1) of the mean.
+        self._alone: dict[str, Floats] = {}
+        self._mean: dict[str, Floats] = {}
 
     def add(self, method: str, calibrated: ChoiceProbabilities) -> None:
-        p = calibrated.of_response_1()
-        said = signs(p, self._band)
-        self._put(
-            method, "consistency", PermutationConsistency.columns(p, said, calibrated.present)
+        said = signs(calibrated.of_response_1(), self._band)
+        self._calibrated[method] = calibrated
+        self._alone[method] = np.column_stack(
+            [
+                credit(column, self._gold, present)
+                for column, present in zip(said.T, calibrated.present.T, strict=True)
+            ]
         )
-        for place, name in enumerate(self.permutations):
-            present = calibrated.present[:, place]
-            self._put(method, name, Recalls.columns(said[:, place], self._gold, present))
         if self.over:
             mean, present = mean_probability(calibrated, self.over)
-            columns = Recalls.columns(signs(mean, self._band), self._gold, present)
-            self._put(method, "mean", columns)
-
-    def _put(self, method: str, what: str, columns: Floats) -> None:
-        start = sum(there.shape[1] for there in self._columns)
-        self._place[method, what] = slice(start, start + columns.shape[1])
-        self._columns.append(columns)
-
-    def resample(self, rng: np.random.Generator, question: ArrayLike | None) -> None:
-        labelled = np.flatnonzero(self._gold)
-        units = labelled if question is None else np.asarray(question)[labelled]
-        self._labelled_questions = len(np.unique(units))
-        self._sums = resampled_sums(np.hstack(self._columns), rng, question=question)
+            self._mean[method] = credit(signs(mean, self._band), self._gold, present)[:, None]
 
     def row(self, method: str, calibration: Calibration | Undefined) -> CalibrationRow:
         if isinstance(calibration, Undefined):
             return self._unfitted(method, calibration)
-        alone = {name: self._recalls(method, name) for name in self.permutations}
         gain, beats_mean = self._gain(method)
         if isinstance(calibration, MeanCalibration) and not calibration.balanced:
             # What it gains is its own bias, towards the response that these labels favour.
             beats_mean = False
         kappa, icc_2k, icc_3k = self._consistency(method, calibration)
+        alone = self._alone[method]
         return CalibrationRow(
             method=method,
             calibration=calibration,
             kappa=kappa,
             icc_2k=icc_2k,
             icc_3k=icc_3k,
-            mean=self._quality([self._recalls(method, "mean")]) if self.over else NO_MEAN,
-            average=self._quality(list(alone.values())),
+            mean=self._quality(self._mean[method]) if self.over else NO_MEAN,
+            average=self._quality(alone),
             gain=gain,
             beats_mean=beats_mean,
-            by_permutation={name: self._quality([found]) for name, found in alone.items()},
+            by_permutation={
+                name: self._quality(alone[:, place : place + 1])
+                for place, name in enumerate(self.permutations)
+            },
         )
 
     def _unfitted(self, method: str, why: Undefined) -> CalibrationRow:
@@ -300,61 +351,46 @@ class ComparisonTable:
             by_permutation={},
         )
 
-    def _recalls(self, method: str, what: str) -> Recalls:
-        return Recalls(self._sums[:, self._place[method, what]])
-
     def _consistency(self, method: str, calibration: Calibration) -> tuple[Figure, Figure, Figure]:
-        k = len(self.permutations)
         reason = BY_CONSTRUCTION if isinstance(calibration, MeanCalibration) else ""
-        if k < 2:
+        if len(self.permutations) < 2:
             reason = ONE_PERMUTATION
         if reason:
             return Undefined(reason), Undefined(reason), Undefined(reason)
-        found = PermutationConsistency(self._sums[:, self._place[method, "consistency"]], k)
-        n = int(found.sums[0, 0])
-        icc_2k, icc_3k = found.icc()
-        return (
-            figure(found.fleiss_kappa(), n, NO_VARIATION),
-            figure(icc_2k, n, NO_SPREAD),
-            figure(icc_3k, n, NO_SPREAD),
-        )
+        calibrated = self._calibrated[method]
+        p, whole = calibrated.of_response_1(), calibrated.present.all(axis=1)
+        said = signs(p[whole], self._band)
+        counts = category_counts(said, np.ones_like(said), CLASSES)
+        asked = questions_at(self._question, whole)
+        question = np.arange(len(counts)) if asked is None else asked
+        kappa = agreement_interval(fleiss_kappa, counts, question, self._rng)
+        if isinstance(kappa, Undefined):
+            kappa = Undefined(NO_VARIATION)
+        elif len(np.unique(question)) < FEWEST_FOR_KAPPA:
+            kappa = Estimate(kappa.value, kappa.n, note=FEW_QUESTIONS)
+        return kappa, *icc_figures(icc_columns(p, calibrated.present), self._question)
 
-    def _quality(self, recalls: Sequence[Recalls]) -> Quality:
+    def _quality(self, earned: Floats) -> Quality:
         """Of one set of verdicts, or the mean over several."""
-        n = max(int(each.sums[0, 0] + each.sums[0, 2]) for each in recalls)
-        if not n:
-            return Quality(Undefined(NO_LABELS), Undefined(NO_LABELS))
-        accuracy = np.mean([each.accuracy() for each in recalls], axis=0)
-        rstd = np.mean([each.rstd() for each in recalls], axis=0)
-        return Quality(figure(accuracy, n, NO_LABELS), figure(rstd, n, NO_RECALL))
-
-    def _gains(self, method: str) -> tuple[Floats, int]:
-        mine = self._recalls(method, "mean")
-        gain = mine.accuracy() - self._recalls(PLAIN, "mean").accuracy()
-        return np.asarray(gain), int(mine.sums[0, 0] + mine.sums[0, 2])
+        return Quality(
+            mean_credit(earned, self._question), rstd(earned, self._gold, self._question)
+        )
 
     def _gain(self, method: str) -> tuple[Figure, bool]:
         """Over the plain mean, and whether it is beyond chance, as one of all the methods."""
         if not self.over:
             return Undefined(NO_SET), False
-        values, n = self._gains(method)
-        gain = figure(values, n, NO_LABELS)
-        methods = len({name for name, _ in self._place} - {PLAIN})
-        low, _, _ = interval(values[1:], 1 - 0.05 / methods)
-        enough = self._labelled_questions >= FEWEST
-        return gain, isinstance(gain, Estimate) and enough and low > 0
-
-
-def figure(values: Floats, n: int, reason: str) -> Figure:
-    """Make an estimate from the sample's value and the resamples'.
-
-    Args:
-        values: (1 + R,), the sample's first; NaN: undefined.
-        n, reason: examples behind it, and what to say if the sample has no value.
-    Returns: the value with percentile limits, or Undefined."""
-    if not np.isfinite(values[0]):
-        return Undefined(reason)
-    return estimate_of(float(values[0]), values[1:], n)
+        gain = (self._mean[method] - self._mean[PLAIN])[:, 0]
+        rows = np.isfinite(gain)
+        asked = questions_at(self._question, rows)
+        questions = int(rows.sum()) if asked is None else len(np.unique(asked))
+        methods = len(self._mean.keys() - {PLAIN})
+        at_once, alone = (
+            plus_two_mean(gain, (-1, 1), self._question, reason=NO_LABELS, confidence=level)
+            for level in (1 - 0.05 / methods, 0.95)
+        )
+        low = None if isinstance(at_once, Undefined) else at_once.low
+        return alone, questions >= FEWEST and low is not None and low > 0
 
 
 NO_MEAN = Quality(Undefined(NO_SET), Undefined(NO_SET))

@@ -9,7 +9,6 @@ the categories differ at all, and the second is which do, adjusted by Holm."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,7 +29,7 @@ Array = NDArray[np.generic]
 
 # Beyond this many times the number of rows, a table of counts takes longer than sorting.
 SPARSEST = 16
-Statistic = Callable[[Floats, Floats], Floats]
+FEWEST_AUDITED = 10
 ONE_QUESTION = "all examples have the same question, so there is no interval"
 ALIKE = "equal in every resample, so its uncertainty is unknown"
 REPEATS = 2_000
@@ -171,88 +170,6 @@ def interval(values: ArrayLike, confidence: float = 0.95) -> tuple[float, float,
     return float(low), float(high), len(array) - len(there)
 
 
-def estimate_of(value: float, resampled: ArrayLike, n: int, confidence: float = 0.95) -> Estimate:
-    """Give a value the percentile limits of its resamples.
-
-    If all resamples are alike there is no interval: examples that agree don't show how much others
-    may differ.
-
-    Args:
-        value, n: the sample's statistic, and the examples behind it.
-        resampled, confidence: as in `interval`.
-    Returns: the estimate; its note says in how many resamples the statistic is undefined."""
-    drawn = np.asarray(resampled, dtype=np.float64)
-    low, high, lacking = interval(drawn, confidence)
-    note = f"undefined in {lacking} of {len(drawn)} resamples" if lacking else ""
-    if lacking == len(drawn):
-        return Estimate(value, n, note=note)
-    if high - low < WIDTH:
-        return Estimate(value, n, note="; ".join(filter(None, (note, ALIKE))))
-    return Estimate(value, n, low, high, note)
-
-
-def alike_limits(
-    value: float, n: float, limits: tuple[float, float], confidence: float = 0.95
-) -> tuple[float, float]:
-    """Bound a mean of values that are all the same.
-
-    Clopper and Pearson's limit of a share of which nothing was seen says how many others may
-    differ; the furthest they can be is one of the limits of the values.
-
-    Args:
-        value, n: the common value, and how many independent values there are.
-        limits, confidence: smallest and largest possible value, and the level.
-    Returns: low and high."""
-    otherwise = 1 - ((1 - confidence) / 2) ** (1 / n)
-    return tuple(value + otherwise * (end - value) for end in limits)
-
-
-def bootstrap_estimate(
-    statistic: Statistic,
-    columns: Sequence[ArrayLike],
-    rng: np.random.Generator,
-    *,
-    question: ArrayLike | None = None,
-    stratum: ArrayLike | None = None,
-    reason: str = NOTHING,
-    limits: tuple[float, float] | None = None,
-    confidence: float = 0.95,
-    repeats: int = REPEATS,
-) -> Estimate | Undefined:
-    """Return a statistic with its bootstrap interval.
-
-    Args:
-        statistic: from counts (repeats, cells) and the cells' values (cells, columns) to
-            (repeats,), NaN if undefined.
-        columns: (n,) each, what the statistic reads.
-        rng, question, stratum, repeats: as in `resampled_counts`.
-        reason: what to say if the statistic is undefined on the sample itself.
-        limits: smallest and largest possible mean, which bound it if all values are the same.
-        confidence: of the interval.
-    Returns: the estimate, or Undefined."""
-    n = len(np.asarray(columns[0]))
-    if n == 0:
-        return Undefined(reason)
-    cell, first = cells(*columns)
-    values = np.column_stack([np.asarray(column, dtype=np.float64)[first] for column in columns])
-    observed = np.bincount(cell, minlength=len(first)).astype(np.float64)[None, :]
-    value = float(statistic(observed, values)[0])
-    if not np.isfinite(value):
-        return Undefined(reason)
-    questions = np.arange(n) if question is None else np.asarray(question)
-    if len(np.unique(questions)) < 2:
-        # Each resample would be the sample again, and the interval have no width.
-        return Estimate(value, n, note=ONE_QUESTION)
-    counts = resampled_counts(cell, rng, question=question, stratum=stratum, repeats=repeats)
-    found = estimate_of(value, statistic(counts, values), n, confidence)
-    if found.low is not None or limits is None:
-        return found
-    # If there is an audit, its examples weigh the most and set the limits.
-    strata = np.zeros(n, np.intp) if stratum is None else np.asarray(stratum)
-    seen = len(np.unique(questions[strata == strata.max()]))
-    return Estimate(value, n, *alike_limits(value, seen, limits, confidence))
-
-
 def plus_two_mean(
     values: ArrayLike,
     limits: tuple[float, float],
@@ -275,17 +192,73 @@ def plus_two_mean(
     array = np.asarray(values, dtype=np.float64)
     rows = np.isfinite(array)
     there, asked = array[rows], questions_at(question, rows)
-    if not len(there):
+    return plus_two_ratio(
+        there, np.ones(len(there)), limits, question=asked, reason=reason, confidence=confidence
+    )
+
+
+def plus_two_ratio(
+    above: ArrayLike,
+    below: ArrayLike,
+    limits: tuple[float, float],
+    *,
+    weight: ArrayLike | None = None,
+    stratum: ArrayLike | None = None,
+    question: ArrayLike | None = None,
+    reason: str = NOTHING,
+    confidence: float = 0.95,
+) -> Figure:
+    """Return sum w a / sum w b with the interval of `plus_two_mean`, of what each example adds.
+
+    With labels for all, it is about examples like these. After an audit, it is about this project's
+    examples, as accuracy is: those selected are known, and the audited ones speak for the rest.
+
+    Args:
+        above, below: (n,) a and b; a/b lies within the limits.
+        limits, question, reason, confidence: as in `plus_two_mean`.
+        weight: (n,) how many examples each represents; None: 1.
+        stratum: (n,) above 0 for audited examples; None: there is no audit.
+    Returns: the ratio, or Undefined if nothing is below; without limits below 10 audited."""
+    a, b = np.asarray(above, dtype=np.float64), np.asarray(below, dtype=np.float64)
+    weights = np.ones(len(a)) if weight is None else np.asarray(weight, dtype=np.float64)
+    total = float(weights @ b)
+    if not total > 0:
         return Undefined(reason)
-    effect, questions = (1.0, len(there)) if asked is None else design_effect(there, asked)
-    mean, n = float(there.mean()), len(there)
+    value, n = float(weights @ a) / total, len(a)
+    audited = np.zeros(n, bool) if stratum is None else np.asarray(stratum) > 0
+    routed = bool(audited.any())
+    rows = audited if routed else np.ones(n, bool)
+    asked, size = questions_at(question, rows), int(rows.sum())
+    # What the uncertain examples represent of the whole, and how far each one moves it.
+    share = float(weights[rows] @ b[rows]) / total if routed else 1.0
+    moved = value + (a - value * b)[rows] / b[rows].mean()
+    effect, questions = (1.0, size) if asked is None else design_effect(moved, asked)
+    if routed and size < FEWEST_AUDITED:
+        return Estimate(value, n, note=f"{FEWEST_AUDITED} audited examples are needed")
     if questions < 2:
-        return Estimate(mean, n, note=ONE_QUESTION)
-    centre, variance = plus_two(there, limits, effect)
+        return Estimate(value, n, note=ONE_QUESTION)
+    centre, variance = plus_two(moved, limits, effect)
+    unseen = 1 - 1 / float(weights[rows].mean()) if routed else 1.0
+    shift = share * (centre - float(moved.mean()))
+    centres = [value + shift, value + shift * unseen]
     reach = float(scipy.stats.t.ppf((1 + confidence) / 2, questions - 1))
-    half = reach * float(np.sqrt(variance))
-    low, high = max(limits[0], centre - half), min(limits[1], centre + half)
-    return Estimate(mean, n, min(low, mean), max(high, mean))
+    half = reach * share * float(np.sqrt(variance * unseen))
+    low, high = max(limits[0], min(centres) - half), min(limits[1], max(centres) + half)
+    return Estimate(value, n, min(low, value), max(high, value))
+
+
+def left_out(columns: Floats, question: ArrayLike | None = None) -> tuple[Floats, Floats]:
+    """Sum columns over all examples, and over all but those of each question, for a jackknife.
+
+    Args: columns, question: (n, F), and (n,) equal codes share a question.
+    Returns: (F,) and (questions, F)."""
+    if question is not None:
+        groups, code = coded(question)
+        sums = np.zeros((groups, columns.shape[1]))
+        np.add.at(sums, code, columns)
+        columns = sums
+    total = columns.sum(axis=0)
+    return total, total - columns
 
 
 def plus_two(
@@ -313,15 +286,6 @@ def ratio(above: ArrayLike, below: ArrayLike, empty: float = np.nan) -> Floats:
     return quotient
 
 
-def weighted_mean(counts: Floats, values: Floats) -> Floats:
-    """Return the weighted mean in each resample: a statistic for `bootstrap_estimate`.
-
-    Args: counts, values: (repeats, cells), and (cells, 2) value and weight.
-    Returns: (repeats,) float64, NaN without weight."""
-    value, weight = values.T
-    return ratio(counts @ (value * weight), counts @ weight)
-
-
 def questions_at(question: ArrayLike | None, rows: ArrayLike) -> Array | None:
     """Take the questions of some rows.
 
@@ -340,6 +304,9 @@ def share(
 ) -> Figure:
     """Return a mean of values from 0 to 1 with Wilson's or Clopper-Pearson's limits.
 
+    If questions repeat, the limits are Clopper and Pearson's: how many examples these are worth is
+    itself estimated, with which Wilson's cover .88 (make simulate).
+
     Args:
         values: (n,), halves allowed.
         question: (n,) equal codes share a question; None: each example has its own.
@@ -350,13 +317,12 @@ def share(
     n = len(rows)
     if not n:
         return Undefined(reason)
-    limits = clopper_pearson if exact else wilson
     if question is None or all_differ(question):
-        return limits(float(rows.sum()), n, confidence)
+        return (clopper_pearson if exact else wilson)(float(rows.sum()), n, confidence)
     mean, size = float(rows.mean()), effective_size(rows, question, confidence)
     if size is None:
         return Estimate(mean, n, note=ONE_QUESTION)
-    found = _limits(limits(mean * size, size, confidence))
+    found = _limits(clopper_pearson(mean * size, size, confidence))
     return Estimate(mean, n, *found)
 
 

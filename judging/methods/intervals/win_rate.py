@@ -16,10 +16,9 @@ import scipy
 from numpy.typing import ArrayLike
 
 from judging.methods.arrays import Floats
-from judging.methods.intervals.bootstrap import ONE_QUESTION, plus_two
+from judging.methods.intervals.bootstrap import FEWEST_AUDITED, ONE_QUESTION, plus_two
 from judging.methods.intervals.estimates import Estimate, Figure, Undefined
 
-FEWEST_AUDITED = 10
 FEWEST_FOR_LAMBDA = 40
 
 

@@ -14,17 +14,20 @@ from numpy.typing import ArrayLike, NDArray
 
 from judging.methods.arrays import Booleans, Codes, Floats
 from judging.methods.intervals.bootstrap import (
+    ONE_QUESTION,
     coded,
-    estimate_of,
     questions_at,
     ratio,
     resampled_counts,
 )
-from judging.methods.intervals.estimates import Figure, Undefined, figures_as_json
+from judging.methods.intervals.estimates import Estimate, Figure, Undefined, figures_as_json
 
 # Two variables, and what is held fixed; or why one of them isn't known.
 Question = tuple[Floats | Undefined, Floats | Undefined, Floats | Undefined | None]
 REPEATS = 1_000
+# The largest correlation on Fisher's scale, where 1 is infinitely far.
+MOST = 1 - 1e-9
+FEW_QUESTIONS = "too few questions for an interval"
 CHUNK = 2_000_000
 FEWEST = 4
 TOTAL = "total"
@@ -265,7 +268,7 @@ def _correlations(
     rng: np.random.Generator,
     question: NDArray[np.generic] | None,
 ) -> dict[str, Figure]:
-    """Each with its percentile interval, all from the same resamples."""
+    """Each with its interval, all from the same resamples."""
     found: dict[str, Figure] = {}
     askable: dict[str, tuple[Floats, Floats, Floats | None]] = {}
     for name, (x, y, given) in questions.items():
@@ -278,9 +281,10 @@ def _correlations(
             askable[name] = (x, y, None if isinstance(given, Undefined) else given)
     if askable:
         drawn = _resampled(askable, n, rng, question)
+        groups = n if question is None else len(np.unique(question))
         for name, asked in askable.items():
             value = float(_of_counts(np.ones((1, n)), *asked)[0])
-            found[name] = _figure(value, drawn[name], n)
+            found[name] = _figure(value, drawn[name], n, groups, asked[2] is not None)
     return found
 
 
@@ -309,10 +313,24 @@ def _of_counts(counts: Floats, x: Floats, y: Floats, given: Floats | None) -> Fl
     )
 
 
-def _figure(value: float, drawn: Floats, n: int) -> Figure:
+def _figure(value: float, drawn: Floats, n: int, questions: int, fixed: bool) -> Figure:
+    """With limits on Fisher's scale, by the larger of two standard errors.
+
+    One is that of Bonett and Wright (2000, doi:10.1007/BF02294183) for independent items, the other
+    that of the resamples, which knows of questions that repeat and of unequal spread.
+
+    fixed: a third variable is, which takes one item more."""
     if not np.isfinite(value):
         return Undefined(ALIKE)
-    return estimate_of(value, drawn, n)
+    if questions < FEWEST:
+        return Estimate(value, n, note=ONE_QUESTION if questions < 2 else FEW_QUESTIONS)
+    there = drawn[np.isfinite(drawn)]
+    spread = float(np.arctanh(np.clip(there, -MOST, MOST)).std()) if len(there) else 0.0
+    error = max(spread, float(np.sqrt((1 + value**2 / 2) / max(n - 3 - fixed, 1))))
+    half = float(scipy.stats.t.ppf(0.975, questions - 1)) * error
+    middle = float(np.arctanh(np.clip(value, -MOST, MOST)))
+    low, high = float(np.tanh(middle - half)), float(np.tanh(middle + half))
+    return Estimate(value, n, min(low, value), max(high, value))
 
 
 def train_rows(

@@ -14,13 +14,12 @@ from numpy.typing import ArrayLike
 from judging.methods.agreement.accuracy import Comparison, Design, accuracy, comparison, credit
 from judging.methods.arrays import Booleans, Codes, Floats, Integers, Signs
 from judging.methods.intervals.bootstrap import (
-    bootstrap_estimate,
     plus_two_mean,
+    plus_two_ratio,
     questions_at,
-    ratio,
-    weighted_mean,
+    share,
 )
-from judging.methods.intervals.estimates import Figure, Undefined, wilson
+from judging.methods.intervals.estimates import Figure, Undefined
 from judging.methods.portia.coverage import NONE_INCONSISTENT
 from judging.methods.portia.stages import OrderLabels, StageLabels
 
@@ -58,20 +57,24 @@ class LengthBin:
     portia: Figure
 
 
-def failures_by_category(stages: StageLabels, categories: Sequence[str]) -> list[CategoryFailures]:
+def failures_by_category(
+    stages: StageLabels, categories: Sequence[str], question: ArrayLike | None = None
+) -> list[CategoryFailures]:
     """Count the examples that stayed inconsistent, by category (Table 2).
 
-    Args: stages, categories: N finished examples, and each one's category.
+    Args:
+        stages, categories: N finished examples, and each one's category.
+        question: (N,) equal codes share a question.
     Returns: most failures first, then by name; examples without both verdicts are left out."""
-    final = stages.final
+    final, failed = stages.final, stages.final.inconsistent
     names = np.asarray(categories, dtype=str)
-    total = int(final.inconsistent.sum())
     found = []
     for name in np.unique(names[final.both]):
         rows = final.both & (names == name)
-        n, failures = int(rows.sum()), int((rows & final.inconsistent).sum())
-        share: Figure = wilson(failures, total) if total else Undefined("nothing failed")
-        found.append(CategoryFailures(str(name), n, failures, wilson(failures, n), share))
+        rate = share(failed[rows], questions_at(question, rows))
+        of_all = share(rows[failed], questions_at(question, failed), reason="nothing failed")
+        counts = int(rows.sum()), int((rows & failed).sum())
+        found.append(CategoryFailures(str(name), *counts, rate, of_all))
     return sorted(found, key=lambda row: (-row.failures, row.category))
 
 
@@ -79,6 +82,7 @@ def inconsistency_by_length(
     stages: StageLabels,
     unsplit: OrderLabels | Undefined,
     lengths: Integers,
+    question: ArrayLike | None = None,
     step: int = LENGTH_STEP,
 ) -> list[LengthBin]:
     """Return the share inconsistent, unsplit and with PORTIA, by total length (Table 5).
@@ -86,34 +90,43 @@ def inconsistency_by_length(
     Args:
         stages, unsplit: finished examples, and the unsplit prompt's labels.
         lengths: (N, 2) characters of responses 1 and 2.
+        question: (N,) equal codes share a question.
         step: width of the bins in characters.
     Returns: one bin after the other."""
-    return _bins(stages.final, unsplit, lengths.sum(axis=1), step)
+    return _bins(stages.final, unsplit, lengths.sum(axis=1), step, question)
 
 
 def inconsistency_by_gap(
-    stages: StageLabels, unsplit: OrderLabels | Undefined, lengths: Integers, step: int = GAP_STEP
+    stages: StageLabels,
+    unsplit: OrderLabels | Undefined,
+    lengths: Integers,
+    question: ArrayLike | None = None,
+    step: int = GAP_STEP,
 ) -> list[LengthBin]:
     """Return the same by the absolute difference of the lengths.
 
-    Args: stages, unsplit, lengths, step: as in `inconsistency_by_length`.
+    Args: stages, unsplit, lengths, question, step: as in `inconsistency_by_length`.
     Returns: one bin after the other."""
-    return _bins(stages.final, unsplit, np.abs(lengths[:, 0] - lengths[:, 1]), step)
+    return _bins(stages.final, unsplit, np.abs(lengths[:, 0] - lengths[:, 1]), step, question)
 
 
 def _bins(
-    final: OrderLabels, unsplit: OrderLabels | Undefined, size: Integers, step: int
+    final: OrderLabels,
+    unsplit: OrderLabels | Undefined,
+    size: Integers,
+    step: int,
+    question: ArrayLike | None,
 ) -> list[LengthBin]:
-    found = []
-    for low, high, rows in _intervals(size, step):
-        before: Figure = (
-            unsplit
-            if isinstance(unsplit, Undefined)
-            else wilson(int(unsplit.inconsistent[rows].sum()), int(unsplit.both[rows].sum()))
-        )
-        after = wilson(int(final.inconsistent[rows].sum()), int(final.both[rows].sum()))
-        found.append(LengthBin(low, high, wilson(int(rows.sum()), len(size)), before, after))
-    return found
+    def rate(labels: OrderLabels | Undefined, rows: Booleans) -> Figure:
+        if isinstance(labels, Undefined):
+            return labels
+        there = labels.both & rows
+        return share(labels.inconsistent[there], questions_at(question, there))
+
+    return [
+        LengthBin(low, high, share(rows, question), rate(unsplit, rows), rate(final, rows))
+        for low, high, rows in _intervals(size, step)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,11 +142,15 @@ class GapCoverage:
 
 
 def coverage_by_gap(
-    stages: StageLabels, unsplit: OrderLabels | Undefined, lengths: Integers, step: int = GAP_STEP
+    stages: StageLabels,
+    unsplit: OrderLabels | Undefined,
+    lengths: Integers,
+    question: ArrayLike | None = None,
+    step: int = GAP_STEP,
 ) -> list[GapCoverage] | Undefined:
     """Return fixed coverage by the absolute difference of the lengths (Table 7).
 
-    Args: stages, unsplit, lengths, step: as in `inconsistency_by_length`.
+    Args: stages, unsplit, lengths, question, step: as in `inconsistency_by_length`.
     Returns: one bin after the other, or Undefined without an inconsistent unsplit example."""
     if isinstance(unsplit, Undefined):
         return unsplit
@@ -141,14 +158,9 @@ def coverage_by_gap(
     if not open_rows.any():
         return Undefined(NONE_INCONSISTENT)
     gap = np.abs(lengths[:, 0] - lengths[:, 1])[open_rows]
-    settled = stages.final.consistent[open_rows]
+    settled, asked = stages.final.consistent[open_rows], questions_at(question, open_rows)
     return [
-        GapCoverage(
-            low,
-            high,
-            wilson(int(rows.sum()), len(gap)),
-            wilson(int(settled[rows].sum()), int(rows.sum())),
-        )
+        GapCoverage(low, high, share(rows, asked), share(settled[rows], questions_at(asked, rows)))
         for low, high, rows in _intervals(gap, step)
     ]
 
@@ -165,14 +177,14 @@ def _intervals(size: Integers, step: int) -> list[tuple[int, int | None, Boolean
 
 
 def first_position_share(
-    labels: OrderLabels | Undefined, rng: np.random.Generator, question: ArrayLike | None = None
+    labels: OrderLabels | Undefined, question: ArrayLike | None = None
 ) -> Figure:
     """Return how often verdicts name the response shown first (Table 20); ties are left out.
 
     Both orders of an example count, so consistent examples add equally to either side, and a
     distance from one half comes from the inconsistent ones.
 
-    Args: labels, rng, question: labels of both orders, and as in `bootstrap_estimate`.
+    Args: labels, question: labels of both orders, and (N,) equal codes share a question.
     Returns: share, 0 to 1, or Undefined."""
     if isinstance(labels, Undefined):
         return labels
@@ -180,14 +192,9 @@ def first_position_share(
     signs = labels.labels[rows]
     # Shown second in the swapped order, response 1 loses if the first position wins.
     first = (signs[:, 0] == 1).astype(np.int64) + (signs[:, 1] == -1)
+    asked = questions_at(question, rows)
     decided = (signs != 0).sum(axis=1)
-    return bootstrap_estimate(
-        lambda counts, values: ratio(counts @ values[:, 0], counts @ values[:, 1]),
-        (first, decided),
-        rng,
-        question=questions_at(question, rows),
-        reason="no verdict but ties",
-    )
+    return plus_two_ratio(first, decided, (0, 1), question=asked, reason="no verdict but ties")
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +213,6 @@ def agreement_with_people(
     unsplit: OrderLabels | Undefined,
     human: Signs,
     design: Design,
-    rng: np.random.Generator,
     question: Codes | None = None,
 ) -> PortiaAgreement:
     """Return agreement with people before and after PORTIA (Table 3), weighted by the design.
@@ -214,7 +220,7 @@ def agreement_with_people(
     Args:
         stages, unsplit: finished examples, and the unsplit prompt's labels.
         human, design: (N,) human signs, and which of them exist and why.
-        rng, question: as in `bootstrap_estimate`.
+        question: (N,) equal codes share a question.
     Returns: shares, 0 to 1, and their difference."""
     final = stages.final
     after = comparison(final.labels[:, 0], final.consistent, human, design, question)
@@ -225,12 +231,14 @@ def agreement_with_people(
         return PortiaAgreement(unsplit, portia, unsplit)
     before = comparison(unsplit.labels[:, 0], unsplit.consistent, human, design, question)
     assert isinstance(before, Comparison)
-    gain = bootstrap_estimate(
-        weighted_mean,
-        (_credit(after) - _credit(before), after.weight),
-        rng,
-        question=after.question,
+    rose = _credit(after) - _credit(before)
+    gain = plus_two_ratio(
+        rose,
+        np.ones(len(rose)),
+        (-1, 1),
+        weight=after.weight,
         stratum=after.stratum,
+        question=after.question,
     )
     return PortiaAgreement(accuracy(before, unjudged_wrong=True), portia, gain)
 
@@ -254,15 +262,14 @@ def agreement_with_reference(
     if not rows.any():
         none = Undefined(NO_OVERLAP)
         return PortiaAgreement(none, none, none)
-    n = int(rows.sum())
+    asked = questions_at(question, rows)
     after = _alike(stages.final, reference, rows)
-    portia = wilson(int(after.sum()), n)
+    portia = share(after, asked)
     if isinstance(unsplit, Undefined):
         return PortiaAgreement(unsplit, portia, unsplit)
     before = _alike(unsplit, reference, rows)
-    difference = after.astype(np.float64) - before
-    gain = plus_two_mean(difference, (-1, 1), questions_at(question, rows))
-    return PortiaAgreement(wilson(int(before.sum()), n), portia, gain)
+    gain = plus_two_mean(after.astype(np.float64) - before, (-1, 1), asked)
+    return PortiaAgreement(share(before, asked), portia, gain)
 
 
 def _alike(labels: OrderLabels, reference: OrderLabels, rows: Booleans) -> Booleans:
@@ -286,12 +293,11 @@ def human_ties(
     labels: OrderLabels | Undefined,
     human: Signs,
     design: Design,
-    rng: np.random.Generator,
     question: Codes | None = None,
 ) -> HumanTies:
     """Compare how often people say tie where the judge is and isn't consistent (Appendix N).
 
-    Args: labels, human, design, rng, question: as in `agreement_with_people`.
+    Args: labels, human, design, question: as in `agreement_with_people`.
     Returns: both shares, 0 to 1, and the test."""
     if isinstance(labels, Undefined):
         return HumanTies(labels, labels, None)
@@ -301,21 +307,20 @@ def human_ties(
     rows = compared.judged
     consistent, tie = compared.judge[rows] == 1, compared.human[rows] == 0
     inside = compared.at(rows)
-    shares = [_share(inside, tie, where, rng) for where in (~consistent, consistent)]
+    shares = [_ties(inside, tie, where) for where in (~consistent, consistent)]
     table = [[int((tie & w).sum()), int((~tie & w).sum())] for w in (~consistent, consistent)]
     testable = len(inside) > 0 and inside.plain and all(map(sum, table))
     p = float(scipy.stats.fisher_exact(table).pvalue) if testable else None
     return HumanTies(shares[0], shares[1], p)
 
 
-def _share(
-    compared: Comparison, tie: Booleans, where: Booleans, rng: np.random.Generator
-) -> Figure:
-    return bootstrap_estimate(
-        weighted_mean,
-        (tie[where], compared.weight[where]),
-        rng,
-        question=compared.question[where],
+def _ties(compared: Comparison, tie: Booleans, where: Booleans) -> Figure:
+    return plus_two_ratio(
+        tie[where],
+        np.ones(int(where.sum())),
+        (0, 1),
+        weight=compared.weight[where],
         stratum=compared.stratum[where],
+        question=compared.question[where],
         reason="no such example has a human label",
     )

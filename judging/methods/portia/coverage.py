@@ -9,22 +9,30 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
 
 from judging.methods.arrays import Booleans, Floats
 from judging.methods.intervals.bootstrap import (
-    bootstrap_estimate,
+    ONE_QUESTION,
+    Array,
+    design_effect,
+    left_out,
     plus_two_mean,
     questions_at,
     ratio,
+    share,
 )
-from judging.methods.intervals.estimates import Figure, Undefined, wilson
+from judging.methods.intervals.estimates import Estimate, Figure, Undefined
 from judging.methods.portia.stages import STAGES, OrderLabels, Stage, StageLabels
 
 NONE_INCONSISTENT = "the unsplit prompt was consistent on every example"
 NO_CONTRAST = "no example was judged both ways"
-_MISSING, _NOT_ASKED = 2, 3
-_SIGNS = (1, 0, -1)
+# With fewer contradictions what chance would settle is too uncertain for an interval.
+FEWEST = 20
+FEW = f"fewer than {FEWEST} questions with a contradiction, too few for an interval"
+CONTROL = "a control without an interval"
+_SIGNS = np.array([1, 0, -1])
 # The fallback to the unsplit prompt comes after the length-aligned one.
 _RETRIES = (Stage.LENGTH, Stage.SEMANTIC, Stage.UNSPLIT)
 
@@ -46,8 +54,8 @@ class FixedCoverage:
 
     coverage: the share (Table 1, with Wilson's interval).
     by_chance: 1 - product over the stages of (1 - sum_c P1(c) P2(c)), the share that independent
-        verdicts with these frequencies would settle.
-    beyond_chance: the difference of the two."""
+        verdicts with these frequencies would settle; without an interval.
+    beyond_chance: the difference of the two, which has one."""
 
     coverage: Figure
     by_chance: Figure
@@ -68,48 +76,70 @@ class StageUse:
 
 
 def consistency(
-    stages: StageLabels,
-    unsplit: OrderLabels | Undefined,
-    rng: np.random.Generator,
-    question: ArrayLike | None = None,
+    stages: StageLabels, unsplit: OrderLabels | Undefined, question: ArrayLike | None = None
 ) -> Consistency:
     """Return the shares of consistent examples among those with a verdict in both orders (Table 1).
 
-    Args: stages, unsplit, rng, question: as in `fixed_coverage`.
+    Args: stages, unsplit, question: as in `fixed_coverage`.
     Returns: shares, 0 to 1, and the relative gain."""
     final = stages.final
-    after = wilson(int(final.consistent.sum()), int(final.both.sum()))
+    after = share(final.consistent[final.both], questions_at(question, final.both))
     if isinstance(unsplit, Undefined):
         return Consistency(unsplit, after, unsplit)
-    before = wilson(int(unsplit.consistent.sum()), int(unsplit.both.sum()))
+    before = share(unsplit.consistent[unsplit.both], questions_at(question, unsplit.both))
     rows = final.both & unsplit.both
-    gain = bootstrap_estimate(
-        lambda counts, values: ratio(counts @ values[:, 1], counts @ values[:, 0]) - 1,
-        (unsplit.consistent[rows], final.consistent[rows]),
-        rng,
-        question=questions_at(question, rows),
-        reason=NO_CONTRAST if not rows.any() else "no example was consistent when unsplit",
+    gain = relative_gain(
+        final.consistent[rows], unsplit.consistent[rows], questions_at(question, rows)
     )
     return Consistency(before, after, gain)
+
+
+def relative_gain(after: Booleans, before: Booleans, question: Array | None = None) -> Figure:
+    """Return the ratio of two shares of the same examples, less 1.
+
+    The interval is that of Bonett and Price (Statistics in Medicine 25, 2006, pp. 3039-3047): two
+    of Wilson's, each narrower by as much as the pairs tell. If questions repeat, the examples count
+    as many as they are worth for the difference.
+
+    Args: after, before, question: (n,) what was consistent, and equal codes share a question.
+    Returns: -1 or more, or Undefined."""
+    n = len(after)
+    if not n or not before.any():
+        return Undefined(NO_CONTRAST if not n else "no example was consistent when unsplit")
+    value = float(after.sum() / before.sum())
+    effect, questions = 1.0, n
+    if question is not None:
+        effect, questions = design_effect(after - value * before, question)
+    if questions < 2:
+        return Estimate(value - 1, n, note=ONE_QUESTION)
+    either, changed = ((after | before).sum() / effect, (after ^ before).sum() / effect)
+    counts = np.array([after.sum(), before.sum()]) / effect
+    left = np.sqrt((1 - (counts + 1) / (either + 2)) / (counts + 1)).sum()
+    narrower = np.sqrt((changed + 2) / (counts + 1).prod()) / left
+    z = float(scipy.stats.t.ppf(0.975, questions - 1)) * narrower
+    reach = z * np.sqrt(z * z + 4 * counts * (1 - counts / either))
+    low, high = ((2 * counts + z * z + side * reach) / (2 * (either + z * z)) for side in (-1, 1))
+    limits = float(low[0] / high[1]) - 1, float(high[0] / max(low[1], 1e-12)) - 1
+    return Estimate(value - 1, n, *limits)
 
 
 def fixed_coverage(
     stages: StageLabels | Undefined,
     unsplit: OrderLabels | Undefined,
-    rng: np.random.Generator,
     *,
     own: bool = True,
     question: ArrayLike | None = None,
 ) -> FixedCoverage:
-    """Return fixed coverage and its chance control, by resamples that both share.
+    """Return fixed coverage, its chance control, and how far it is beyond that.
 
-    A stage in which an order has no valid sample settles nothing, and by chance neither.
+    A stage in which an order has no valid sample settles nothing, and by chance neither. The
+    interval of the difference is a jackknife by question.
 
     Args:
         stages: finished examples.
         unsplit: the unsplit prompt's labels, from these `stages` (`own`) or from another run.
-        rng, question: as in `bootstrap_estimate`.
         own: False: the unsplit prompt was also a retry.
+        question: (N,) equal codes share a question.
     Returns: shares, 0 to 1."""
     for missing in (stages, unsplit):
         if isinstance(missing, Undefined):
@@ -121,77 +151,66 @@ def fixed_coverage(
         reason = Undefined(NONE_INCONSISTENT)
         return FixedCoverage(reason, reason, reason)
     retries = _RETRIES[:-1] if own else _RETRIES
-    settled = stages.final.consistent[rows]
-    columns = (settled, *(column for stage in retries for column in _codes(stages, stage, rows)))
-    drawn_by = questions_at(question, rows)
-    shared = int(rng.integers(2**63))
-    by_chance, beyond = (
-        bootstrap_estimate(statistic, columns, np.random.default_rng(shared), question=drawn_by)
-        for statistic in (
-            _chance_coverage,
-            lambda counts, values: (
-                counts @ values[:, 0] / counts.sum(axis=1) - _chance_coverage(counts, values)
-            ),
-        )
-    )
-    return FixedCoverage(wilson(int(settled.sum()), len(settled)), by_chance, beyond)
+    settled, still_open, columns = stages.final.consistent[rows], np.ones(rows.sum(), bool), []
+    for stage in retries:
+        found = _columns(stages, stage, rows)
+        columns += [still_open[:, None], found]
+        still_open = still_open & ~stages.of(stage).consistent[rows]
+    asked, n = questions_at(question, rows), len(settled)
+    every = np.hstack((settled[:, None], np.ones((n, 1)), *columns)).astype(np.float64)
+    total, without = left_out(every, asked)
+    chance, value = _chance(total), float(total[0] / n - _chance(total))
+    beyond = Estimate(value, n, note=FEW)
+    if len(without) >= FEWEST:
+        left = ratio(without[:, 0], without[:, 1]) - _chance(without)
+        apart = left - left.mean()
+        error = np.sqrt((len(left) - 1) / len(left) * float(apart @ apart))
+        half = float(scipy.stats.t.ppf(0.975, len(left) - 1) * error)
+        beyond = Estimate(value, n, max(-1.0, value - half), min(1.0, value + half))
+    return FixedCoverage(share(settled, asked), Estimate(float(chance), n, note=CONTROL), beyond)
 
 
-def _chance_coverage(counts: Floats, values: Floats) -> Floats:
-    """(resamples,) share that independent verdicts would settle.
-
-    counts: (resamples, cells).  values: (cells, 1 + 2 stages), after the first column the codes
-    of both orders of each stage in turn: 1, 0, -1, 2 for missing, 3 for not asked.
-    Stage s is asked of a share a_s of the examples still open, and settles q_s of those by
-    chance, so 1 - a_s q_s stay open."""
-    open_cells = np.ones(len(values), dtype=bool)
-    still_open = np.ones(len(counts))
-    for first, second in zip(values.T[1::2], values.T[2::2], strict=True):
-        asked = open_cells & (first != _NOT_ASKED)
-        n_asked = counts @ asked
-        share = ratio(n_asked, counts @ open_cells, empty=0.0)
-        still_open *= 1 - share * _agreement_by_chance(counts, asked, first, second, n_asked)
-        open_cells &= (first != second) | (first >= _MISSING)
-    return 1 - still_open
+def _columns(stages: StageLabels, stage: Stage, rows: Booleans) -> Booleans:
+    """(rows, 7) asked, and for each order whether it said win, tie or lose."""
+    found, asked = stages.of(stage), stages.asked[rows, STAGES.index(stage)]
+    said = (found.labels[rows][:, :, None] == _SIGNS) & found.there[rows][:, :, None]
+    return np.column_stack((asked, said.reshape(len(asked), 6)))
 
 
-def _agreement_by_chance(
-    counts: Floats, asked: Booleans, first: Floats, second: Floats, n_asked: Floats
-) -> Floats:
-    """(resamples,) sum_c P1(c) P2(c); a missing label agrees with nothing."""
-    agree = np.zeros(len(counts))
-    for sign in _SIGNS:
-        agree += (counts @ (asked & (first == sign))) * (counts @ (asked & (second == sign)))
-    return ratio(agree, n_asked**2, empty=0.0)
+def _chance(sums: Floats) -> Floats:
+    """(...,) share that independent verdicts would settle.
+
+    sums: (..., 2 + 8 stages), after settled and n for each stage how many examples were still open,
+    and those of `_columns`. A stage is asked of a share a of the open ones, and settles q of those
+    by chance, so 1 - a q stay open."""
+    left = np.ones(sums.shape[:-1])
+    for start in range(2, sums.shape[-1], 8):
+        still_open, asked = sums[..., start], sums[..., start + 1]
+        left = left * (1 - ratio(_alike(sums[..., start + 2 : start + 8]), still_open * asked, 0.0))
+    return 1 - left
 
 
-def _chance_of_one_stage(counts: Floats, values: Floats) -> Floats:
-    everyone = np.ones(len(values), dtype=bool)
-    return _agreement_by_chance(counts, everyone, values[:, 0], values[:, 1], counts.sum(axis=1))
+def _alike(said: Floats) -> Floats:
+    """sum_c n1(c) n2(c); a missing label agrees with nothing. said: (..., 6)."""
+    return np.asarray((said[..., :3] * said[..., 3:]).sum(axis=-1))
 
 
-def stage_use(
-    stages: StageLabels, rng: np.random.Generator, question: ArrayLike | None = None
-) -> list[StageUse]:
+def stage_use(stages: StageLabels, question: ArrayLike | None = None) -> list[StageUse]:
     """Count what each stage settled, and what it would settle by chance.
 
-    Args: stages, rng, question: as in `fixed_coverage`.
+    Args: stages, question: as in `fixed_coverage`.
     Returns: the stages that were asked, in the order of STAGES."""
     uses = []
     for index, stage in enumerate(STAGES):
         rows = stages.asked[:, index]
-        found = stages.of(stage)
-        settled = int(found.consistent.sum())
         n = int(rows.sum())
         if not n:
             continue
-        by_chance = bootstrap_estimate(
-            _chance_of_one_stage,
-            _codes(stages, stage, rows),
-            rng,
-            question=questions_at(question, rows),
-        )
-        uses.append(StageUse(stage, n, settled, wilson(settled, n), by_chance))
+        consistent = stages.of(stage).consistent[rows]
+        sums = _columns(stages, stage, rows).sum(axis=0, dtype=np.float64)
+        by_chance = Estimate(float(_alike(sums[1:])) / n**2, n, note=CONTROL)
+        rate = share(consistent, questions_at(question, rows))
+        uses.append(StageUse(stage, n, int(consistent.sum()), rate, by_chance))
     return uses
 
 
@@ -201,12 +220,3 @@ def stages_per_example(stages: StageLabels, question: ArrayLike | None = None) -
     Args: stages, question: as in `fixed_coverage`.
     Returns: mean number of stages asked per example, 1 to 3."""
     return plus_two_mean(stages.asked.sum(axis=1), (1, stages.asked.shape[1]), question)
-
-
-def _codes(stages: StageLabels, stage: Stage, rows: Booleans) -> tuple[Floats, Floats]:
-    """Codes of both orders, as `_chance_coverage` reads them."""
-    index = STAGES.index(stage)
-    labels = stages.labels[rows, index].astype(np.float64)
-    labels[~stages.there[rows, index]] = _MISSING
-    labels[~stages.asked[rows, index]] = _NOT_ASKED
-    return labels[:, 0], labels[:, 1]

@@ -12,18 +12,21 @@ from typing import Any
 import numpy as np
 from django.db.models import Avg, Count, FloatField
 from django.db.models.functions import Cast
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from judging.dataset.models import Example, HumanScore, PointItem
 from judging.methods.arrays import Floats
 from judging.methods.intervals.estimates import Undefined
-from judging.methods.likelihood.bias import likelihood_biases, with_total
+from judging.methods.likelihood.bias import likelihood_biases, unfairness, with_total
 from judging.projects.models import Project
 from judging.runs.forms.pointwise import part_of
-from judging.runs.models import Parse, Run, TextLikelihood
+from judging.runs.models import Form, Parse, Run, TextLikelihood
 
 # A pair has no task description: the question is the whole input.
 NO_TASK = ""
+MOST_POINTS, MOST_OTHERS = 1_000, 8
+# Of a scale's width: half of the paper's step of a tenth.
+NEAR = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +235,7 @@ def pointwise_report(run: Run, *, with_bias: bool = True) -> Json:
             }
             for name, (judge, human) in with_total(by_criterion).items()
         },
+        "other_scales": other_scales(run, points),
         "likelihood": bias_of(run, points, by_criterion) if with_bias else {},
     }
 
@@ -263,4 +267,57 @@ def bias_of(
         tokens=points.tokens,
         question=points.group,
     )
-    return {name: bias.as_json() for name, bias in biases.items()}
+    given = with_total(by_criterion)
+    return {
+        name: bias.as_json() | {"points": scatter(points, *given[name])}
+        for name, bias in biases.items()
+    }
+
+
+def scatter(points: PointwiseScores, model: ArrayLike, human: ArrayLike) -> list[Json]:
+    """Return LS and US of each item (Figure 2), of at most MOST_POINTS items spread evenly."""
+    judge, people = np.asarray(model, np.float64), np.asarray(human, np.float64)
+    rows = np.flatnonzero(np.isfinite(points.likelihood + judge + people))
+    over = unfairness(judge[rows], people[rows])
+    shown = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), MOST_POINTS)).astype(int))
+    return [
+        {
+            "external_id": points.external_ids[rows[place]],
+            "likelihood": float(points.likelihood[rows[place]]),
+            "unfairness": float(over[place]),
+        }
+        for place in (shown.tolist() if len(rows) else ())
+    ]
+
+
+def other_scales(run: Run, points: PointwiseScores) -> list[Json]:
+    """Compare the scores with those of this judge's runs on another scale (PORTIA, appendix D).
+
+    A score that means something is the same share of any scale. alike: how many items have scores
+    that differ by at most NEAR of their scales' width."""
+    found = []
+    same = run.project.runs.filter(form=Form.POINTWISE, model=run.model, state=Run.State.DONE)
+    for other in same.exclude(pk=run.pk).order_by("-number")[:MOST_OTHERS]:
+        if scale_of(other) == scale_of(run):
+            continue
+        theirs, criteria = pointwise_scores(other).judge, {}
+        for name in points.judge.keys() & theirs.keys():
+            own, their = (
+                (values - low) / (high - low)
+                for values, (low, high) in (
+                    (points.judge[name], scale_of(run)),
+                    (theirs[name], scale_of(other)),
+                )
+            )
+            apart = np.abs(own - their)[np.isfinite(own + their)]
+            alike = int((apart <= NEAR + 1e-9).sum())
+            criteria[name] = {"n": len(apart), "alike": alike, "apart": mean_of(apart)}
+        if criteria:
+            scale = other.parameters["output"]["scale"][:2]
+            found.append({"run": other.name, "scale": scale, "criteria": criteria})
+    return found
+
+
+def scale_of(run: Run) -> tuple[float, float]:
+    low, high = run.parameters["output"]["scale"][:2]
+    return float(low), float(high)

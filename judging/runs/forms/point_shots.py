@@ -17,10 +17,16 @@ from numpy.typing import NDArray
 from judging.core.errors import UserError
 from judging.dataset.models import PointItem
 from judging.llm.prompts.templates import PointShot, Scale
-from judging.methods.likelihood.bias import most_biased, random_examples, train_rows
+from judging.methods.likelihood.bias import most_biased, random_examples, train_rows, with_total
 from judging.methods.likelihood.permutation_test import before_after
 from judging.projects.models import Project
-from judging.runs.forms.likelihood import Json, PointwiseScores, pointwise_report, pointwise_scores
+from judging.runs.forms.likelihood import (
+    Json,
+    PointwiseScores,
+    pointwise_report,
+    pointwise_scores,
+    scatter,
+)
 from judging.runs.models import Form, Run, find_run
 
 
@@ -125,12 +131,35 @@ def comparison(run: Run, points: PointwiseScores) -> Json | None:
         {name: values[test] for name, values in points.human.items()},
         np.random.default_rng(abs(run.seed)),
     )
-    criteria = {name: change.as_json() for name, change in changes.items()}
+    drawn = moved(before, points, test)
+    criteria = {name: one.as_json() | {"points": drawn[name]} for name, one in changes.items()}
     return {
         "before": (compared or earlier).name,
         "test_items": int(test.sum()),
         "criteria": criteria,
     }
+
+
+def moved(
+    before: PointwiseScores, after: PointwiseScores, test: NDArray[np.bool_]
+) -> dict[str, list[Json]]:
+    """Return LS and US of the test part by criterion, before and after (Figure 3)."""
+    named = [name for name in before.judge if name in after.judge and name in after.human]
+    first, second = (
+        with_total({name: (one.judge[name], after.human[name]) for name in named})
+        for one in (before, after)
+    )
+    found = {}
+    for name, (earlier, people) in first.items():
+        later = second[name][0]
+        both = test & np.isfinite(np.asarray(earlier) + np.asarray(later))
+        gold = np.where(both, np.asarray(people, np.float64), np.nan)
+        found[name] = [
+            {"when": when, **point}
+            for when, scores in (("before", earlier), ("after", later))
+            for point in scatter(after, scores, gold)
+        ]
+    return found
 
 
 def shown_at_random(run: Run, earlier: Run) -> Run | None:

@@ -7,7 +7,7 @@ page does not wait.
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -142,6 +142,49 @@ def shown_points(run: Run) -> Json:
         short = pointwise_report(run, with_bias=False)
         return short | {"likelihood": Undefined(reason).as_json(), "comparison": None}
     return cached("points", run, state_of(run), lambda: whole_report(run))
+
+
+def scatters(points: Json) -> Iterator[Json]:
+    """Yield a plot of LS and US for each criterion: before and after where two runs are compared,
+    else of this run alone (Ohi et al., Figures 3 and 2)."""
+    changed = (points["comparison"] or {}).get("criteria", {})
+    parts = points["likelihood"]
+    for number, name in enumerate({} if "reason" in parts else parts):
+        rows = changed.get(name, parts[name])["points"]
+        if rows:
+            yield scatter_plot(f"scatter-{number}", name, rows)
+
+
+def scatter_plot(name: str, criterion: str, rows: list[Json]) -> Json:
+    def axis(field: str, title: str) -> Json:
+        kept = {"scale": {"zero": False}, "axis": {"tickCount": 6}}
+        return {"field": field, "type": "quantitative", "title": title} | kept
+
+    colour = {"field": "when", "type": "nominal", "title": None}
+    colour["scale"] = {"domain": ["before", "after"]}
+    point = {
+        "mark": {"type": "point", "filled": True, "size": 40, "opacity": 0.6},
+        "encoding": {
+            "x": axis("likelihood", "likelihood score (LS)"),
+            "y": axis("unfairness", "unfairness score (US)"),
+            "tooltip": [{"field": field} for field in rows[0]],
+        }
+        | ({"color": colour} if "when" in rows[0] else {}),
+    }
+    even = {
+        "mark": {"type": "rule", "strokeDash": [4, 3], "color": "var(--quiet)"},
+        "encoding": {"y": {"datum": 0}},
+    }
+    size = {"width": "container", "height": 280, "data": {"values": rows}}
+    return {
+        "name": name,
+        "title": f"Likelihood and unfairness, {criterion}",
+        "caption": "Each point is a response. On the line, the judge agrees with people; a slope "
+        "means likelihood bias.",
+        "spec": size | {"layer": [even, point]},
+        "table": rows,
+        "columns": list(rows[0]),
+    }
 
 
 def state_of(run: Run) -> str:
@@ -305,13 +348,15 @@ def run_page(
         if judge_run.ranked_at and progress.finished
         else None
     )
+    points = shown_points(judge_run) if of_points and progress.finished else None
     context = {
         **access.under("runs"),
         "run": judge_run,
         **shown(judge_run, progress),
         "report": report,
         "stages": stage_calls(judge_run) if report and judge_run.stages else (),
-        "points": shown_points(judge_run) if of_points and progress.finished else None,
+        "points": points,
+        "scatters": list(scatters(points)) if points else [],
         "bars": drawn(report.spread.bars) if report else (),
         "is_primary": access.project.primary_run_id == judge_run.pk,
         "resume_form": resume_form or ResumeForm(judge_run, progress.statuses),

@@ -5,6 +5,8 @@ import pytest
 from benchmarks.simulations import bars, figures, looks
 from benchmarks.simulations.certificates import Case, simulate
 from benchmarks.simulations.coverage import INTERVALS, SETTINGS, SIMULATED, coverage
+from benchmarks.simulations.page import END, START
+from benchmarks.simulations.page import main as write_page
 from benchmarks.simulations.projects import LEVELS, Setting, settings
 from benchmarks.simulations.two_stage import Stages, stages
 from benchmarks.simulations.two_stage import simulate as simulate_stages
@@ -105,3 +107,23 @@ def test_ten_looks_at_a_gate_pass_wrongly_in_five_percent_at_most(measure):
     assert found.planned <= REPEATS * (0.05 + 3 * (0.05 * 0.95 / REPEATS) ** 0.5)
     # Without the plan the same looks pass far too often, so the simulation can tell.
     assert found.unplanned > 1.5 * found.planned
+
+
+def test_the_page_keeps_the_rows_of_figures_that_were_not_drawn_again(tmp_path, monkeypatch):
+    page, printed = tmp_path / "validation.md", tmp_path / "printed.md"
+    rows = ["| Figure | Settings |", "|---|---|", "| Old | 1 |", "| Share | 9 |"]
+    page.write_text("\n".join(["before", START, "", *rows, "", END, "after"]))
+    printed.write_text(
+        "### Shares, 100 repeats each\n\n"
+        "| share: N=20 | 100% | 93.00% | 0.1 | kept |\n"
+        "| share: N=80 | 100% | 97.00% | 0.1 | kept |\n"
+        "| share: rare | 5% | 20.00% | 0.1 | kept |\n"
+    )
+    monkeypatch.setattr("benchmarks.simulations.page.PAGE", page)
+    monkeypatch.setattr("sys.argv", ["page", str(printed)])
+    write_page()
+    assert page.read_text().splitlines() == [
+        "before", START, "", "| Figure | Settings |", "|---|---|---|---|---|---|", "| Old | 1 |",
+        # Of five repeats nothing is told.
+        "| Share | 2 | 100 | 93.0 % | N=20 | 95.0 % |", "", END, "after",
+    ]  # fmt: skip

@@ -5,6 +5,7 @@ import math
 import random
 from datetime import timedelta
 from decimal import Decimal
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,10 @@ from annotation.models import Item, RoutingScores
 from annotation.results.report.report import report_json
 from annotation.results.sections.analysis import Analysis
 from annotation.rounds.opening import RoundSettings, open_round
+from benchmarks import simulate
+from benchmarks.simulations import shown
+from benchmarks.simulations.coverage import INTERVALS
+from benchmarks.simulations.figures import FIGURES
 from judging.dataset.scores import import_scores
 from judging.runs.engine.likelihoods import ask_likelihoods
 from judging.runs.forms.point_shots import whole_report
@@ -124,6 +129,10 @@ class Walk:
     def figure(self, value, path):
         if path in MORE:
             value = {name: part for name, part in value.items() if name != MORE[path]}
+        ends = {value.get("low"), value.get("high")}
+        plain = path.replace("[]", "")
+        if shown.checks_of(path) == () and plain not in shown.RANGES and ends != {None}:
+            self.problems.add(f"{path} has an interval that no simulation stands behind")
         if not KINDS["figure"](value) or not KINDS["number"](value["value"]):
             self.problems.add(f"{path} is {value!r} and not a figure")
 
@@ -237,6 +246,37 @@ def of_models_that_never_met():
     yield run
 
 
+def figures_shown():
+    """The figures of both kinds of report by their keys, and those of a gate by their names."""
+    yield from (
+        key for part in (0, 1) for key, kind in documented(part).items() if "figure" in kind
+    )
+    for line in (DOCS.parent / "gate.md").read_text().split("## What it takes")[0].splitlines():
+        if line.startswith("| `"):
+            yield "gate " + line.split("`")[1].split("(")[0]
+    yield from (f"gate {name}" for name in ("changed", "shift", "accuracy_difference"))
+
+
+def test_each_figure_with_an_interval_has_a_row_in_make_simulate():
+    """So a new figure on these pages is red until a check stands behind its interval."""
+    listed = {key: shown.checks_of(key) for key in figures_shown()}
+    assert [key for key, checks in listed.items() if checks is None] == []
+    checks = {*INTERVALS, *FIGURES, simulate.CERTIFICATES, simulate.STAGES}
+    assert {name for names in shown.SIMULATED_BY.values() for name in names} <= checks
+    # No pattern is left over from a figure that is gone, and each is reached.
+    used = {
+        next(p for p in shown.SIMULATED_BY if fnmatchcase(plain, p))
+        for plain in (key.replace("[]", "").replace(".*.", ".") for key in listed)
+    }
+    assert used == set(shown.SIMULATED_BY)
+
+
+def test_a_figure_that_nobody_listed_is_noticed():
+    assert shown.checks_of("methods[].kappa")
+    assert shown.checks_of("portia.stages[].by_chance") == ()
+    assert shown.checks_of("something.new") is None
+
+
 @pytest.mark.django_db(transaction=True)
 def test_every_key_is_documented_and_every_documented_key_occurs(settings, tmp_path):
     walk = Walk(0)
@@ -268,6 +308,7 @@ def test_so_is_every_key_of_a_run_over_single_responses(project, settings, tmp_p
         walk.report(whole_report(first))
         ask_likelihoods(first, endpoint="loop")
         second = judged(project, **choices, shots_from="1")
+        judged(project, **choices, scale="0,10")
     walk.report(whole_report(second))
     first.delete()
     walk.report(whole_report(second))

@@ -199,6 +199,17 @@ def test_what_portia_achieves(gain, said):
     assert "nothing known" in portia.answer(NONE).text
 
 
+@pytest.mark.parametrize(
+    ("split", "said"), [(UP, "more consistent"), (Estimate(0.1, 40, 0, 0.2), "doesn't clearly")]
+)
+def test_what_portia_achieves_where_nothing_was_consistent_before(split, said):
+    """Then there is no ratio of the two."""
+    found = object.__new__(portia.PortiaFigures)
+    never = Estimate(0.0, 40, 0.0, 0.09)
+    object.__setattr__(found, "consistency", Consistency(never, split, NONE))
+    assert said in portia.answer(found).text
+
+
 def test_calibration_says_which_one_is_recommended():
     assert calibration.answer(NONE).text == "Calibrations can't be compared: nothing known."
 

@@ -43,6 +43,7 @@ def test_each_plot_is_drawn_for_a_paper_and_has_its_table(drawn):
     found = {plot.name for plot in drawn}
     assert found == {
         "win-rate", "category", "trust", "hitlc", "rankings", "bpde", "people", "models",
+        "questions-category",
     }  # fmt: skip
     for plot in drawn:
         assert as_svg(plot).startswith("<svg")
@@ -81,7 +82,9 @@ def test_the_first_bar_holds_what_is_certain(drawn):
 def test_the_page_holds_the_plots_and_hands_out_files(client, owner, judged):
     client.force_login(owner)
     page = client.get("/p/vicuna/results/verdict").content.decode()
-    assert re.findall('<figure class="plot" id="plot-([^"]+)"', page) == ["win-rate", "category"]
+    assert re.findall('<figure class="plot" id="plot-([^"]+)"', page) == [
+        "win-rate", "category", "questions-category",
+    ]  # fmt: skip
     assert "</script><b>odd" not in page
     svg = client.get("/p/vicuna/results/win-rate.svg?run=1")
     assert svg["Content-Type"] == "image/svg+xml"

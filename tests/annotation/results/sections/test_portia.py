@@ -13,6 +13,7 @@ from annotation.results.sections.analysis import Analysis
 from judging.dataset.models import Example
 from judging.runs.forms.portia import PortiaOptions
 from judging.runs.models import Verdict
+from judging.runs.planning.agenda import Questioner
 from tests.factories import make_examples
 from tests.judging.runs.judging import judged, loopback
 from tests.judging.runs.portia_pairs import make_pairs
@@ -64,6 +65,19 @@ def test_a_position_bias_that_parts_remove_is_fixed_but_where_nothing_can_be_spl
     assert Decimal(found["cost"]["usd"]) == sum(Decimal(row["usd"]) for row in found["stages"])
     assert 1.9 < found["cost"]["times_unsplit"] < 2.5
     assert found["stages_an_example"]["value"] == pytest.approx(1.9)
+    (whole,) = Example.objects.filter(project=project, number=9)
+    assert found["failed"] == [whole.external_id]
+    assert_parts_cost_what_the_prompts_have(run, found["by_parts"])
+
+
+def assert_parts_cost_what_the_prompts_have(run, by_parts):
+    """Six sentences can be cut at 5 places and four at 3; two cuts of each: 10 times 3 ways."""
+    assert [(row["parts"], row["n"]) for row in by_parts] == [(1, 10), (2, 9), (3, 9), (4, 9)]
+    assert [row["combinations"] for row in by_parts] == [1, 15, 30, 10]
+    sent = Questioner.of(run)
+    asked = Example.objects.filter(project=run.project, number__lt=9)
+    lengths = [len(sent.messages(one, "portia:length:original")[0].content) for one in asked]
+    assert by_parts[2]["characters"] == pytest.approx(sum(lengths) / 9)
 
 
 @db

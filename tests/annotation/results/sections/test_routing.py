@@ -77,7 +77,9 @@ def test_the_section_says_what_was_learned_and_what_it_found(project, run, learn
         assert errors[other]["low"] <= errors[other]["value"] <= errors[other]["high"]
         assert errors[other]["value"] < errors["people"]["value"]
     assert found["next"]["n"] == 20
-    assert found["next"]["low"] <= found["next"]["value"] <= found["next"]["high"]
+    # It depends on the fit, whose range was never simulated.
+    assert 0 < found["next"]["value"] <= 20
+    assert (found["next"]["low"], found["next"]["high"]) == (None, None)
 
 
 def test_no_learned_score_is_shown_elsewhere_where_the_round_kept_to_bpde(project, run):

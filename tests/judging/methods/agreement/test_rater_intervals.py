@@ -11,6 +11,7 @@ from judging.methods.agreement.votes import (
     krippendorff_alpha,
     percent_agreement,
 )
+from judging.methods.intervals.bootstrap import ONE_QUESTION
 from judging.methods.intervals.estimates import Undefined
 
 STATISTICS = (fleiss_kappa, gwet_ac1, krippendorff_alpha, percent_agreement)
@@ -71,11 +72,14 @@ def test_without_two_votes_there_is_a_reason():
     )
 
 
-def test_votes_that_agree_about_few_questions_have_no_interval_of_no_width():
+def test_votes_that_agree_about_few_questions_bound_less_than_about_many():
     counts = np.array([[3.0, 0, 0]] * 20 + [[0, 0, 3.0]] * 20)
-    found = interval_of(percent_agreement, counts, np.repeat(np.arange(8), 5))
-    assert (found.value, found.low, found.high) == (1, None, None)
-    assert "resample" in found.note
+    few = interval_of(percent_agreement, counts, np.repeat(np.arange(8), 5))
+    many = interval_of(percent_agreement, counts, np.arange(40))
+    assert few.value == few.high == 1
+    assert few.low < many.low - 0.1
+    one = interval_of(percent_agreement, counts, np.zeros(40))
+    assert (one.low, one.high, one.note) == (None, None, ONE_QUESTION)
 
 
 def test_single_votes_enter_the_chance_term_of_ac1(rng):

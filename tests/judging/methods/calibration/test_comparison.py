@@ -5,7 +5,6 @@ import pytest
 
 from benchmarks.calibration import icc_of_table, rstd_of_table
 from benchmarks.simulations.choices import CONFUSED, ChoiceJudge
-from judging.methods.agreement.votes import category_counts, fleiss_kappa
 from judging.methods.calibration.comparison import (
     calibrated_apart,
     compare_calibrations,
@@ -14,7 +13,17 @@ from judging.methods.calibration.comparison import (
 )
 from judging.methods.calibration.methods import NAMES, USUAL, mean_probability, method_named
 from judging.methods.calibration.probabilities import PERMUTATIONS, THREE, choice_probabilities
-from judging.methods.calibration.table import PermutationConsistency, Recalls, signs
+from judging.methods.calibration.table import (
+    FEW_QUESTIONS,
+    NO_RECALL,
+    credit,
+    icc,
+    icc_columns,
+    icc_figures,
+    mean_credit,
+    rstd,
+    signs,
+)
 from judging.methods.intervals.estimates import Estimate, Undefined
 
 LABEL_FREE = ("uncalibrated", "mean", "mean_three", "pride", "calibraeval")
@@ -24,20 +33,52 @@ def named(*names):
     return [method_named(name) for name in names]
 
 
-def test_sums_give_what_the_functions_of_whole_tables_give(rng):
+def test_figures_are_those_of_whole_tables(rng):
     p = rng.random((300, 3))
     p[:40] = p[0]
-    said = signs(p)
-    gold = rng.choice([1, 0, -1], 300)
+    said, gold = signs(p), rng.choice([1, 0, -1], 300)
     there = np.ones_like(p, dtype=bool)
-    found = PermutationConsistency(PermutationConsistency.columns(p, said, there).sum(axis=0), 3)
-    counts = category_counts(said, there, (1, 0, -1))
-    assert found.fleiss_kappa() == pytest.approx(fleiss_kappa(counts), abs=1e-12)
-    assert found.icc() == pytest.approx(icc_of_table(p), abs=1e-9)
-    recalls = Recalls(Recalls.columns(said[:, 0], gold, there[:, 0]).sum(axis=0))
+    sums = icc_columns(p, there).sum(axis=0)
+    assert icc(sums) == pytest.approx(icc_of_table(p), abs=1e-9)
+    earned = credit(said[:, 0], gold, there[:, 0])[:, None]
     rows = gold != 0
-    assert recalls.accuracy() == pytest.approx((said[rows, 0] == gold[rows]).mean())
-    assert recalls.rstd() == pytest.approx(rstd_of_table(said[rows, 0], gold[rows]))
+    right = said[rows, 0] == gold[rows]
+    assert mean_credit(earned, None).value == pytest.approx(right.mean())
+    assert rstd(earned, gold, None).value == pytest.approx(rstd_of_table(said[rows, 0], gold[rows]))
+
+
+def test_a_distance_of_recalls_that_may_be_none_has_0_for_its_lower_limit():
+    gold = np.repeat([1, -1], 20)
+    alike = np.tile([1.0, 1, 1, 0], 10)[:, None]
+    apart = np.where(gold == 1, 1.0, 0.0)[:, None]
+    near, far = rstd(alike, gold, None), rstd(apart, gold, None)
+    assert (near.value, near.low) == (0, 0)
+    assert 5 < near.high < 20
+    assert far.value == far.high == 50
+    # Each recall of 22 values is 1/22 from its end, and has a variance of (1/22)(21/22)/20.
+    half = 2.0930 * np.sqrt(2 * 21 / 22**2 / 20)
+    assert far.low == pytest.approx(50 * (20 / 22 - half), abs=0.01)
+    # Two columns are averaged, and questions that repeat widen.
+    both = rstd(np.hstack((alike, apart)), gold, None)
+    assert (both.value, both.low) == (25, pytest.approx(far.low / 2))
+    assert rstd(alike, gold, np.arange(40) // 4).high > near.high
+    assert rstd(alike[:20], gold[:20], None) == Undefined(NO_RECALL)
+
+
+def test_an_icc_that_few_examples_carry_has_no_interval(rng):
+    quality = rng.normal(size=(200, 1))
+    p = 1 / (1 + np.exp(-quality - rng.normal(0, 0.5, (200, 2))))
+    there = np.ones(p.shape, bool)
+    found = icc_figures(icc_columns(p, there), None)
+    assert all(one.low < one.value < one.high < 1 for one in found)
+    wider = icc_figures(
+        icc_columns(np.tile(p, (3, 1)), np.tile(there, (3, 1))), np.tile(range(200), 3)
+    )
+    once = icc_figures(icc_columns(np.tile(p, (3, 1)), np.tile(there, (3, 1))), None)
+    assert wider[1].high - wider[1].low > 1.4 * (once[1].high - once[1].low)
+    p[1:] = 0.5 + 1e-6 * quality[1:]
+    for one in icc_figures(icc_columns(p, there), None):
+        assert (one.low, one.high, one.note) == (None, None, FEW_QUESTIONS)
 
 
 def test_figures_are_the_references(table, golden):

@@ -2,16 +2,14 @@ import numpy as np
 import pytest
 
 from judging.methods.intervals.bootstrap import (
-    bootstrap_estimate,
     cells,
     interval,
+    left_out,
+    plus_two_mean,
+    plus_two_ratio,
     resampled_counts,
 )
-from judging.methods.intervals.estimates import Estimate, Undefined, clopper_pearson
-
-
-def mean(counts, values):
-    return counts @ values[:, 0] / counts.sum(axis=1)
+from judging.methods.intervals.estimates import Undefined, clopper_pearson
 
 
 def test_equal_rows_are_one_cell():
@@ -37,64 +35,63 @@ def test_rows_of_one_question_are_drawn_together():
     assert len(np.unique(counts[:, 0])) == 3
 
 
-def test_the_interval_is_that_of_drawing_rows_one_by_one():
-    values = np.random.default_rng(2).choice([0, 0.5, 1], 60)
-    ours = bootstrap_estimate(mean, (values,), np.random.default_rng(3), repeats=20_000)
-    plain = np.random.default_rng(4).choice(values, (20_000, 60)).mean(axis=1)
-    low, high = np.quantile(plain, [0.025, 0.975])
-    assert ours.value == pytest.approx(values.mean())
-    assert (ours.low, ours.high) == pytest.approx((low, high), abs=0.006)
-
-
-def test_the_same_seed_gives_the_same_interval():
-    values = np.arange(20.0)
-    one, other = (bootstrap_estimate(mean, (values,), np.random.default_rng(5)) for _ in "ab")
-    assert one == other
-
-
-def test_resamples_without_a_value_are_counted():
+def test_undefined_resamples_are_counted():
     low, high, lacking = interval([1.0, 2.0, np.nan])
     assert (low, high, lacking) == (pytest.approx(1.025), pytest.approx(1.975), 1)
     assert interval([np.nan])[2] == 1
 
-    def only_if_both(counts, values):
-        return np.where((counts > 0).all(axis=1), mean(counts, values), np.nan)
 
-    estimate = bootstrap_estimate(only_if_both, ([0.0, 1.0],), np.random.default_rng(6))
-    assert isinstance(estimate, Estimate)
-    assert estimate.note.startswith("undefined in ")
-    nothing = bootstrap_estimate(mean, ([],), np.random.default_rng(6), reason="no votes")
-    assert nothing == Undefined("no votes")
+def test_a_ratio_has_two_more_values_at_its_limits():
+    # 10 wins of 20: the mean of 22 values is .5 and of their squares 11/22, so the variance of the
+    # mean is (.5 - .25)/20, and t with 19 degrees of freedom is 2.093.
+    found = plus_two_ratio(np.repeat([1.0, 0], 10), np.ones(20), (0, 1))
+    assert (found.value, found.n) == (0.5, 20)
+    assert found.high - 0.5 == pytest.approx(2.0930 * np.sqrt(0.25 / 20), abs=1e-4)
+    # Denominators of 2 change nothing but the scale; 4 of them are one question each.
+    assert plus_two_ratio(np.repeat([2.0, 0], 10), np.full(20, 2.0), (0, 1)) == found
+    clustered = plus_two_ratio(
+        np.repeat([1.0, 0], 10), np.ones(20), (0, 1), question=np.arange(20) // 5
+    )
+    assert clustered.high - clustered.low > 2 * (found.high - found.low)
+    assert plus_two_ratio([0.0], [0.0], (0, 1), reason="no votes") == Undefined("no votes")
 
 
-def test_one_question_tells_nothing_of_another(rng):
-    def mean(counts, values):
-        return counts @ values[:, 0] / counts.sum(axis=1)
+def test_after_an_audit_only_what_nobody_saw_is_uncertain():
+    """10 selected, and 10 audited of 40: the part of the rest is 4/5, and 30/40 of it is unseen."""
+    above, weight = np.repeat([1.0, 0.5], 10), np.repeat([1.0, 4.0], 10)
+    audited = {"weight": weight, "stratum": weight > 1}
+    found = plus_two_ratio(above, np.ones(20), (0, 1), **audited)
+    assert found.value == pytest.approx((10 + 40 * 0.5) / 50)
+    # Of 12 values ten are .5, one 0 and one 1: variance (10 / 4 + 1)/12 - 1/4 = 1/24.
+    half = 2.2622 * 0.8 * np.sqrt(30 / 40 / 24 / 10)
+    assert (found.low, found.high) == pytest.approx((0.6 - half, 0.6 + half), abs=1e-4)
+    seen = plus_two_ratio(above, np.ones(20), (0, 1), weight=np.ones(20), stratum=weight > 1)
+    assert (seen.low, seen.high) == pytest.approx((0.75, 0.75))
+    few = plus_two_ratio(
+        above[:15], np.ones(15), (0, 1), weight=weight[:15], stratum=weight[:15] > 1
+    )
+    assert (few.low, few.note) == (None, "10 audited examples are needed")
 
-    for found in (
-        bootstrap_estimate(mean, [[1.0]], rng),
-        bootstrap_estimate(mean, [[1.0, 0.0, 1.0]], rng, question=[4, 4, 4]),
-    ):
+
+def test_one_question_tells_nothing_of_another():
+    for question in (np.zeros(3), [4, 4, 4]):
+        found = plus_two_mean([1.0, 0.0, 1.0], (0, 1), question)
         assert (found.low, found.high) == (None, None)
         assert "same question" in found.note
-    assert bootstrap_estimate(mean, [[1.0, 0.0]], rng).low is not None
+    assert plus_two_mean([1.0, 0.0], (0, 1)).low is not None
 
 
-def test_values_that_are_all_the_same_do_not_say_that_others_are(rng):
-    """Of twelve none was otherwise; with 95 % confidence at most 1 - .025^(1/12) = .2646 are."""
-    alike = bootstrap_estimate(mean, (np.full(12, 0.5),), rng)
-    assert (alike.value, alike.low, alike.high) == (0.5, None, None)
-    assert "resample" in alike.note
-    within = bootstrap_estimate(mean, (np.full(12, 0.5),), rng, limits=(0, 1))
-    assert (within.low, within.high) == pytest.approx(
-        (0.5 - 0.2646 / 2, 0.5 + 0.2646 / 2), abs=1e-4
-    )
-    right = bootstrap_estimate(mean, (np.ones(12),), rng, limits=(0, 1))
-    exact = clopper_pearson(12, 12)
-    assert (right.low, right.high) == pytest.approx((exact.low, exact.high))
-    # Twelve examples of four questions are four; of two strata the second is the audit.
-    question, stratum = np.repeat(np.arange(4), 3), np.repeat([0, 1], 6)
-    by_question = bootstrap_estimate(mean, (np.ones(12),), rng, question=question, limits=(0, 1))
-    assert by_question.low == pytest.approx(clopper_pearson(4, 4).low)
-    audited = bootstrap_estimate(mean, (np.ones(12),), rng, stratum=stratum, limits=(0, 1))
-    assert audited.low == pytest.approx(clopper_pearson(6, 6).low)
+def test_values_that_are_all_the_same_do_not_say_that_others_are():
+    alike = plus_two_mean(np.ones(12), (0, 1))
+    assert alike.value == alike.high == 1
+    assert 0.7 < alike.low < clopper_pearson(12, 12).low + 0.05
+    # Twelve examples of four questions are four.
+    assert plus_two_mean(np.ones(12), (0, 1), np.repeat(np.arange(4), 3)).low < alike.low - 0.1
+
+
+def test_a_jackknife_leaves_out_whole_questions():
+    columns = np.arange(8.0).reshape(4, 2)
+    total, left = left_out(columns, [3, 5, 3, 5])
+    assert total.tolist() == [12, 16]
+    assert left.tolist() == [[8, 10], [4, 6]]
+    assert left_out(columns)[1].tolist() == (total - columns).tolist()

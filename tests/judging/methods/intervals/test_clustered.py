@@ -22,13 +22,13 @@ def test_copies_of_a_question_say_no_more_than_one_of_it():
     # n p(1-p)/n over G/(G-1) p(1-p)/G is G-1; Korn and Graubard's t of 5 degrees for z.
     ratio = (stats.norm.ppf(0.975) / stats.t.ppf(0.975, 5)) ** 2
     assert effective_size(np.tile(once, 5), np.tile(question, 5)) == pytest.approx(5 * ratio)
-    alone = wilson(4, 6)
+    alone = clopper_pearson(4, 6)
     assert five.low < alone.low < alone.high < five.high
 
 
 def test_what_agrees_throughout_is_worth_its_questions():
     found = share(np.ones(40), np.repeat(np.arange(8), 5))
-    assert (found.low, found.high, found.n) == (wilson(8, 8).low, 1.0, 40)
+    assert (found.low, found.high, found.n) == (clopper_pearson(8, 8).low, 1.0, 40)
 
 
 def test_one_question_has_no_interval():

@@ -83,43 +83,43 @@ def test_fixed_coverage_by_gap_is_over_the_inconsistent_ones():
     assert coverage_by_gap(run, MISSING, LENGTHS) is MISSING
 
 
-def test_the_first_position_share_counts_verdicts_of_both_orders(rng):
+def test_the_first_position_share_counts_verdicts_of_both_orders():
     # Consistent: one each way. Always first: two. A tie with a win of the second: none of one.
     labels = stages([(1, 1), (1, -1), (-1, 0), (0, 0)], [(1, 1)] * 4).unsplit
-    share = first_position_share(labels, rng)
+    share = first_position_share(labels)
     assert share.value == pytest.approx(3 / 5)
     assert share.n == 4
-    assert first_position_share(stages([(0, 0)], [(0, 0)]).unsplit, rng) == Undefined(
+    assert first_position_share(stages([(0, 0)], [(0, 0)]).unsplit) == Undefined(
         "no verdict but ties"
     )
 
 
-def test_an_inconsistent_example_disagrees_with_people_before_and_after(rng):
+def test_an_inconsistent_example_disagrees_with_people_before_and_after():
     run = stages([(1, 1), (1, -1), (1, -1), (0, 0)], [(1, 1), (1, 1), (1, -1), (0, 0)])
     human = np.array([1, 1, 1, -1], dtype=np.int8)
-    found = agreement_with_people(run, run.unsplit, np.append(human[:3], 0), everyone(4), rng)
+    found = agreement_with_people(run, run.unsplit, np.append(human[:3], 0), everyone(4))
     assert (found.unsplit.value, found.portia.value) == (0.5, 0.75)
     assert found.gain.value == pytest.approx(0.25)
-    after_only = agreement_with_people(run, MISSING, human, everyone(4), rng)
+    after_only = agreement_with_people(run, MISSING, human, everyone(4))
     assert after_only.unsplit is MISSING
 
 
-def test_people_who_saw_only_the_contested_examples_say_nothing_of_all(rng):
+def test_people_who_saw_only_the_contested_examples_say_nothing_of_all():
     run = stages([(1, 1)] * 4, [(1, 1)] * 4)
     design = Design(np.array([True, False, False, False]), np.zeros(4, dtype=bool))
-    found = agreement_with_people(run, run.unsplit, np.ones(4, np.int8), design, rng)
+    found = agreement_with_people(run, run.unsplit, np.ones(4, np.int8), design)
     assert isinstance(found.portia, Undefined)
 
 
-def test_an_audited_example_stands_for_several(rng):
+def test_an_audited_example_stands_for_several():
     # One selected and wrong, one of three others audited and right: (1 x 0 + 3 x 1) / 4.
     run = stages([(1, -1), (1, 1), (1, 1), (1, 1)], [(1, -1), (1, 1), (1, 1), (1, 1)])
     design = Design(np.array([True, False, False, False]), np.array([False, True, False, False]))
-    found = agreement_with_people(run, run.unsplit, np.ones(4, np.int8), design, rng)
+    found = agreement_with_people(run, run.unsplit, np.ones(4, np.int8), design)
     assert found.portia.value == pytest.approx(0.75)
 
 
-def test_a_reference_judge_counts_where_it_is_consistent_itself(rng):
+def test_a_reference_judge_counts_where_it_is_consistent_itself():
     run = stages([(1, -1), (1, 1), (1, 1), (0, 0)], [(1, 1), (1, 1), (1, 1), (0, 0)])
     reference = OrderLabels(
         np.array([[1, 1], [-1, -1], [1, -1], [0, 0]], np.int8), np.ones((4, 2), bool)
@@ -132,19 +132,19 @@ def test_a_reference_judge_counts_where_it_is_consistent_itself(rng):
     assert isinstance(agreement_with_reference(one, one.unsplit, unsure).portia, Undefined)
 
 
-def test_human_ties_are_compared_where_the_judge_contradicts_itself_and_where_not(rng):
+def test_human_ties_are_compared_where_the_judge_contradicts_itself_and_where_not():
     unsplit = [(1, -1)] * 6 + [(1, 1)] * 6 + [(None, 1)]
     run = stages(unsplit, unsplit)
     human = np.array([0, 0, 0, 0, 0, 1, 0, 1, 1, 1, 1, 1, 0], dtype=np.int8)
-    found = human_ties(run.unsplit, human, everyone(13), rng)
+    found = human_ties(run.unsplit, human, everyone(13))
     assert found.where_inconsistent.value == pytest.approx(5 / 6)
     assert found.where_consistent.value == pytest.approx(1 / 6)
     # Fisher's exact test on 5, 1; 1, 5: (36 + 1 + 36 + 1) / 924.
     assert found.p == pytest.approx(74 / 924)
 
 
-def test_human_ties_without_a_contradiction_have_no_test(rng):
+def test_human_ties_without_a_contradiction_have_no_test():
     run = stages([(1, 1), (0, 0)], [(1, 1), (0, 0)])
-    found = human_ties(run.unsplit, np.zeros(2, np.int8), everyone(2), rng)
+    found = human_ties(run.unsplit, np.zeros(2, np.int8), everyone(2))
     assert isinstance(found.where_inconsistent, Undefined)
     assert found.p is None

@@ -13,6 +13,7 @@ from judging.runs.engine.likelihoods import ask_likelihoods
 from judging.runs.engine.progress import progress_of
 from judging.runs.engine.rereading import reparse
 from judging.runs.engine.working import work_on
+from judging.runs.forms.likelihood import pointwise_scores
 from judging.runs.forms.point_shots import whole_report
 from judging.runs.models import Call, Parse, Run, Verdict
 from judging.runs.planning.estimate import estimate_run
@@ -166,7 +167,9 @@ def test_its_page_its_report_and_its_samples_are_there(
     assert len([row for row in rows if "item:fluency" in row]) == 6
 
 
-def test_what_a_run_was_most_biased_about_teaches_the_next(project, settings, tmp_path, capsys):
+def test_what_a_run_was_most_biased_about_teaches_the_next(
+    project, settings, tmp_path, capsys, client, researcher
+):
     path = tmp_path / "more.csv"
     rows = [f"<y>{n}</y>,Text {n}.,fluency,ana,{1 + (n * 3) % 5}" for n in range(24)]
     path.write_text("\n".join(["input,output,criterion,rater,score", *rows]) + "\n")
@@ -197,6 +200,21 @@ def test_what_a_run_was_most_biased_about_teaches_the_next(project, settings, tm
     assert found["criteria"]["fluency"]["bias"]["before"] == pytest.approx(
         found["criteria"]["fluency"]["bias"]["after"]
     )
+    # One point an item, with US by hand: both scores less their mean, over their range.
+    whole, scores = report["likelihood"]["fluency"], pointwise_scores(second)
+    own, people = scores.judge["fluency"], scores.human["fluency"]
+    over = (own - own.mean()) / (own.max() - own.min()) - (people - people.mean()) / 4
+    expected = zip(scores.external_ids, scores.likelihood, over, strict=True)
+    assert [tuple(point.values()) for point in whole["points"]] == [
+        (name, pytest.approx(likelihood), pytest.approx(us)) for name, likelihood, us in expected
+    ]
+    moved = found["criteria"]["fluency"]["points"]
+    assert [point["when"] for point in moved] == ["before"] * 6 + ["after"] * 6
+    assert {point["external_id"] for point in moved[:6]} == {p["external_id"] for p in moved[6:]}
+    client.force_login(researcher)
+    page = client.get(f"/p/{project.slug}/runs/{second.number}").content.decode()
+    assert 'id="plot-scatter-0"' in page
+    assert "js/plots.js" in page
     with loopback(settings, judge=PointJudge()):
         third = judged(
             project,
@@ -210,3 +228,23 @@ def test_what_a_run_was_most_biased_about_teaches_the_next(project, settings, tm
     assert whole_report(third)["comparison"]["before"] == first.name
     call_command("report", project.slug, "--run", "2", "--json")
     assert json.loads(capsys.readouterr().out)["comparison"]["before"] == third.name
+
+
+def test_scores_that_keep_their_place_on_another_scale_are_alike(
+    project, settings, client, researcher
+):
+    """From 1 to 5 always 2, which is a quarter; from 0 to 10 always 3, and from 0 to 100, 25."""
+    choices = {"form": "pointwise", "criteria": "fluency", "template": "ohi-any"}
+    with loopback(settings, judge=PointJudge(shares={2: 1.0})):
+        first = judged(project, **choices, scale="1,5")
+    for name, scale, score in (("ten", "0,10", 3), ("hundred", "0,100", 25)):
+        with loopback(settings, judge=PointJudge(shares={score: 1.0})):
+            judged(project, **choices, scale=scale, name=name)
+    found = {one["run"]: one for one in whole_report(first)["other_scales"]}
+    assert found["hundred"]["scale"] == ["0", "100"]
+    assert found["hundred"]["criteria"]["fluency"] == {"n": 6, "alike": 6, "apart": 0}
+    # Three tenths are a twentieth from a quarter.
+    assert found["ten"]["criteria"]["fluency"]["apart"] == pytest.approx(0.05)
+    client.force_login(researcher)
+    page = client.get(f"/p/{project.slug}/runs/{first.number}").content.decode()
+    assert "Do the scores keep their meaning on another scale?" in page

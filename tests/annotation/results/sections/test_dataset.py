@@ -1,0 +1,84 @@
+"""What the data are, against PORTIA's Table 4 and counts of the files."""
+
+import json
+from statistics import median
+
+import pytest
+
+from annotation.results.report.report import plots, report
+from annotation.results.sections.analysis import Analysis
+from annotation.votes.imports import import_votes
+from judging.dataset.writing import import_files
+from tests.factories import make_examples, make_run
+
+pytestmark = pytest.mark.databases
+
+
+def dataset_of(run):
+    return report(Analysis(run.project, run)).dataset
+
+
+def drawn_of(run):
+    return {plot.name: plot.table for plot in plots(report(Analysis(run.project, run)))}
+
+
+@pytest.mark.django_db
+def test_faireval_has_the_lengths_of_portias_table_4(project, test_data):
+    folder = test_data / "faireval"
+    names = ("question.jsonl", "answer_gpt35.jsonl", "answer_vicuna-13b.jsonl")
+    import_files(project, None, [folder / name for name in names], file_format="faireval")
+    votes = folder / "review_gpt35_vicuna-13b_human.txt"
+    maps = ["CHATGPT=gpt35", "VICUNA13B=vicuna-13b"]
+    import_votes(project, None, votes, file_format="faireval", maps=maps)
+    found = dataset_of(make_run(project))
+    shown = {
+        one.model: (one.longest, one.shortest, round(one.mean, 2), round(one.sd, 2))
+        for one in found.by_model
+    }
+    # The paper's rows of GPT-3.5 and Vicuna-13b.
+    assert shown == {
+        "gpt35": (2218, 193, 1206.29, 460.26),
+        "vicuna-13b": (2441, 212, 1416.92, 371.0),
+    }
+    rows = [json.loads(line) for line in (folder / names[0]).read_text().splitlines()]
+    words = [len(row["text"].split()) for row in rows]
+    assert (found.examples, found.questions, found.responses_1) == (80, 80, 80)
+    assert found.question_words_mean == pytest.approx(sum(words) / 80)
+    assert found.question_words_median == median(words) == 17
+    assert [bar.questions for bar in found.question_words] == [
+        sum(10 * i <= n < 10 * i + 10 for n in words) for i in range(max(words) // 10 + 1)
+    ]
+    categories = [row["category"] for row in rows]
+    assert {one.category: one.questions for one in found.by_category} == {
+        name: categories.count(name) for name in categories
+    }
+    said = votes.read_text().split()
+    assert found.labels == {
+        "win": said.count("CHATGPT"), "tie": said.count("TIE"), "lose": said.count("VICUNA13B"),
+    }  # fmt: skip
+
+
+@pytest.mark.django_db
+def test_equal_texts_are_counted_once(project):
+    make_examples(project, 3, question="Why is this?", response_1="four", response_2="sixsix")
+    make_examples(project, 1, question="And why that?", response_1="four", response_2="ten letters")
+    project.examples.update(model_1="a", model_2="b")
+    run = make_run(project)
+    found = dataset_of(run)
+    assert (found.examples, found.questions, found.responses_1, found.responses_2) == (4, 2, 1, 2)
+    assert [(one.model, one.responses, one.longest) for one in found.by_model] == [
+        ("a", 1, 4), ("b", 2, 11),
+    ]  # fmt: skip
+    assert found.labels.reason
+    # One category and one bar are no distribution.
+    assert {"question-words", "questions-category"} & drawn_of(run).keys() == set()
+    project.examples.filter(response_2="ten letters").update(question="why " * 12)
+    assert drawn_of(run)["question-words"] == [
+        {"words": "0–9", "questions": 1}, {"words": "10–19", "questions": 1},
+    ]  # fmt: skip
+
+
+@pytest.mark.django_db
+def test_without_examples_there_is_nothing_to_draw(project):
+    found = dataset_of(make_run(project))
+    assert (found.questions, found.question_words_mean, list(found.question_words)) == (0, None, [])
