@@ -24,11 +24,12 @@ from django.views.decorators.http import require_POST, require_safe
 from annotation.models import RoundWork
 from fairjudge_site.health import broker_answers, has_worker
 from judging.core.errors import UserError
+from judging.core.formatting import number_of
 from judging.core.models import Worker
 from judging.core.processes import parts_down
 from judging.dataset.models import Import
 from judging.projects.accounts import set_active, set_research
-from judging.projects.models import AuditEvent, Deletion
+from judging.projects.models import AuditEvent, Deletion, Delivery
 from judging.runs.models import Run
 
 AT_WORK = (Run.State.QUEUED, Run.State.RUNNING, Run.State.PAUSING, Run.State.CANCELLING)
@@ -98,6 +99,13 @@ def _problems(free: float) -> Iterator[str]:
         yield "The broker does not answer. Work waits until it does; nothing is lost."
     for part, state in parts_down(settings.FAIRJUDGE_DATA).items():
         yield f"The part {part} of runall is {state}. Its last lines in the log say why."
+    dead = Delivery.objects.filter(state=Delivery.State.DEAD)
+    counted = dead.order_by().values_list("webhook__project__slug").annotate(n=Count("pk"))
+    for slug, n in counted.order_by("webhook__project__slug")[:MOST_ROWS]:
+        yield (
+            f"{number_of(n, 'event')} of {slug} could not be delivered in a day. The log under "
+            "Settings → Webhooks sends them again."
+        )
     if free < LEAST_FREE:
         yield f"{free:.1%} of the disk with the data folder are free. Make room."
 

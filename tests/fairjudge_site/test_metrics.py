@@ -15,6 +15,7 @@ from fairjudge_site.logs import JsonFormatter
 from judging.core.caching import report_cache
 from judging.core.incidents import logged_as
 from judging.core.models import Worker
+from judging.projects.webhooks import add_webhook, send_test
 from judging.runs.models import Call
 from tests.factories import make_examples, make_run
 
@@ -71,8 +72,10 @@ def test_the_work_is_counted(client, opened, project):
     Worker.objects.create(name="a", queues="quick,runs", started_at=now, seen_at=now)
     silent = now - timedelta(minutes=2)
     Worker.objects.create(name="b", queues="runs", started_at=silent, seen_at=silent)
+    send_test(add_webhook(project, None, "https://example.org/hook", ["run.done"]), None)
     found = read(client)
     slug = project.slug
+    assert (found["deliveries", "waiting"], found["deliveries", "dead"]) == (1, 0)
     assert found["runs", "running"] == found["runs", "queued"] == 1
     assert found["runs", "done"] == 0
     assert (found["workers", "runs"], found["workers", "quick"]) == (1, 1)

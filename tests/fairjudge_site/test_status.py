@@ -11,8 +11,9 @@ from annotation.models import Round, RoundWork
 from annotation.rounds.opening import RoundSettings, open_round
 from judging.core.models import Worker
 from judging.projects.access import may_research
-from judging.projects.models import AuditEvent, Role
+from judging.projects.models import AuditEvent, Delivery, Role
 from judging.projects.tokens import issue_token, token_of_header
+from judging.projects.webhooks import add_webhook, send_again, send_test
 from tests.factories import make_examples, make_member, make_run, make_user
 
 pytestmark = [pytest.mark.django_db, pytest.mark.databases]
@@ -55,6 +56,16 @@ def test_the_page_says_what_needs_the_operator_and_what_works(site, settings):
     assert "needs you" not in page
     assert "none yet" in page
     assert 'href="/site/"' in page
+
+
+def test_events_that_nobody_took_are_named_until_they_are_sent(site, project):
+    hook = add_webhook(project, None, "https://example.org/hook", ["run.done"])
+    delivery = send_test(hook, None)
+    assert "could not be delivered" not in said(site)
+    Delivery.objects.update(state=Delivery.State.DEAD)
+    assert f"1 event of {project.slug} could not be delivered in a day." in said(site)
+    send_again(delivery, None)
+    assert "could not be delivered" not in said(site)
 
 
 def test_work_under_way_is_listed_until_it_is_done(site, project):
