@@ -18,6 +18,7 @@ from annotation.rounds.telling import tell_of_rounds
 from judging.core.incidents import DATABASE_AWAY
 from judging.core.models import Worker
 from judging.dataset.writing import resume_imports, tidy_uploads
+from judging.projects.accounts import forget_logins
 from judging.projects.webhooks import forget_old, wake_to_send
 from judging.runs.engine.recording import sweep
 from judging.runs.engine.rereading import resume_readings
@@ -57,6 +58,7 @@ class Heartbeat(threading.Thread):
             if time.monotonic() >= tidy_due:
                 self.attempt(tidy_uploads)
                 self.attempt(forget_old)
+                self.attempt(forget_logins)
                 tidy_due = time.monotonic() + TIDY_EVERY
             self.ended.wait(BEAT_EVERY)
         self.attempt(Worker.objects.filter(name=self.worker_name).delete)

@@ -4,9 +4,11 @@ import re
 import unicodedata
 from datetime import timedelta
 
+from axes.models import AccessAttempt
 from django.conf import settings
 from django.contrib.auth.models import AbstractUser, Permission, User
 from django.contrib.auth.tokens import PasswordResetTokenGenerator
+from django.contrib.sessions.models import Session
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.urls import reverse
@@ -199,3 +201,13 @@ def _link_of(link: PasswordLink) -> str:
     uid = urlsafe_base64_encode(force_bytes(link.user_id))
     path = reverse("password_reset_confirm", args=[uid, token])
     return settings.FAIRJUDGE_URL.rstrip("/") + path
+
+
+def forget_logins() -> None:
+    """Delete sessions that are over, and failed logins with their addresses once they lock nobody.
+
+    An address is stored for nothing but this protection.
+    """
+    now = timezone.now()
+    Session.objects.filter(expire_date__lt=now).delete()
+    AccessAttempt.objects.filter(attempt_time__lt=now - settings.AXES_COOLOFF_TIME).delete()

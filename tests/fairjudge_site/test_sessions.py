@@ -3,10 +3,12 @@
 from datetime import timedelta
 
 import pytest
+from axes.models import AccessAttempt
 from django.contrib.sessions.models import Session
 from django.test import Client
 from django.utils import timezone
 
+from judging.projects.accounts import forget_logins
 from tests.factories import make_member
 
 pytestmark = [pytest.mark.databases]
@@ -59,3 +61,21 @@ def test_a_new_password_ends_the_sessions_of_the_old_one(logged_in, person):
 def test_a_made_up_session_is_nobody(client, project):
     client.cookies["sessionid"] = "' OR 1=1 --"
     assert is_asked_to_log_in(client)
+
+
+def test_sessions_that_are_over_and_addresses_that_lock_nobody_are_forgotten(client, db, settings):
+    now = timezone.now()
+    old, live = (now + timedelta(days=days) for days in (-1, 1))
+    Session.objects.create(session_key="over", session_data="", expire_date=old)
+    Session.objects.create(session_key="live", session_data="", expire_date=live)
+    for _ in range(2):
+        client.post("/login/", {"username": "ana", "password": "no"})
+    AccessAttempt.objects.create(username="ben", ip_address="192.0.2.7", failures_since_start=9)
+    past = now - settings.AXES_COOLOFF_TIME - timedelta(seconds=1)
+    AccessAttempt.objects.filter(username="ben").update(attempt_time=past)
+    forget_logins()
+    assert [row.session_key for row in Session.objects.all()] == ["live"]
+    # What still counts against a guesser stays.
+    assert list(AccessAttempt.objects.values_list("username", "failures_since_start")) == [
+        ("ana", 2)
+    ]
