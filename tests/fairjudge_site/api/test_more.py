@@ -206,7 +206,7 @@ def test_filters_leave_rows_out_of_pages_and_streams(client, judged, table, quer
     lines = b"".join(client.get(f"projects/vicuna/{table}.jsonl?{query}")).splitlines()
     assert [json.loads(line)["external_id"] for line in lines] == ids
     assert Export.objects.get().n_rows == len(ids)
-    assert Export.objects.get().options["where"]
+    assert Export.objects.get().options["values"]
 
 
 def test_pages_of_filtered_rows_follow_each_other(client, judged):
