@@ -263,7 +263,7 @@ def test_tables_are_filtered_by_columns_and_by_examples(project, proxy, token, c
         do(there.examples.tag(tag="hard", examples=["e1", "e4"]))
         assert list(do(there.labels(source="judge")).external_id) == ["e4"]
         # Two conditions are two parameters, and an example has to fit both.
-        both = {"where": ["tag=hard", "id=e1"]}
+        both = {"where": ["tag=hard", "text=Q1"]}
         for found in (
             do(there.labels(**both)),
             do(there.labels(**both, format="parquet")),
