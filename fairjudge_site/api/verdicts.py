@@ -1,6 +1,7 @@
 """Gates and comparisons of runs, with the verdict that the commands `gate` and `compare` give."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 
@@ -8,6 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Router, Schema
 from pydantic import Field
 
+from annotation.models import Round
 from annotation.results.delivery.drift import MARGIN, compare_runs
 from annotation.results.delivery.gate import VOTES, decide_gate, open_needed
 from annotation.results.delivery.requirements import parse
@@ -127,13 +129,17 @@ def gate(request: HttpRequest, slug: str, body: GateIn) -> HttpResponse:
     run = _ranked(access, body.run)
 
     def work(keep: Callable[[HttpResponse], None]) -> None:
-        asked: dict[str, Any] = {"votes": body.votes}
-        found = decide_gate(access.project, run, wanted, restart=body.restart, **asked)
+        found = decide_gate(access.project, run, wanted, votes=body.votes, restart=body.restart)
         needed = found.needed
-        if body.open_round and needed is not None and needed.settings is not None:
-            open_needed(access.project, run, needed, access.user)
-            found = decide_gate(access.project, run, wanted, **asked)
-        keep(answer(GateOut(**found.document())))
+        if not body.open_round or needed is None or needed.settings is None:
+            keep(answer(GateOut(**found.document())))
+            return
+
+        def opened(round_: Round) -> None:
+            asking = replace(needed, round=round_.number, settings=None)
+            keep(answer(GateOut(**replace(found, needed=asking).document())))
+
+        open_needed(access.project, run, needed, access.user, background=True, made=opened)
 
     return once_made(request, work)
 

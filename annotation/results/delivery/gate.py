@@ -467,12 +467,20 @@ def _chunked_names(project: Project, keys: Sequence[int]) -> list[tuple[int, str
 
 
 def open_needed(
-    project: Project, run: Run, needed: Needed, user: AbstractUser | None = None
+    project: Project,
+    run: Run,
+    needed: Needed,
+    user: AbstractUser | None = None,
+    *,
+    background: bool = False,
+    made: Callable[[Round], None] = lambda round_: None,
 ) -> Round:
-    """Open exactly the round that the decision names. Raises UserError if it names none."""
+    """Open exactly the round that the decision names. Raises UserError if it names none.
+
+    Args: background, made: as `open_round` takes them."""
     if needed.settings is None:
         raise UserError(f"No round was opened. {needed.sentence}")
-    return open_round(project, user, run, needed.settings)
+    return open_round(project, user, run, needed.settings, background=background, made=made)
 
 
 def votes_missing(run: Run) -> int:

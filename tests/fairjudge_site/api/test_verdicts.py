@@ -102,7 +102,7 @@ def test_the_round_that_decides_opens_once_and_by_whom_is_on_record(token_for, o
     needed = first.json()["needed"]
     assert (needed["round"], needed["votes"], needed["opens_round"]) == (round_.number, 20, False)
     assert client.post("projects/vicuna/gate", asked, **key).content == first.content
-    assert client.post("projects/vicuna/gate", asked).json() == first.json()
+    assert client.post("projects/vicuna/gate", asked).json()["needed"] == needed
     assert judged.rounds.count() == 1
     assert AuditEvent.objects.filter(user=owner, action__contains="round").exists()
 
