@@ -75,6 +75,7 @@ TABLE = {
     "token": """
         api_assign_people api_choose_primary api_get_parquet api_get_settings api_list_exports
         api_new_judgments api_new_scores api_raise_budget api_reparse_run
+        api_compare api_gate
         api_close_round api_cancel_run api_delete_webhook api_estimate api_extend_round
         api_get_certificate
         api_get_import api_get_people_report api_get_project api_get_report api_get_round

@@ -25,15 +25,19 @@ from fairjudge_client.errors import (
 )
 from fairjudge_client.resources import (
     Examples,
+    Filters,
     Import,
+    Judgments,
     People,
     Project,
     Round,
     Rounds,
     Run,
     Runs,
+    Scores,
 )
 from fairjudge_client.steps import Async, Sync
+from fairjudge_client.webhooks import Webhook, Webhooks
 
 __all__ = [
     "Async",
@@ -43,9 +47,11 @@ __all__ = [
     "Examples",
     "FairJudge",
     "FairJudgeError",
+    "Filters",
     "Forbidden",
     "Import",
     "Invalid",
+    "Judgments",
     "NotFinished",
     "NotFound",
     "NotUnderstood",
@@ -57,10 +63,13 @@ __all__ = [
     "Rounds",
     "Run",
     "Runs",
+    "Scores",
     "ServerFailed",
     "Sync",
     "TooLarge",
     "Unauthorized",
     "Unreachable",
     "WaitTimeout",
+    "Webhook",
+    "Webhooks",
 ]

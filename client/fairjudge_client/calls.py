@@ -59,6 +59,23 @@ def list_annotators(
     )
 
 
+def compare(
+    slug: str, *, idempotency_key: str | None = None, **body: Unpack[m.CompareIn]
+) -> Call[m.CompareOut]:
+    """Say if run B is as good as run A on the same examples, and what changed by category.
+
+    It shows what the judge said. A look at new data is recorded, so it needs the scope `write`.
+    """
+    return Call(
+        "compare",
+        "POST",
+        _path("/api/v1/projects/", slug, "/compare"),
+        answer=m.CompareOut,
+        key=idempotency_key,
+        body=body,
+    )
+
+
 def list_examples(
     slug: str,
     *,
@@ -118,6 +135,23 @@ def list_exports(slug: str, *, limit: int = 100, cursor: str = "") -> Call[m.Pag
         _path("/api/v1/projects/", slug, "/exports"),
         answer=m.Page[m.ExportOut],
         query={"limit": limit, "cursor": cursor},
+    )
+
+
+def gate(
+    slug: str, *, idempotency_key: str | None = None, **body: Unpack[m.GateIn]
+) -> Call[m.GateOut]:
+    """Say by intervals if a run keeps bounds, and what it takes if that is not decided.
+
+    It shows what the judge said. A look at new data is recorded, so it needs the scope `write`.
+    """
+    return Call(
+        "gate",
+        "POST",
+        _path("/api/v1/projects/", slug, "/gate"),
+        answer=m.GateOut,
+        key=idempotency_key,
+        body=body,
     )
 
 

@@ -11,12 +11,11 @@ from fairjudge_client import calls
 from fairjudge_client import models as m
 from fairjudge_client.api import Api
 from fairjudge_client.resources import Project
-from fairjudge_client.session import Session
-from fairjudge_client.steps import Async, F, Give, Resource, Rows, Steps, Sync, method, rows_method
+from fairjudge_client.session import MOST_ROWS, Session, pages
+from fairjudge_client.steps import Async, F, Resource, Rows, Steps, Sync, method, rows_method
 from fairjudge_client.tables import kind_of_frame
 from fairjudge_client.transport import AwaitingSession, BlockingSession
 
-_MOST_ROWS = 1000
 URL_VARIABLE, TOKEN_VARIABLE = "FAIRJUDGE_URL", "FAIRJUDGE_TOKEN"
 
 
@@ -66,15 +65,11 @@ class Site(Resource[F]):
     @rows_method
     def projects(self) -> Rows[Project[F]]:
         """Iterate over the projects that the token opens, the oldest first."""
-        cursor = ""
-        while True:
-            page = yield from self._session.ask(
-                calls.list_projects(limit=_MOST_ROWS, cursor=cursor)
-            )
-            yield Give([Project[F](self._session, one.slug) for one in page.items])
-            if page.next_cursor is None:
-                return
-            cursor = page.next_cursor
+        return pages(
+            self._session,
+            lambda cursor: calls.list_projects(limit=MOST_ROWS, cursor=cursor),
+            lambda info: Project[F](self._session, info.slug),
+        )
 
 
 class FairJudge(Site[Sync]):

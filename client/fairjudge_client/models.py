@@ -36,6 +36,59 @@ class BudgetIn(TypedDict):
     budget_usd: Decimal | float | str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CategoryOut:
+    category: str
+    n: int
+    changed: dict[str, Any]
+    """`value`, `low`, `high` and `n`; or null and a `reason`."""
+    shift: dict[str, Any]
+    """`value`, `low`, `high` and `n`; or null and a `reason`."""
+    p_holm: float | None
+    """Adjusted for the number of categories."""
+
+
+class CompareIn(TypedDict):
+    """Two runs on the same examples."""
+
+    after: int
+    """The later run, B."""
+    before: int
+    """The earlier run, A."""
+    margin: NotRequired[Decimal | float | str]
+    """The loss that you would accept."""
+    restart: NotRequired[bool]
+    """If examples changed since the last look, begin with the present ones."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompareOut:
+    """A verdict on run B against run A, and what changed."""
+
+    project: str
+    run: int
+    name: str
+    other: int | None
+    """Run A of a comparison."""
+    verdict: Literal["pass", "fail", "inconclusive"]
+    look: int
+    confidence: float
+    alpha: float
+    """The error of all looks together."""
+    examples: int
+    requirements: list[RequirementOut]
+    needed: NeededOut | None
+    judged_by_both: int
+    changed: dict[str, Any]
+    """`value`, `low`, `high` and `n`; or null and a `reason`."""
+    shift: dict[str, Any]
+    """`value`, `low`, `high` and `n`; or null and a `reason`."""
+    accuracy_difference: dict[str, Any]
+    """`value`, `low`, `high` and `n`; or null and a `reason`."""
+    p: float | None
+    by_category: list[CategoryOut]
+
+
 class DecisionIn(TypedDict):
     external_id: str
     label: Literal["win", "tie", "lose"]
@@ -155,6 +208,40 @@ class Filters:
     status: str = ""
 
 
+class GateIn(TypedDict):
+    """What a run has to keep."""
+
+    open_round: NotRequired[bool]
+    """If the verdict is inconclusive, open the round that decides."""
+    require: list[str]
+    """Such as `accuracy>=0.85`; docs/gate.md has the figures."""
+    restart: NotRequired[bool]
+    """If examples changed since the last look, begin with the present ones."""
+    run: NotRequired[int | None]
+    """Default: the project's primary run."""
+    votes: NotRequired[int]
+    """Votes per example of a round that would decide."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateOut:
+    """A verdict by interval. A look at new data goes on record and spends its part of the error."""
+
+    project: str
+    run: int
+    name: str
+    other: int | None
+    """Run A of a comparison."""
+    verdict: Literal["pass", "fail", "inconclusive"]
+    look: int
+    confidence: float
+    alpha: float
+    """The error of all looks together."""
+    examples: int
+    requirements: list[RequirementOut]
+    needed: NeededOut | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportOut:
     """An import. Its rows are seen once all of them are written: then `state` is `done`."""
@@ -203,6 +290,23 @@ class Me:
     may_create_projects: bool
     may_start_runs: bool
     token: TokenOut
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NeededOut:
+    """What it takes to decide, as far as the present values tell."""
+
+    sentence: str
+    votes: int
+    examples: list[str] | None
+    """Their ids; null if votes can't decide."""
+    usd: Decimal
+    round: int | None
+    """The open round that asks for these votes already."""
+    opens_round: bool
+    """If `open_round` would open a round."""
+    more_examples: int | None
+    """How many more would decide, if votes can't."""
 
 
 class PeopleIn(TypedDict):
@@ -330,6 +434,19 @@ class ProjectOut:
     primary_run: int | None
     """The number of the run that decides labels."""
     created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequirementOut:
+    requirement: str
+    meaning: str
+    verdict: Literal["pass", "fail", "inconclusive"]
+    bound: Decimal
+    at_least: bool
+    figure: dict[str, Any]
+    """`value`, `low`, `high` and `n`; or null and a `reason`."""
+    reason: str
+    """Why there is no interval, or why it is not decided."""
 
 
 class ResumeIn(TypedDict):

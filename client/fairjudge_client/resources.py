@@ -1,17 +1,19 @@
-"""Projects and what is in them: examples, runs, rounds, people, tables and reports."""
+"""Projects and what is in them: examples, runs, rounds, people, tables, reports and gates."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
-from typing import Any, Literal, TypeVar, Unpack
+from tempfile import TemporaryFile
+from typing import IO, Any, Literal, NotRequired, TypedDict, Unpack
 
 from fairjudge_client import calls
 from fairjudge_client import models as m
 from fairjudge_client.errors import FairJudgeError, NotFinished, Unreachable
 from fairjudge_client.progress import Progress, in_words
-from fairjudge_client.session import Session
+from fairjudge_client.session import MOST_ROWS, Session, pages
 from fairjudge_client.steps import (
     Call,
     F,
@@ -22,16 +24,35 @@ from fairjudge_client.steps import (
     Resource,
     Rows,
     Steps,
+    Work,
     gathered,
     method,
     rows_method,
 )
-from fairjudge_client.tables import Columns, kind_of_frame
+from fairjudge_client.tables import Columns, frame_of_parquet, kind_of_frame
 from fairjudge_client.waiting import waited
+from fairjudge_client.webhooks import Webhooks
 
-T = TypeVar("T")
 Table = Literal["labels", "votes", "samples", "preferences"]
-_MOST_ROWS = 1000
+Format = Literal["jsonl", "parquet"]
+_SUFFIXES: dict[str, Literal["csv", "jsonl"]] = {".csv": "csv", ".jsonl": "jsonl"}
+_PARQUET = ".parquet"
+_PARQUET_ENDS = b"PAR1"
+
+
+class Filters(TypedDict):
+    """Only rows that have these values. A table without such a column refuses it."""
+
+    external_id: NotRequired[str]
+    category: NotRequired[str]
+    final_label: NotRequired[str]
+    label: NotRequired[str]
+    source: NotRequired[str]
+    selection: NotRequired[str]
+    annotator: NotRequired[str]
+    status: NotRequired[str]
+    where: NotRequired[list[str]]
+    """Only examples that fit, such as `["category=math", "tag=hard"]`."""
 
 
 class Import(Resource[F]):
@@ -118,17 +139,23 @@ class Examples(Resource[F]):
         label: Literal["", "win", "tie", "lose", "none"] = "",
     ) -> Rows[m.ExampleOut]:
         """Iterate over examples in import order. `label` is the gold label."""
-        return _pages(
+        return pages(
             self._session,
             lambda cursor: calls.list_examples(
-                self.project, limit=_MOST_ROWS, cursor=cursor, external_id=external_id,
+                self.project, limit=MOST_ROWS, cursor=cursor, external_id=external_id,
                 category=category, tag=tag, model=model, label=label,
             ),
         )  # fmt: skip
 
     @method
     def tag(self, **change: Unpack[m.TagIn]) -> Steps[m.TagChangeOut]:
-        """Give a tag to the examples that are chosen, or take it from them."""
+        """Give a tag to the examples that are chosen; to all of them if none are."""
+        return (yield from self._session.ask(calls.tag_examples(self.project, **change)))
+
+    @method
+    def untag(self, **change: Unpack[m.TagIn]) -> Steps[m.TagChangeOut]:
+        """Take a tag from the examples that are chosen; from all of them if none are."""
+        change["add"] = False
         return (yield from self._session.ask(calls.tag_examples(self.project, **change)))
 
     @method
@@ -207,6 +234,22 @@ class Run(Resource[F]):
         return (yield from self._changed(calls.resume_run(self.project, self.number, **settings)))
 
     @method
+    def raise_budget(self, **settings: Unpack[m.BudgetIn]) -> Steps[Run[F]]:
+        """Change the budget, which may cost money. Resume a run that paused for it."""
+        call = calls.raise_budget(self.project, self.number, **settings)
+        return (yield from self._changed(call))
+
+    @method
+    def choose_primary(self) -> Steps[Run[F]]:
+        """Make this the project's primary run, by which labels are merged."""
+        return (yield from self._changed(calls.choose_primary(self.project, self.number)))
+
+    @method
+    def reparse(self) -> Steps[Run[F]]:
+        """Have a worker read the stored replies again by today's parser. No request is sent."""
+        return (yield from self._changed(calls.reparse_run(self.project, self.number)))
+
+    @method
     def report(self, timeout: float | None = None) -> Steps[dict[str, Any]]:
         """Return the report. Wait while the site computes the figures of a large project."""
         wanted = calls.get_report(self.project, self.number)
@@ -217,6 +260,22 @@ class Run(Resource[F]):
         """Return what the audit certifies."""
         wanted = calls.get_certificate(self.project, self.number)
         return (yield from self._session.ask(wanted, within=timeout))
+
+    @method
+    def gate(
+        self,
+        *require: str,
+        votes: int = 3,
+        restart: bool = False,
+        open_round: bool = False,
+        idempotency_key: str | None = None,
+    ) -> Steps[m.GateOut]:
+        """Say by intervals if the run keeps bounds. See `Project.gate`."""
+        sent = calls.gate(
+            self.project, require=[*require], run=self.number, votes=votes, restart=restart,
+            open_round=open_round, idempotency_key=idempotency_key,
+        )  # fmt: skip
+        return (yield from self._session.ask(sent))
 
     def _changed(self, call: Call[m.RunOut]) -> Steps[Run[F]]:
         self.info = yield from self._session.ask(call)
@@ -256,9 +315,9 @@ class Runs(Resource[F]):
     @rows_method
     def list(self) -> Rows[Run[F]]:
         """Iterate over the runs, the oldest first."""
-        return _pages(
+        return pages(
             self._session,
-            lambda cursor: calls.list_runs(self.project, limit=_MOST_ROWS, cursor=cursor),
+            lambda cursor: calls.list_runs(self.project, limit=MOST_ROWS, cursor=cursor),
             lambda info: Run(self._session, self.project, info),
         )
 
@@ -338,6 +397,11 @@ class Round(Resource[F]):
         return (yield from self._changed(calls.raise_votes(self.project, self.number, **settings)))
 
     @method
+    def assign(self, **people: Unpack[m.PeopleIn]) -> Steps[Round[F]]:
+        """Choose who labels, and how much each. Votes that others gave stay."""
+        return (yield from self._changed(calls.assign_people(self.project, self.number, **people)))
+
+    @method
     def decide(self, **decision: Unpack[m.DecisionIn]) -> Steps[m.DecisionOut]:
         """Decide about an item that votes did not settle."""
         sent = calls.new_decision(self.project, self.number, **decision)
@@ -377,9 +441,9 @@ class Rounds(Resource[F]):
     @rows_method
     def list(self) -> Rows[Round[F]]:
         """Iterate over the rounds, the oldest first."""
-        return _pages(
+        return pages(
             self._session,
-            lambda cursor: calls.list_rounds(self.project, limit=_MOST_ROWS, cursor=cursor),
+            lambda cursor: calls.list_rounds(self.project, limit=MOST_ROWS, cursor=cursor),
             lambda info: Round(self._session, self.project, info),
         )
 
@@ -394,9 +458,9 @@ class People(Resource[F]):
     @rows_method
     def list(self) -> Rows[m.AnnotatorOut]:
         """Iterate over who labels, and whose votes were imported."""
-        return _pages(
+        return pages(
             self._session,
-            lambda cursor: calls.list_annotators(self.project, limit=_MOST_ROWS, cursor=cursor),
+            lambda cursor: calls.list_annotators(self.project, limit=MOST_ROWS, cursor=cursor),
         )
 
     @method
@@ -407,15 +471,60 @@ class People(Resource[F]):
     @rows_method
     def invitations(self) -> Rows[m.InvitationOut]:
         """Iterate over the invitations whose link still works."""
-        return _pages(
+        return pages(
             self._session,
-            lambda cursor: calls.list_invitations(self.project, limit=_MOST_ROWS, cursor=cursor),
+            lambda cursor: calls.list_invitations(self.project, limit=MOST_ROWS, cursor=cursor),
         )
 
     @method
     def withdraw(self, invitation: int) -> Steps[m.InvitationOut]:
         """Withdraw a link by its `id`. People who joined by it stay."""
         return (yield from self._session.ask(calls.withdraw_invitation(self.project, invitation)))
+
+
+class Judgments(Resource[F]):
+    """Judgments that were given elsewhere."""
+
+    def __init__(self, session: Session, project: str) -> None:
+        super().__init__(session)
+        self.project = project
+
+    @method
+    def import_(
+        self, rows: Any, *, name: str = "", labels: str = "", idempotency_key: str | None = None
+    ) -> Steps[Run[F]]:
+        """Make a run of recorded judgments. No judge is asked.
+
+        Args:
+            rows: As `examples.upsert` takes them.
+            name: The run's name. After a crash in the middle, send the same rows under it again.
+            labels: What codes mean, such as 1=win,2=lose.
+        """
+        sent = calls.new_judgments(
+            self.project, rows, name=name, labels=labels, idempotency_key=idempotency_key
+        )
+        return Run(self._session, self.project, (yield from self._session.ask(sent)))
+
+
+class Scores(Resource[F]):
+    """People's scores of single responses."""
+
+    def __init__(self, session: Session, project: str) -> None:
+        super().__init__(session)
+        self.project = project
+
+    @method
+    def import_(
+        self, rows: Any, *, rater: str = "", idempotency_key: str | None = None
+    ) -> Steps[m.ScoresOut]:
+        """Import scores: all of them or none.
+
+        Args:
+            rows: As `examples.upsert` takes them.
+            rater: Who scored, if no column says so.
+        """
+        sent = calls.new_scores(self.project, rows, rater=rater, idempotency_key=idempotency_key)
+        return (yield from self._session.ask(sent))
 
 
 class Project(Resource[F]):
@@ -428,6 +537,9 @@ class Project(Resource[F]):
         self.runs: Runs[F] = Runs(session, slug)
         self.rounds: Rounds[F] = Rounds(session, slug)
         self.people: People[F] = People(session, slug)
+        self.judgments: Judgments[F] = Judgments(session, slug)
+        self.scores: Scores[F] = Scores(session, slug)
+        self.webhooks: Webhooks[F] = Webhooks(session, slug)
 
     def __repr__(self) -> str:
         return f"<Project {self.slug}>"
@@ -437,11 +549,30 @@ class Project(Resource[F]):
         """Return the project's name, your role, and how many examples it has."""
         return (yield from self._session.ask(calls.get_project(self.slug)))
 
+    @method
+    def settings(self) -> Steps[m.SettingsOut]:
+        """Return what people are asked, how votes are merged, and what a vote costs."""
+        return (yield from self._session.ask(calls.get_settings(self.slug)))
+
+    @method
+    def update(self, **settings: Unpack[m.SettingsIn]) -> Steps[m.SettingsOut]:
+        """Change some settings. What you leave out stays as it is. It needs the role of an owner.
+
+        Open rounds keep what they asked.
+        """
+        return (yield from self._session.ask(calls.update_settings(self.slug, **settings)))
+
     # Tables
 
     @method
     def labels(
-        self, run: int | Run[F] | None = None, *, frame: str | None = None, names: bool = False
+        self,
+        run: int | Run[F] | None = None,
+        *,
+        frame: str | None = None,
+        format: Format = "jsonl",  # noqa: A002 the name that files have elsewhere
+        names: bool = False,
+        **filters: Unpack[Filters],
     ) -> Steps[Any]:
         """Return the final labels as a DataFrame, one row per example.
 
@@ -449,26 +580,48 @@ class Project(Resource[F]):
             run: A run or its number. Default: the project's primary run.
             frame: pandas, polars or arrow. Default: what the client was made with, or else the
                 first of them that is installed.
+            format: How rows come. `parquet` keeps the types of the site's columns, such as
+                decimal money; it needs pyarrow here, and the extra `arrow` on the site.
             names: Names of people instead of pseudonyms.
+            filters: Only rows that have these values, such as `source="none"`.
         """
-        return (yield from self._frame("labels", run, frame, names))
+        return (yield from self._frame("labels", run, frame, format, names, filters))
 
     @method
-    def votes(self, *, frame: str | None = None, names: bool = False) -> Steps[Any]:
+    def votes(
+        self,
+        *,
+        frame: str | None = None,
+        format: Format = "jsonl",  # noqa: A002 the name that files have elsewhere
+        names: bool = False,
+        **filters: Unpack[Filters],
+    ) -> Steps[Any]:
         """Return all votes as a DataFrame, one row per vote. See `labels`."""
-        return (yield from self._frame("votes", None, frame, names))
+        return (yield from self._frame("votes", None, frame, format, names, filters))
 
     @method
-    def samples(self, run: int | Run[F] | None = None, *, frame: str | None = None) -> Steps[Any]:
+    def samples(
+        self,
+        run: int | Run[F] | None = None,
+        *,
+        frame: str | None = None,
+        format: Format = "jsonl",  # noqa: A002 the name that files have elsewhere
+        **filters: Unpack[Filters],
+    ) -> Steps[Any]:
         """Return what the judge answered as a DataFrame, one row per sample. See `labels`."""
-        return (yield from self._frame("samples", run, frame, False))
+        return (yield from self._frame("samples", run, frame, format, False, filters))
 
     @method
     def preferences(
-        self, run: int | Run[F] | None = None, *, frame: str | None = None
+        self,
+        run: int | Run[F] | None = None,
+        *,
+        frame: str | None = None,
+        format: Format = "jsonl",  # noqa: A002 the name that files have elsewhere
+        **filters: Unpack[Filters],
     ) -> Steps[Any]:
         """Return chosen and rejected responses as a DataFrame, for training. See `labels`."""
-        return (yield from self._frame("preferences", run, frame, False))
+        return (yield from self._frame("preferences", run, frame, format, False, filters))
 
     @method
     def head(
@@ -479,11 +632,12 @@ class Project(Resource[F]):
         *,
         frame: str | None = None,
         names: bool = False,
+        **filters: Unpack[Filters],
     ) -> Steps[Any]:
         """Return the first rows of a table as a DataFrame. It doesn't count as an export."""
         kind = kind_of_frame(frame or self._session.frames)
         page = yield from self._session.ask(
-            calls.list_rows(self.slug, what, run=_number(run), names=names, limit=n)
+            calls.list_rows(self.slug, what, run=_number(run), names=names, limit=n, **filters)
         )
         columns = Columns()
         columns.add(page.items)
@@ -491,13 +645,18 @@ class Project(Resource[F]):
 
     @rows_method
     def rows(
-        self, what: Table, run: int | Run[F] | None = None, *, names: bool = False
+        self,
+        what: Table,
+        run: int | Run[F] | None = None,
+        *,
+        names: bool = False,
+        **filters: Unpack[Filters],
     ) -> Rows[dict[str, Any]]:
         """Iterate over a table as dictionaries while it comes, in little memory.
 
         Numbers of which no digit may be lost are text.
         """
-        return self._streamed(what, run, names)
+        return self._streamed(what, run, names, filters)
 
     @method
     def save(
@@ -508,36 +667,46 @@ class Project(Resource[F]):
         *,
         names: bool = False,
         escape: bool = True,
+        **filters: Unpack[Filters],
     ) -> Steps[Path]:
-        """Write a table to a .csv or .jsonl file, in little memory. No partial file is left.
+        """Write a table to a .csv, .jsonl or .parquet file, in little memory.
+
+        No partial file is left.
 
         Args:
             escape: Protect spreadsheets from cells that they would compute, in CSV.
+            filters: Only rows that have these values. See `labels`.
         """
         target = Path(path)
         suffix = target.suffix.lower()
-        if suffix not in ((".jsonl",) if what == "preferences" else (".csv", ".jsonl")):
-            allowed = ".jsonl" if what == "preferences" else ".csv or .jsonl"
-            raise ValueError(f"{target.name} doesn't end with {allowed}. Nothing was written.")
-        kind: Literal["csv", "jsonl"] = "csv" if suffix == ".csv" else "jsonl"
-        call = calls.get_table(self.slug, what, kind, run=_number(run), names=names, escape=escape)
+        allowed = [".jsonl", _PARQUET] if what == "preferences" else [*_SUFFIXES, _PARQUET]
+        if suffix not in allowed:
+            *first, last = allowed
+            ends = f"{', '.join(first)} or {last}"
+            raise ValueError(f"{target.name} doesn't end with {ends}. Nothing was written.")
+        if suffix == _PARQUET:
+            call = calls.get_parquet(self.slug, what, run=_number(run), names=names, **filters)
+        else:
+            call = calls.get_table(
+                self.slug, what, _SUFFIXES[suffix], run=_number(run), names=names, escape=escape,
+                **filters,
+            )  # fmt: skip
         partial = target.with_name(f"{target.name}.part")
         try:
-            for is_last in self._attempts():
-                with partial.open("wb") as file:
-                    try:
-                        yield from self._session.opened(call)
-                        while piece := (yield Read()):
-                            file.write(piece)
-                        break
-                    except Lost as lost:
-                        if is_last:
-                            raise _broken_off(lost) from None
-                yield Pause(1.0)
+            with partial.open("wb") as file:
+                yield from self._written(call, file)
             partial.replace(target)
         finally:
             partial.unlink(missing_ok=True)
         return target
+
+    @rows_method
+    def exports(self) -> Rows[m.ExportOut]:
+        """Iterate over what was exported, the oldest first, also by pages and commands."""
+        return pages(
+            self._session,
+            lambda cursor: calls.list_exports(self.slug, limit=MOST_ROWS, cursor=cursor),
+        )
 
     @method
     def import_votes(
@@ -587,6 +756,58 @@ class Project(Resource[F]):
         """Return what people alone say, which needs no run and shows nothing of a judge."""
         return (yield from self._session.ask(calls.get_people_report(self.slug)))
 
+    # Gates
+
+    @method
+    def gate(
+        self,
+        *require: str,
+        run: int | Run[F] | None = None,
+        votes: int = 3,
+        restart: bool = False,
+        open_round: bool = False,
+        idempotency_key: str | None = None,
+    ) -> Steps[m.GateOut]:
+        """Say by intervals if a run keeps bounds: `verdict` is pass, fail or inconclusive.
+
+        A look at new data goes on record and spends its part of one error, so that you may look
+        after every batch of votes. `needed` says what it takes if the verdict is inconclusive.
+
+        Args:
+            require: Such as "accuracy>=0.85" and "win_rate(new)>=0.5".
+            run: A run or its number. Default: the project's primary run.
+            votes: Votes per example of a round that would decide.
+            restart: If examples changed since the last look, begin with the present ones.
+            open_round: If the verdict is inconclusive, open the round that decides.
+        """
+        sent = calls.gate(
+            self.slug, require=[*require], run=_number(run), votes=votes, restart=restart,
+            open_round=open_round, idempotency_key=idempotency_key,
+        )  # fmt: skip
+        return (yield from self._session.ask(sent))
+
+    @method
+    def compare(
+        self,
+        before: int | Run[F],
+        after: int | Run[F],
+        *,
+        margin: Decimal | float | str = "0.05",
+        restart: bool = False,
+        idempotency_key: str | None = None,
+    ) -> Steps[m.CompareOut]:
+        """Say if the judge drifted: is run `after` as good as run `before` on the same examples?
+
+        Args:
+            margin: The loss that you would accept.
+            restart: If examples changed since the last look, begin with the present ones.
+        """
+        sent = calls.compare(
+            self.slug, before=_known(before), after=_known(after), margin=margin, restart=restart,
+            idempotency_key=idempotency_key,
+        )  # fmt: skip
+        return (yield from self._session.ask(sent))
+
     def _number_of(self, run: int | Run[F] | None) -> Steps[int]:
         number = _number(run)
         if number is None:
@@ -599,13 +820,27 @@ class Project(Resource[F]):
         return number
 
     def _frame(
-        self, what: Table, run: int | Run[F] | None, frame: str | None, names: bool
+        self,
+        what: Table,
+        run: int | Run[F] | None,
+        frame: str | None,
+        file_format: Format,
+        names: bool,
+        filters: Filters,
     ) -> Steps[Any]:
         kind = kind_of_frame(frame or self._session.frames)
+        if file_format == "parquet":
+            call = calls.get_parquet(self.slug, what, run=_number(run), names=names, **filters)
+            read = frame_of_parquet(kind)
+            with TemporaryFile() as file:
+                yield from self._written(call, file)
+                return (yield Work(lambda: read(file)))
+        if file_format != "jsonl":
+            raise ValueError(f"format is {file_format!r}. It can be jsonl or parquet.")
         for is_last in self._attempts():
             columns = Columns()
             try:
-                yield from gathered(self._streamed(what, run, names), columns.add)
+                yield from gathered(self._streamed(what, run, names, filters), columns.add)
             except Unreachable as error:
                 if is_last or error.code != _BROKEN_OFF:
                     raise
@@ -614,8 +849,31 @@ class Project(Resource[F]):
                 return columns.frame(kind)
         raise AssertionError("the last attempt returns or raises")
 
-    def _streamed(self, what: Table, run: int | Run[F] | None, names: bool) -> Rows[dict[str, Any]]:
-        call = calls.get_table(self.slug, what, "jsonl", run=_number(run), names=names)
+    def _written(self, call: Call[bytes], file: IO[bytes]) -> Steps[None]:
+        """Write a whole table to a file. If it breaks off, begin again."""
+        ending = _PARQUET_ENDS if call.operation == "get_parquet" else b""
+        for is_last in self._attempts():
+            file.seek(0)
+            file.truncate()
+            try:
+                yield from self._session.opened(call)
+                last = b""
+                while piece := (yield Read()):
+                    file.write(piece)
+                    last = (last + piece)[-len(_PARQUET_ENDS) :]
+                if last.endswith(ending):
+                    return
+                # A proxy in between may end an answer as if it were whole.
+                raise Lost("its end is missing", was_sent=True)
+            except Lost as lost:
+                if is_last:
+                    raise _broken_off(lost) from None
+            yield Pause(1.0)
+
+    def _streamed(
+        self, what: Table, run: int | Run[F] | None, names: bool, filters: Filters
+    ) -> Rows[dict[str, Any]]:
+        call = calls.get_table(self.slug, what, "jsonl", run=_number(run), names=names, **filters)
         yield from self._session.opened(call)
         rest = b""
         while True:
@@ -647,21 +905,11 @@ def _broken_off(lost: Lost) -> Unreachable:
     )
 
 
-def _pages(
-    session: Session,
-    call_at: Callable[[str], Call[m.Page[Any]]],
-    made: Callable[[Any], T] = lambda row: row,
-) -> Rows[T]:
-    cursor = ""
-    while True:
-        page = yield from session.ask(call_at(cursor))
-        yield Give([made(row) for row in page.items])
-        if page.next_cursor is None:
-            return
-        cursor = page.next_cursor
-
-
 def _number(run: int | Run[Any] | None) -> int | None:
+    return None if run is None else _known(run)
+
+
+def _known(run: int | Run[Any]) -> int:
     return run.number if isinstance(run, Run) else run
 
 

@@ -9,7 +9,7 @@ import random
 import time
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,13 +20,15 @@ from urllib.parse import urlencode
 from uuid import uuid4
 
 from fairjudge_client.errors import NotUnderstood, Unreachable, WaitTimeout, problem_of
-from fairjudge_client.models import FieldError
+from fairjudge_client.models import FieldError, Page
 from fairjudge_client.reading import NotReadable, plain, read
-from fairjudge_client.steps import Call, Lost, Pause, Reply, Rows, Send, Steps, Work
+from fairjudge_client.steps import Call, Give, Lost, Pause, Reply, Rows, Send, Steps, Work
 from fairjudge_client.tables import Upload
 
 T = TypeVar("T")
 
+# Rows of a page of a list.
+MOST_ROWS = 1000
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 20.0
 # Longer than this the site's `Retry-After` isn't waited for.
 LONGEST_RETRY_AFTER = 120.0
@@ -225,6 +227,26 @@ class Session(ABC):
         return answer
 
 
+def pages(
+    session: Session,
+    call_at: Callable[[str], Call[Page[Any]]],
+    made: Callable[[Any], T] = lambda row: row,
+) -> Rows[T]:
+    """Hand out a list page by page.
+
+    Args:
+        call_at: Returns the request of the page at a cursor.
+        made: Turns a row of the answer into what is handed out.
+    """
+    cursor = ""
+    while True:
+        page = yield from session.ask(call_at(cursor))
+        yield Give([made(row) for row in page.items])
+        if page.next_cursor is None:
+            return
+        cursor = page.next_cursor
+
+
 def _request(
     call: Call[Any], content: "bytes | Upload | None", *, is_streamed: bool = False
 ) -> Send:
@@ -235,13 +257,16 @@ def _request(
         headers |= {"Content-Type": content.content_type, "Content-Length": str(content.size)}
     elif content is not None:
         headers["Content-Type"] = "application/json"
-    query = {name: _in_query(value) for name, value in call.query.items() if value is not None}
+    query = [pair for name, value in call.query.items() for pair in _in_query(name, value)]
     path = f"{call.path}?{urlencode(query)}" if query else call.path
     return Send(call.method, path, headers, content, is_streamed)
 
 
-def _in_query(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _in_query(name: str, value: Any) -> Iterator[tuple[str, str]]:
+    values = value if isinstance(value, list | tuple) else [value]
+    for one in values:
+        if one is not None:
+            yield name, str(one).lower() if isinstance(one, bool) else str(one)
 
 
 def _with_header(request: Send, name: str, value: str) -> Send:

@@ -9,7 +9,7 @@ import importlib
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -151,6 +151,27 @@ def kind_of_frame(wanted: str | None) -> str:
         f"A DataFrame needs a package: pip install 'fairjudge-client[{extra}]'. Without one, "
         "`rows` hands out dictionaries, and `save` writes a file."
     )
+
+
+def frame_of_parquet(kind: str) -> Callable[[IO[bytes]], Any]:
+    """Return what reads a Parquet file as a DataFrame of one of `PACKAGES`.
+
+    Raises:
+        ImportError: pyarrow isn't installed, or polars if it is wanted.
+    """
+    if find_spec("pyarrow") is None:
+        raise ImportError(
+            "Parquet needs pyarrow: pip install 'fairjudge-client[arrow]'. Nothing was asked."
+        )
+
+    def read(file: IO[bytes]) -> Any:
+        file.seek(0)
+        table = importlib.import_module("pyarrow.parquet").read_table(file)
+        if kind == "pandas":
+            return table.to_pandas()
+        return importlib.import_module("polars").from_arrow(table) if kind == "polars" else table
+
+    return read
 
 
 class Columns:

@@ -8,7 +8,7 @@ from ninja import NinjaAPI
 from ninja.errors import HttpError, ValidationError
 from ninja.operation import Operation
 
-from fairjudge_site.api import examples, people, projects, rounds, runs, tables, webhooks
+from fairjudge_site.api import examples, people, projects, rounds, runs, tables, verdicts, webhooks
 from fairjudge_site.api.gate import guarded, refusal_of
 from fairjudge_site.api.problems import Refusal, of_validation
 from fairjudge_site.api.reference import DESCRIPTION, VERSION, pages
@@ -31,7 +31,7 @@ api = Interface(
     openapi_url=None,
     urls_namespace="api",
 )
-for resource in (projects, examples, runs, rounds, tables, people, webhooks):
+for resource in (projects, examples, runs, rounds, tables, people, verdicts, webhooks):
     api.add_router("", resource.router)
 
 

@@ -100,6 +100,9 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self.take()
 
+    def do_PATCH(self) -> None:
+        self.take()
+
     def take(self) -> None:
         at = time.monotonic()
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))

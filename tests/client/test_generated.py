@@ -17,7 +17,17 @@ from fairjudge_client.reading import NotReadable, read
 from fairjudge_client.steps import operation, signature_of
 from pydantic import BaseModel
 
-from fairjudge_site.api import examples, people, problems, projects, rounds, runs, tables
+from fairjudge_site.api import (
+    examples,
+    people,
+    problems,
+    projects,
+    rounds,
+    runs,
+    tables,
+    verdicts,
+    webhooks,
+)
 
 SCHEMA = json.loads(generate.SCHEMA.read_text(encoding="utf-8"))
 PACKAGE = Path(fairjudge_client.__file__).parent
@@ -58,7 +68,17 @@ def test_both_clients_have_the_same_names_and_arguments():
 
 
 def server_models():
-    modules = (examples, people, problems, projects, rounds, runs, tables)
+    modules = (
+        examples,
+        people,
+        problems,
+        projects,
+        rounds,
+        runs,
+        tables,
+        verdicts,
+        webhooks,
+    )
     for module in modules:
         for name, kind in vars(module).items():
             if isinstance(kind, type) and issubclass(kind, BaseModel) and hasattr(models, name):

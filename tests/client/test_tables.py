@@ -14,14 +14,16 @@ import numpy
 import pandas
 import polars
 import pyarrow
+import pyarrow.parquet
 import pytest
-from fairjudge_client import FairJudge, NotFound, Unreachable, tables
-from fairjudge_client.tables import Columns, Upload, kind_of_frame
+from fairjudge_client import FairJudge, Filters, Invalid, NotFound, Unreachable, tables
+from fairjudge_client.tables import Columns, Upload, frame_of_parquet, kind_of_frame
 
 from judging.dataset import writing
 from judging.dataset.models import Example, Import
 from judging.projects.models import Export
 from tests.client.proxy import cut, passed_on, status
+from tests.client.test_generated import SCHEMA
 from tests.client.test_walk import CLIENTS, judged, pairs
 
 ROOT = Path(__file__).parents[2]
@@ -214,14 +216,76 @@ def test_a_file_is_written_whole_or_not_at_all(project, proxy, tmp_path):
     with pytest.raises(NotFound):
         project.save("labels", target, run=99)
     assert target.read_text() == "mine"
-    with pytest.raises(ValueError, match=r"\.jsonl"):
+    with pytest.raises(ValueError, match=r"with \.jsonl or \.parquet\."):
         project.save("preferences", target)
-    with pytest.raises(ValueError, match=r"\.csv or \.jsonl"):
+    with pytest.raises(ValueError, match=r"\.csv, \.jsonl or \.parquet"):
         project.save("labels", tmp_path / "labels.xlsx")
     project.save("labels", target)
     assert target.read_bytes().startswith(b"external_id,question,")
     assert [path.name for path in tmp_path.glob("labels*")] == ["labels.csv"]
     assert Export.objects.filter(what="labels", format="csv").exists()
+
+
+@on_site
+def test_parquet_keeps_the_types_of_the_columns(project, tmp_path):
+    table = project.labels(frame="arrow", format="parquet")
+    assert isinstance(table, pyarrow.Table)
+    assert str(table.schema.field("judge_usd").type) == "decimal128(38, 18)"
+    assert table.column("external_id").to_pylist() == [f"e{n}" for n in range(5)]
+    votes = project.votes(frame="polars", format="parquet", names=True)
+    assert votes["submitted_at"][0] == datetime.datetime.fromisoformat(AT)
+    assert set(votes["annotator"]) == {"zoe"}
+    assert isinstance(project.preferences(frame="pandas", format="parquet"), pandas.DataFrame)
+    saved = project.save("preferences", tmp_path / "pairs.parquet")
+    assert pyarrow.parquet.read_table(saved).num_rows == len(list(project.rows("preferences")))
+    with pytest.raises(ValueError, match="jsonl or parquet"):
+        project.labels(format="csv")
+    assert {one.format for one in project.exports()} == {"parquet", "jsonl"}
+
+
+@on_site
+@CLIENTS
+def test_a_parquet_file_that_breaks_off_is_asked_for_again(project, proxy, token, client, tmp_path):
+    with client(proxy.url, token) as (fj, do):
+        there = fj.project("tables")
+        proxy.faults = [cut, status(200, b"PAR1 and no end"), passed_on]
+        assert len(do(there.labels(format="parquet"))) == 5
+        proxy.faults = [status(200, b"PAR"), passed_on]
+        saved = do(there.save("labels", tmp_path / "labels.parquet"))
+        assert pyarrow.parquet.read_table(saved).num_rows == 5
+
+
+@on_site
+@CLIENTS
+def test_tables_are_filtered_by_columns_and_by_examples(project, proxy, token, client, tmp_path):
+    with client(proxy.url, token) as (fj, do):
+        there = fj.project("tables")
+        do(there.examples.tag(tag="hard", examples=["e1", "e4"]))
+        assert list(do(there.labels(source="judge")).external_id) == ["e4"]
+        # Two conditions are two parameters, and an example has to fit both.
+        both = {"where": ["tag=hard", "text=Q1"]}
+        for found in (
+            do(there.labels(**both)),
+            do(there.labels(**both, format="parquet")),
+            do(there.head("labels", **both)),
+            do(there.votes(**both)),
+        ):
+            assert list(found.external_id) == ["e1"]
+        assert [row["external_id"] for row in do(there.rows("labels", where=["tag=hard"]))] == [
+            "e1", "e4",
+        ]  # fmt: skip
+        saved = do(there.save("labels", tmp_path / "labels.jsonl", external_id="e2"))
+        assert len(saved.read_text().splitlines()) == 1
+        with pytest.raises(TypeError, match="categories"):
+            do(there.labels(categories="math"))
+        with pytest.raises(Invalid):
+            do(there.votes(final_label="win"))
+
+
+def test_filters_are_those_of_the_site():
+    parameters = SCHEMA["paths"]["/api/v1/projects/{slug}/{what}.parquet"]["get"]["parameters"]
+    named = {one["name"] for one in parameters if one["in"] == "query"}
+    assert set(Filters.__annotations__) == named - {"run", "names"}
 
 
 def test_columns_that_come_late_are_filled():
@@ -243,6 +307,8 @@ def test_without_a_package_the_error_names_the_extra(monkeypatch):
         kind_of_frame(None)
     with pytest.raises(ImportError, match=r"fairjudge-client\[polars\]"):
         kind_of_frame("polars")
+    with pytest.raises(ImportError, match=r"fairjudge-client\[arrow\]"):
+        frame_of_parquet("pandas")
     monkeypatch.setattr(tables, "find_spec", lambda name: name == "polars" or None)
     assert kind_of_frame(None) == "polars"
 

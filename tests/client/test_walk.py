@@ -5,6 +5,7 @@ import inspect
 import json
 import re
 from contextlib import contextmanager
+from decimal import Decimal
 
 import pytest
 from fairjudge_client import (
@@ -23,7 +24,7 @@ from fairjudge_client.steps import signature_of
 from annotation.models import Item
 from judging.dataset import writing
 from judging.dataset.models import Import, TagChange
-from judging.projects.models import Project
+from judging.projects.models import Delivery, Project
 from tests.client.proxy import status
 from tests.client.test_generated import OPERATIONS
 from tests.factories import make_run, make_verdict
@@ -31,6 +32,10 @@ from tests.factories import make_run, make_verdict
 pytestmark = pytest.mark.django_db(transaction=True)
 # Operations that only `api` has. Each should get a method that people find.
 BY_NAME_ONLY: set[str] = set()
+SCORE = {
+    "external_id": "p", "input": "Q", "output": "A", "model": "m", "criterion": "fluency",
+    "value": 3,
+}  # fmt: skip
 JUDGE = {"endpoint": "local", "model": "smollm2", "k": 1}
 
 
@@ -110,6 +115,13 @@ def test_every_operation_has_a_method(proxy, token, media, tmp_path, client):
         tagged = do(project.examples.tag(tag="hard", sample=2))
         assert len(do(project.examples.list(tag="hard"))) == tagged.examples == 2
         assert do(project.examples.undo_tags(tagged.change)).added is False
+        chosen = {"tag": "hard", "examples": ["e1", "e2"]}
+        assert do(project.examples.tag(**chosen)).examples == 2
+        removed = do(project.examples.untag(**chosen))
+        assert (removed.added, removed.examples) == (False, 2)
+
+        assert do(project.settings()).scale == "three"
+        assert do(project.update(wage_usd="20.5")).wage_usd == Decimal("20.5")
 
         assert do(project.runs.estimate(**JUDGE)).calls == 8
         run = do(project.runs.start(name="walked", **JUDGE))
@@ -119,7 +131,9 @@ def test_every_operation_has_a_method(proxy, token, media, tmp_path, client):
             do(run.wait())
         assert other_end.value.state == "paused"
         assert do(run.resume()).state == "queued"
+        assert do(run.raise_budget(budget_usd="2.5")).info.budget_usd == Decimal("2.5")
         assert do(run.cancel()).state == "cancelled"
+        assert do(run.reparse()).number == 1
         assert do(run.progress()).expected == 8
         number = judged("walk").number
         assert [one.number for one in do(project.runs.list())] == [1, number]
@@ -127,6 +141,18 @@ def test_every_operation_has_a_method(proxy, token, media, tmp_path, client):
         assert do(ranked.report())["run"]
         assert do(project.report()) == do(project.report(ranked)) == do(ranked.report())
         assert do(project.certificate()) == do(ranked.certificate())
+        assert do(ranked.choose_primary()).number == do(project.info()).primary_run
+        recorded = [{"external_id": "e0", "order": "original", "outcome": "win"}]
+        elsewhere = do(project.judgments.import_(recorded, name="elsewhere"))
+        assert (elsewhere.name, elsewhere.state) == ("elsewhere", "done")
+        gated = do(project.gate("coverage>=0.3", "accuracy>=0.5", votes=1))
+        assert (gated.verdict, gated.requirements[1].bound) == ("inconclusive", Decimal("0.5"))
+        assert do(ranked.gate("accuracy>=0.5", votes=1)).needed == gated.needed
+        assert gated.needed.votes == len(gated.needed.examples) == 4
+        compared = do(project.compare(ranked, elsewhere.number, margin="0.1"))
+        assert (compared.other, compared.run, compared.judged_by_both) == (2, 3, 1)
+        scored = do(project.scores.import_([SCORE], rater="rita"))
+        assert (scored.items, scored.added) == (1, 1)
 
         assert do(project.rounds.plan(everything=True, votes=2)).new_votes == 8
         round_ = do(project.rounds.open(everything=True, votes=1, seed=1))
@@ -137,6 +163,7 @@ def test_every_operation_has_a_method(proxy, token, media, tmp_path, client):
             do(round_.wait())
         assert do(round_.resume()).state == "open"
         assert do(round_.raise_votes(votes=2)).info.votes_per_item == 2
+        assert do(round_.assign(annotators=[])).info.votes_per_item == 2
         with pytest.raises(Problem):
             do(round_.extend(beta=50))
         assert do(round_.progress()).votes_asked == 8
@@ -165,6 +192,23 @@ def test_every_operation_has_a_method(proxy, token, media, tmp_path, client):
         assert [row["external_id"] for row in do(project.rows("votes"))] == ["e0"]
         saved = do(project.save("labels", tmp_path / "labels.csv"))
         assert saved.read_text().startswith("external_id,")
+        assert do(project.labels(format="parquet")).shape[0] == 4
+        assert {one.format for one in do(project.exports())} == {"jsonl", "csv", "parquet"}
+
+        hook = do(project.webhooks.add(url="https://example.org/hook", events=["run.done"]))
+        first_secret = hook.secret
+        assert first_secret.startswith("whsec_")
+        assert first_secret not in f"{hook!r} {hook.info!r}"
+        assert do(hook.rotate()).secret not in (None, first_secret)
+        assert do(hook.pause()).state == "paused"
+        assert do(hook.resume()).state == "on"
+        sent = do(hook.test())
+        assert [one.id for one in do(hook.deliveries())] == [sent.id]
+        assert do(hook.send_again(sent.id)).message == sent.message
+        assert [one.number for one in do(project.webhooks.list())] == [hook.number]
+        assert do(do(project.webhooks.get(hook.number)).refresh()).secret is None
+        do(hook.delete())
+        assert do(project.webhooks.list()) == []
     used = {operation_of(seen) for seen in proxy.log}
     assert set(OPERATIONS) - used == BY_NAME_ONLY
 
@@ -178,27 +222,39 @@ def world(proxy, token, media):
         judged("world")
         project.rounds.open(everything=True, votes=1)
         project.people.invite()
+        project.webhooks.add(url="https://example.org/hook").test()
     return project
 
 
 VALUES = {
     "slug": "world", "number": 1, "what": "labels", "kind": "jsonl", "name": "Another",
     "beta": 50, "votes": 3, "external_id": "e0", "label": "win", "reason": "So.", "tag": "hard",
+    "annotators": [], "budget_usd": 5, "require": ["coverage>=0.5"], "before": 1, "after": 1,
+     "url": "https://example.org/another",
     "rows": [{"external_id": "e0", "label": "win", "annotator": "ana",
               "question": "Q", "response_1": "a", "response_2": "b"}],
 }  # fmt: skip
+ROWS = {
+    "new_judgments": [{"external_id": "e0", "order": "original", "outcome": "win"}],
+    "new_scores": [SCORE | {"rater": "rita"}],
+}
 
 
 @CLIENTS
 def test_each_operation_is_reached_by_its_name(world, proxy, token, client):
-    values = VALUES | {"invitation": Project.objects.get(slug="world").invitations.get().pk}
+    values = VALUES | {
+        "invitation": Project.objects.get(slug="world").invitations.get().pk,
+        "delivery": Delivery.objects.get().pk,
+    }
     with client(proxy.url, token) as (fj, do):
-        for name in sorted(OPERATIONS):
+        # What others need is deleted last.
+        for name in sorted(OPERATIONS, key=lambda name: (name == "delete_webhook", name)):
             proxy.log.clear()
+            now = dict(values)
             if name == "undo_tags":
-                values |= {"number": TagChange.objects.latest("pk").pk}
+                now["number"] = TagChange.objects.latest("pk").pk
             try:
-                do(getattr(fj.api, name)(**arguments_of(name, values)))
+                do(getattr(fj.api, name)(**arguments_of(name, now)))
             except Invalid as refusal:
                 # The moment doesn't allow it. What was asked for was understood.
                 codes = {refusal.code}
@@ -216,6 +272,8 @@ def arguments_of(name, values):
         if parameter.default is parameter.empty
     ]
     given = {one: values[one] for one in required}
+    if name in ROWS:
+        given["rows"] = ROWS[name]
     if name in ("new_round", "plan_round"):
         given["everything"] = True
     if name == "withdraw_invitation":
@@ -235,7 +293,7 @@ def test_a_misspelt_setting_is_refused_before_anything_is_sent(proxy, token, cli
 
 @CLIENTS
 def test_pages_follow_each_other(proxy, token, media, client, monkeypatch):
-    monkeypatch.setattr("fairjudge_client.resources._MOST_ROWS", 2)
+    monkeypatch.setattr("fairjudge_client.resources.MOST_ROWS", 2)
     with client(proxy.url, token) as (fj, do):
         project = do(fj.create_project("Pages"))
         do(project.examples.upsert(pairs(5)))
@@ -250,7 +308,7 @@ def test_pages_follow_each_other(proxy, token, media, client, monkeypatch):
 def test_nothing_is_asked_before_the_first_row_and_no_page_too_many(
     proxy, token, media, client, monkeypatch
 ):
-    monkeypatch.setattr("fairjudge_client.client._MOST_ROWS", 1)
+    monkeypatch.setattr("fairjudge_client.client.MOST_ROWS", 1)
     with client(proxy.url, token) as (fj, do):
         do(fj.create_project("One"))
         do(fj.create_project("Two"))

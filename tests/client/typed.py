@@ -3,10 +3,22 @@
 from collections.abc import AsyncIterator, Iterator
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, assert_type
+from typing import Any, Literal, assert_type
 
-from fairjudge_client import Async, AsyncFairJudge, FairJudge, Import, Project, Round, Run, Sync
+from fairjudge_client import (
+    Async,
+    AsyncFairJudge,
+    FairJudge,
+    Import,
+    Project,
+    Round,
+    Run,
+    Sync,
+    Webhook,
+)
 from fairjudge_client import models as m
+
+Verdict = Literal["pass", "fail", "inconclusive"]
 
 
 def blocking(fj: FairJudge) -> None:
@@ -26,8 +38,15 @@ def blocking(fj: FairJudge) -> None:
     assert_type(project.save("labels", "labels.csv"), Path)
     assert_type(fj.api.get_run("new", 1), m.ProgressOut)
     assert_type(fj.api.list_runs("new").items, list[m.RunOut])
+    assert_type(project.update(wage_usd=20), m.SettingsOut)
+    assert_type(project.webhooks.add(url="https://a.example").rotate(), Webhook[Sync])
+    assert_type(run.choose_primary(), Run[Sync])
+    assert_type(project.judgments.import_([{}], name="a"), Run[Sync])
+    assert_type(project.gate("accuracy>=0.8", run=run).verdict, Verdict)
+    assert_type(project.compare(1, run).by_category, list[m.CategoryOut])
     # A setting that isn't there, a value of the wrong type, and one that is missing.
     project.runs.start(budget=3)  # type: ignore[call-arg]
+    project.labels(colour="red")  # type: ignore[call-arg]
     project.examples.list(label="lost")  # type: ignore[arg-type]
     project.rounds.get(1).decide(label="win")  # type: ignore[call-arg]
 
@@ -42,6 +61,8 @@ async def awaiting(fj: AsyncFairJudge) -> None:
     assert_type(await run.wait(), Run[Async])
     assert_type((await project.runs.estimate()).calls, int)
     assert_type(await fj.api.get_run("new", 1), m.ProgressOut)
+    assert_type(project.webhooks.list(), AsyncIterator[Webhook[Async]])
+    assert_type(await run.gate("accuracy>=0.8"), m.GateOut)
     async for example in project.examples.list():
         assert_type(example, m.ExampleOut)
     project.runs.start(budget=3)  # type: ignore[call-arg]

@@ -13,6 +13,7 @@ from decimal import Decimal
 from typing import Any
 
 import scipy
+from django.contrib.auth.models import AbstractUser
 from django.db import IntegrityError, transaction
 from django.db.models import Count
 
@@ -262,7 +263,7 @@ def take_look(
             f"The examples of {run.project.slug} have changed since "
             f"{newest.decided_at:%Y-%m-%d}, when these requirements were last looked at. A verdict "
             "holds for a frozen set only. Nothing was decided. To begin with the present examples, "
-            "add --restart."
+            "add --restart, or `restart` by program."
         )
     first = answers(spending.confidence(1))
     data = _digest([[one.requirement, one.figure.as_json(), one.reason] for one in first])
@@ -465,11 +466,21 @@ def _chunked_names(project: Project, keys: Sequence[int]) -> list[tuple[int, str
     return [row for row in rows.iterator(chunk_size=_CHUNK) if row[0] in wanted]
 
 
-def open_needed(project: Project, run: Run, needed: Needed) -> Round:
-    """Open exactly the round that the decision names. Raises UserError if it names none."""
+def open_needed(
+    project: Project,
+    run: Run,
+    needed: Needed,
+    user: AbstractUser | None = None,
+    *,
+    background: bool = False,
+    made: Callable[[Round], None] = lambda round_: None,
+) -> Round:
+    """Open exactly the round that the decision names. Raises UserError if it names none.
+
+    Args: background, made: as `open_round` takes them."""
     if needed.settings is None:
         raise UserError(f"No round was opened. {needed.sentence}")
-    return open_round(project, None, run, needed.settings)
+    return open_round(project, user, run, needed.settings, background=background, made=made)
 
 
 def votes_missing(run: Run) -> int:

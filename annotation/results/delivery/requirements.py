@@ -73,6 +73,8 @@ WIN_RATE = "win_rate"
 CERTIFICATE = "certificate"
 # Figures that more votes can't narrow.
 OF_THE_JUDGE = ("coverage",)
+# A tiny exponent would make a requirement a text of a million digits.
+MOST_DECIMALS = 12
 LOWEST = {"kappa": -1, "alpha": -1}
 _FORM = re.compile(r"\s*(\w+)\s*(?:\((.*)\))?\s*(>=|<=)\s*(\S+)\s*", re.DOTALL)
 
@@ -137,6 +139,8 @@ def _bound(text: str, name: str, number: str) -> Decimal:
         raise Usage(f"“{text}”: {number} is not a number. Nothing was decided.") from None
     if not value.is_finite():
         raise Usage(f"“{text}”: {number} is not a number. Nothing was decided.")
+    if int(value.as_tuple().exponent) < -MOST_DECIMALS:
+        raise Usage(f"“{text}”: a bound has at most {MOST_DECIMALS} decimals. Nothing was decided.")
     value = value / 100 if number.endswith("%") else value
     lowest = LOWEST.get(name, 0)
     if not lowest <= value <= 1:

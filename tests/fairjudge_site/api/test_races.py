@@ -6,12 +6,12 @@ from threading import Barrier
 import pytest
 from django.db import connection
 
-from annotation.models import Item, Slot, Vote
+from annotation.models import GateLook, Item, Slot, Vote
 from annotation.rounds.opening import RoundSettings, open_round
 from judging.dataset.models import Import
 from judging.dataset.writing import write
 from judging.projects.models import KeptAnswer, Project
-from tests.factories import make_examples
+from tests.factories import make_examples, make_run, make_verdict
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.databases]
 
@@ -38,6 +38,21 @@ def test_the_same_key_at_once_does_it_once(token_for, outsider):
     assert len({answer.content for answer in answers}) == 1
     assert Project.objects.filter(slug="new").count() == 1
     assert KeptAnswer.objects.count() == 1
+
+
+def test_the_same_gate_at_once_takes_one_look_and_opens_one_round(token_for, owner, project):
+    run = make_run(project)
+    for example in make_examples(project, 20):
+        make_verdict(run, example, 0.1)
+    client, key = token_for(owner), {"Idempotency-Key": "k"}
+    asked = {
+        "require": ["coverage>=0.5", "accuracy>=0.5"], "run": 1, "votes": 1, "open_round": True,
+    }  # fmt: skip
+    answers = at_once(4, lambda _: client.post("projects/vicuna/gate", asked, **key))
+    assert {answer.status_code for answer in answers} == {200}
+    assert len({answer.content for answer in answers}) == 1
+    assert answers[0].json()["needed"]["round"] == run.rounds.get().number
+    assert GateLook.objects.count() == 1
 
 
 def test_the_same_upsert_twice_at_once_adds_each_example_once(

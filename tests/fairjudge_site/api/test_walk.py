@@ -35,6 +35,7 @@ TABLE = {
     "site permission": "new_project",
     "annotator": "get_project",
     "researcher": """
+        gate compare
         choose_primary reparse_run assign_people get_parquet list_exports new_judgments new_scores
         tag_examples undo_tags
         list_examples upsert_examples get_import list_runs get_run pause_run cancel_run get_report
@@ -71,6 +72,8 @@ BODIES = {
         b'{"external_id": "p", "input": "Q", "output": "A", "model": "m", "criterion": "fluency",'
         b' "rater": "r", "value": 3}\n'
     ),
+    "gate": {"require": ["accuracy>=0.5"]},
+    "compare": {"before": 1, "after": 1},
     "new_webhook": {"url": "https://example.org/hook"},
     "tag_examples": {"tag": "hard"},
     "upsert_examples": b'{"question": "Q", "response_1": "a", "response_2": "b"}\n',
@@ -224,5 +227,6 @@ def test_whoever_gets_judge_output_is_marked_and_nobody_else(
     seen = Membership.objects.get(user=owner, project=project).unblinded_at is not None
     shows = {
         "list_examples", "get_report", "get_certificate", "get_table", "list_rows", "get_parquet",
+        "gate", "compare",
     }  # fmt: skip
     assert seen == (name in shows)

@@ -97,12 +97,20 @@ def test_the_first_look_has_the_figures_of_the_report(study):
     "text",
     ["accuracy", "accuracy=0.5", "precision>=0.5", "accuracy>=x", "accuracy>=1.5", "accuracy>=nan",
      "win_rate>=0.5", "win_rate()>=0.5", "accuracy(maple)>=0.5", "certificate>=0.1", "",
-     "accuracy>=0.5; rm -rf", "win_rate(a,b,c)>=0.5", "accuracy>=-0.1", "accuracy>=150%"],
+     "accuracy>=0.5; rm -rf", "win_rate(a,b,c)>=0.5", "accuracy>=-0.1", "accuracy>=150%",
+     "accuracy>=1e-999999"],
 )  # fmt: skip
 def test_a_requirement_that_is_none_is_refused_with_what_is_possible(text):
     with pytest.raises(Usage) as refused:
         parse(text)
-    possible = ("accuracy>=0.85", "(MODEL)", "is not a number", "write 0.85", "certificate<=")
+    possible = (
+        "accuracy>=0.85",
+        "(MODEL)",
+        "is not a number",
+        "write 0.85",
+        "certificate<=",
+        "12 decimals",
+    )
     assert any(words in str(refused.value) for words in possible)
 
 

@@ -1,0 +1,150 @@
+"""Gates and comparisons by program: the verdicts, looks and rounds of the commands."""
+
+import contextlib
+import json
+
+import jsonschema_rs
+import pytest
+from django.core.management import call_command
+
+from annotation.models import GateLook
+from annotation.results.demo import finished_study
+from fairjudge_site.api.reference import document
+from fairjudge_site.api.urls import api
+from judging.dataset.models import Example
+from judging.projects.models import AuditEvent, Project
+from tests.factories import make_examples, make_member, make_run, make_verdict
+
+CHATGPT = "ChatGPT, published"
+
+
+@pytest.fixture(scope="module")
+def slug(rows_of_module):
+    return finished_study().slug
+
+
+@pytest.fixture
+def study(slug, db):
+    return Project.objects.get(slug=slug)
+
+
+@pytest.fixture
+def client(token_for, study):
+    return token_for(make_member(study, "researcher", "rosa"), "write")
+
+
+def validated(name, found):
+    made = document(api)
+    schema = {"$ref": f"#/components/schemas/{name}", "components": made["components"]}
+    jsonschema_rs.validate(schema, found)
+    assert set(found) == set(made["components"]["schemas"][name]["properties"])
+
+
+@pytest.mark.parametrize(
+    ("requirement", "verdict"),
+    [("accuracy>=0.45", "pass"), ("accuracy>=0.56", "inconclusive"), ("accuracy>=90%", "fail")],
+)
+def test_a_gate_says_what_the_command_says(client, study, capsys, requirement, verdict):
+    run = study.runs.get(name=CHATGPT)
+    asked = {"require": [requirement, "coverage>=0.9"], "run": run.number}
+    response = client.post(f"projects/{study.slug}/gate", asked)
+    found = response.json()
+    assert (response.status_code, found["verdict"], found["look"]) == (200, verdict, 1)
+    validated("GateOut", found)
+    codes = {"pass": 0, "fail": 10, "inconclusive": 11}
+    try:
+        call_command("gate", study.slug, "--run", CHATGPT, "--json",
+                     *(f"--require={one}" for one in asked["require"]))  # fmt: skip
+        code = 0
+    except SystemExit as ended:
+        code = ended.code
+    assert code == codes[verdict]
+    # The command's look is the same one: its data is the same.
+    assert json.loads(capsys.readouterr().out) == found
+    assert GateLook.objects.count() == 1
+
+
+def test_a_comparison_says_what_the_command_says(client, study, capsys):
+    runs = [run for run in study.runs.order_by("number") if run.ranked_at][:2]
+    asked = {"before": runs[0].number, "after": runs[1].number, "margin": "0.02"}
+    found = client.post(f"projects/{study.slug}/compare", asked).json()
+    validated("CompareOut", found)
+    with contextlib.suppress(SystemExit):
+        call_command(
+            "compare", study.slug, str(runs[0].number), str(runs[1].number), "--margin", "0.02",
+            "--json",
+        )  # fmt: skip
+    assert json.loads(capsys.readouterr().out) == found
+    assert found["other"] == runs[0].number
+    assert GateLook.objects.count() == 1
+
+
+@pytest.fixture
+def judged(project):
+    run = make_run(project)
+    Project.objects.filter(pk=project.pk).update(primary_run=run)
+    for example in make_examples(project, 20):
+        make_verdict(run, example, 0.1)
+    return run
+
+
+@pytest.mark.django_db
+def test_the_round_that_decides_opens_once_and_by_whom_is_on_record(token_for, owner, judged):
+    client = token_for(owner)
+    asked = {"require": ["accuracy>=0.5"], "votes": 1}
+    found = client.post("projects/vicuna/gate", asked).json()
+    assert found["needed"]["opens_round"]
+    assert not judged.rounds.exists()
+    asked["open_round"] = True
+    key = {"Idempotency-Key": "one"}
+    first = client.post("projects/vicuna/gate", asked, **key)
+    round_ = judged.rounds.get()
+    needed = first.json()["needed"]
+    assert (needed["round"], needed["votes"], needed["opens_round"]) == (round_.number, 20, False)
+    assert client.post("projects/vicuna/gate", asked, **key).content == first.content
+    assert client.post("projects/vicuna/gate", asked).json()["needed"] == needed
+    assert judged.rounds.count() == 1
+    assert AuditEvent.objects.filter(user=owner, action__contains="round").exists()
+
+
+@pytest.mark.django_db
+def test_examples_that_changed_need_a_restart(token_for, owner, judged):
+    client = token_for(owner)
+    asked = {"require": ["coverage>=0.5"]}
+    assert client.post("projects/vicuna/gate", asked).json()["verdict"] == "pass"
+    Example.objects.filter(external_id="e0").update(question="Another?")
+    refused = client.post("projects/vicuna/gate", asked)
+    assert (refused.status_code, refused.json()["code"]) == (422, "refused")
+    assert "`restart` by program" in refused.json()["detail"]
+    asked["restart"] = True
+    assert client.post("projects/vicuna/gate", asked).json()["look"] == 1
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("where", "asked", "said"),
+    [
+        ("gate", {"require": ["speed>=3"]}, "The figures are: accuracy"),
+        ("gate", {"require": ["win_rate(nobody)>=0.5"]}, "No example has a response by nobody"),
+        ("gate", {"require": []}, "at least 1"),
+        ("gate", {"require": ["coverage>=0.5"], "run": 2}, "is not ranked yet"),
+        ("compare", {"before": 1, "after": 1}, "can't be compared with itself"),
+        ("compare", {"before": 1, "after": 1, "margin": 1}, "less than 1"),
+    ],
+)
+def test_what_cannot_be_decided_is_refused_in_a_sentence(
+    token_for, owner, judged, where, asked, said
+):
+    make_run(judged.project, state="running", ranked_at=None)
+    refused = token_for(owner).post(f"projects/vicuna/{where}", asked)
+    assert refused.status_code == 422
+    assert said in refused.json()["detail"]
+    assert not GateLook.objects.exists()
+
+
+@pytest.mark.django_db
+def test_a_project_without_a_run_has_nothing_to_decide(token_for, owner, project):
+    refused = token_for(owner).post("projects/vicuna/gate", {"require": ["coverage>=0.5"]})
+    assert "has no run yet" in refused.json()["detail"]
+    missing = token_for(owner).post("projects/vicuna/compare", {"before": 1, "after": 2})
+    assert missing.status_code == 404
