@@ -25,6 +25,7 @@ from annotation.rounds.selecting import Drawn, Ranked, draw, ranked_examples, si
 from judging.core import waking
 from judging.core.caching import report_cache
 from judging.core.errors import UserError
+from judging.core.leases import collecting_later
 from judging.dataset.models import Example, frame_of
 from judging.projects import access
 from judging.projects.models import AuditEvent
@@ -176,7 +177,7 @@ def extend(
             "This round is still learning. You can extend it once the rest is selected."
         )
     wanted = ranking_of(round_, round_.run)[:m]
-    with transaction.atomic():
+    with collecting_later(), transaction.atomic():
         # Two extensions at once take different examples.
         round_ = _not_closed(round_, "extend it")
         if growing.current_work(round_) is not None:

@@ -32,6 +32,7 @@ from annotation.rounds.selecting import (
     size_for_budget,
 )
 from judging.core.errors import UserError
+from judging.core.leases import collecting_later
 from judging.dataset.models import Example, frame_of
 from judging.dataset.subsets import ALL, Subset, freeze
 from judging.methods.review.certificate import CertificatePlan, certificate_plan
@@ -117,7 +118,7 @@ def open_round(
     check_plan(settings.audit, settings.epsilon, settings.alpha, settings.looks)
     certificate = plan_to_store(run, drawn, settings.epsilon, settings.alpha, settings.looks)
     checks = _checks(project)
-    with transaction.atomic():
+    with collecting_later(), transaction.atomic():
         round_ = Round.objects.create(
             project=project,
             number=next_number(project, Round),
