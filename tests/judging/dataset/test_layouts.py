@@ -175,7 +175,11 @@ def test_label_studios_tasks_and_argillas_records_are_pairs(tmp_path):
     tasks = [tools.label_studio_task(7), tools.label_studio_task(8, external_id="e8")]
     first, second = pairs(tools.array(tmp_path / "label_studio.json", tasks))
     assert (first.external_id, second.external_id) == ("7", "e8")
-    assert (first.question, first.response_1, first.response_2) == ("Question 7?", "One 7.", "Two 7.")
+    assert (first.question, first.response_1, first.response_2) == (
+        "Question 7?",
+        "One 7.",
+        "Two 7.",
+    )
     record = tools.argilla_record("r1", metadata={"model_1": "maple", "model_2": "birch"})
     (row,) = pairs(tools.array(tmp_path / "argilla.json", [record]))
     assert (row.external_id, *sides(row)) == ("r1", ("One r1.", "maple"), ("Two r1.", "birch"))
