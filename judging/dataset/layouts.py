@@ -510,6 +510,7 @@ def _preference_pairs(values: Values, known: Container[str]) -> Rows:
         sides if chosen_is_1 else sides[::-1],
         category=_name(values.get("subset")),
         gold_label="tie" if tie else _as_1("win", chosen_is_1),
+        reference=values.get("reference"),
     )
 
 
@@ -736,7 +737,9 @@ def _log_pairs(values: Values, known: Container[str]) -> Rows:
     first = values["answers"][0]
     epoch = str(first["epoch"])
     parts = [str(first["id"]), *([epoch] if epoch != "1" else []), *(_name(m) for _, m in sides)]
-    yield _as_pair(":".join(parts), asked[0], sides)
+    target = first.get("target")
+    reference = target if isinstance(target, str) else None
+    yield _as_pair(":".join(parts), asked[0], sides, reference=reference)
 
 
 def _layout(

@@ -9,6 +9,7 @@ from judging.dataset.models import Example
 from judging.dataset.writing import import_files
 from tests import other_tools as tools
 
+pytestmark = [pytest.mark.databases]
 ARENA = ["5f2c9f7ab0", "6a01b2c3d4", "7b12c3d4e5", "8c23d4e5f6"]
 
 

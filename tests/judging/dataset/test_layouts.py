@@ -230,6 +230,7 @@ def test_two_inspect_logs_of_a_task_are_pairs(tmp_path):
         "Good day!",
     )
     assert (second.response_1, second.model_2) == ("Hi!", "google/gemini")
+    assert first.reference == "Hello"
     alone = problems(files[0])
     assert len(alone) == 2
     assert "Import two logs of one task together" in alone[0].sentence
@@ -262,6 +263,7 @@ def test_a_file_that_holds_no_pairs_says_what_it_holds(tmp_path):
     ],
 )
 @pytest.mark.django_db
+@pytest.mark.databases
 def test_the_same_file_again_adds_nothing(project, tmp_path, name, rows):
     path = tools.lines(tmp_path / f"{name}.jsonl", rows)
     for _ in range(2):

@@ -10,7 +10,7 @@ from judging.runs.models import Call, Parse, Verdict
 from judging.runs.recorded.writing import import_judgments
 from tests import other_tools as tools
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.databases]
 
 
 def samples(run):
