@@ -214,6 +214,9 @@ def as_text(value: Any) -> str | None:
 
 
 def _name(value: Any) -> str:
+    """Return a short text or a whole number as text, "" for anything else."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
     return value.strip() if isinstance(value, str) else ""
 
 
@@ -492,13 +495,15 @@ def _preference_pairs(values: Values, known: Container[str]) -> Rows:
 
     If response 1 were always the chosen one, a judge that prefers the first would look good.
     """
-    prompt = values["prompt"]
-    sides = []
+    before = values["prompt"] if isinstance(values["prompt"], list) else []
+    prompt, sides = None if before else values["prompt"], []
     for name in ("chosen", "rejected"):
         text = values[name]
         if isinstance(text, list):
-            asked, text = _exchange(text)
-            prompt = prompt if isinstance(prompt, str) else asked
+            asked, text = _exchange([*before, *text])
+            if before and prompt not in (None, asked):
+                raise Unreadable(name, "The two responses answer other questions.")
+            prompt = asked if before else prompt
         sides.append((text, values.get(f"{name}_model")))
     scores = values.get("score_chosen"), values.get("score_rejected")
     tie = None not in scores and scores[0] == scores[1]

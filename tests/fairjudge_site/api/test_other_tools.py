@@ -32,7 +32,7 @@ def test_votes_of_an_arena_are_taken_and_a_wrong_row_is_named(project, as_owner,
     assert (sent.status_code, sent.json()["added"]) == (201, 1)
     assert Vote.objects.get().annotator.name == "arena_user_973"
     wrong = as_owner.post(address, body(battle, battle | {"turn": 2}))
-    assert wrong.status_code == 400
+    assert wrong.status_code == 422
     assert "line 2: This is a conversation of several turns" in wrong.content.decode()
 
 

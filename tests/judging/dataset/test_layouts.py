@@ -149,6 +149,16 @@ def test_ultrafeedbacks_messages_are_texts_and_equal_scores_a_tie(tmp_path):
     assert second.gold_label == "tie"
 
 
+def test_a_prompt_of_messages_is_a_question(tmp_path):
+    answers = {
+        name: [{"role": "assistant", "content": text}]
+        for name, text in (("chosen", "Good."), ("rejected", "Bad."))
+    }
+    row = {"prompt": [{"role": "user", "content": "Why?"}], **answers}
+    (found,) = pairs(tools.lines(tmp_path / "trl.jsonl", [row]))
+    assert (found.question, {found.response_1, found.response_2}) == ("Why?", {"Good.", "Bad."})
+
+
 def test_a_chosen_conversation_of_several_turns_is_refused(tmp_path):
     row = tools.ultrafeedback(1)
     row["chosen"] = tools.chat("Question 1?", "Good.", "Better.")
