@@ -36,6 +36,7 @@ Values = Mapping[str, Any]
 Rows = Iterator[dict[str, Any]]
 Read = Callable[[Values, Container[str]], Rows]
 OTHER = {"win": "lose", "lose": "win", "tie": "tie"}
+MOST_KEPT = 1000
 ORDERS = {True: "original", False: "swapped"}
 SEVERAL_TURNS = (
     "This is a conversation of several turns. FairJudge compares single answers: keep the rows "
@@ -103,8 +104,14 @@ def translated(
         mapped: columns that somebody mapped. A row that has one of them is read as it is.
     """
     waiting: dict[str, list[Record]] = defaultdict(list)
-    judges = _OneJudge()
+    judges, own = _OneJudge(), set[tuple[str, ...]]()
     for outer in records:
+        # Most files have one set of names, and it is asked only once whether a tool writes it.
+        if isinstance(outer, Record) and (names := tuple(outer.values)) in own:
+            yield outer
+            continue
+        if isinstance(outer, Record) and not _may_be_a_tools(outer.values) and len(own) < MOST_KEPT:
+            own.add(names)
         for record in [outer] if isinstance(outer, Refused) else rows_of(outer):
             layout = None if isinstance(record, Refused) else layout_of(record.values)
             if isinstance(record, Refused) or layout is None or _as_it_is(record, mapped):
@@ -120,6 +127,14 @@ def translated(
                     yield joined
                 else:
                     yield from judges.checked(_read(layout, joined, holds, known))
+
+
+def _may_be_a_tools(values: Values) -> bool:
+    """Return False if the names alone rule out every layout and document."""
+    begins = {path[0] for path in PATHS}
+    return bool(begins & values.keys()) or any(
+        layout.keys <= values.keys() and not layout.without & values.keys() for layout in LAYOUTS
+    )
 
 
 def layout_of(values: Values) -> Layout | None:
