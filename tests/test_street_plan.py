@@ -30,7 +30,7 @@ from scipy.sparse.csgraph import connected_components
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("annotation", "fairjudge_site", "judging")
-MOST_MODULES = 320
+MOST_MODULES = 322
 # What the house of the street plan may have, and what each feature after it may add. State the
 # price of a new feature here; nothing else raises the sum.
 LINES_ALLOWED = {
@@ -41,6 +41,7 @@ LINES_ALLOWED = {
     "real data": 4_000,
     "an operator who can sleep": 1_000,
     "teams and crowds": 2_000,
+    "files of other tools": 1_000,
 }
 MOST_MODULES_IN_A_FOLDER = 30
 LEAST_SENTENCES_OF_A_ROOM = 2

@@ -4,7 +4,7 @@ Every row is a vote, or is refused by its line. Labels may be win, tie and lose 
 the name of the model that won.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -14,6 +14,7 @@ from annotation.queue.drafts import CANT_JUDGE
 from judging.core.errors import UserError
 from judging.core.text import unstorable
 from judging.dataset.files import Records, check_format
+from judging.dataset.layouts import Holds, translated
 from judging.dataset.models import Label
 from judging.dataset.records import (
     BOOLEANS,
@@ -115,7 +116,10 @@ class VoteReader:
             yield from self._faireval(records)
             return
         by_id = ById((example.external_id, example) for example in self.examples)
-        for record in records:
+        found: Iterable[Record | Refused] = records
+        if records.file_format == "auto":
+            found = translated(records, Holds.VOTES, by_id)
+        for record in found:
             if refused := record if isinstance(record, Refused) else _unstorable(record):
                 yield refused
             elif records.file_format == "pandalm" or (

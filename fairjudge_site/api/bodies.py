@@ -48,20 +48,22 @@ class _Body:
 
 @contextmanager
 def stored_body(request: HttpRequest, name: str) -> Iterator[tuple[Path, str, str, list[bool]]]:
-    """Store the body; give its path, format and hash, and a list to which `True` keeps the file."""
+    """Store the body; give its path, format and hash, and a list to which `True` keeps the file.
+
+    The stored name tells the format, and rows of other tools are recognised by their content.
+    """
     kind = (request.content_type or "").lower()
     if kind not in TYPES:
         raise Refusal(
             "media_type_unknown",
             f"Send the rows as {' or '.join(TYPES)}. Nothing was imported.",
         )
-    file_format = TYPES[kind]
-    body: Any = _Body(request, f"{name}.{file_format}")
+    body: Any = _Body(request, f"{name}.{TYPES[kind]}")
     kept: list[bool] = []
     paths: list[Path] = []
     try:
         paths = store([body])
-        yield paths[0], file_format, body.digest, kept
+        yield paths[0], "auto", body.digest, kept
     finally:
         if not kept and paths:
             discard(paths)

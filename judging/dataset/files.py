@@ -35,6 +35,7 @@ from judging.core.text import (
     undecoded,
     unescape_cell,
 )
+from judging.dataset.layouts import answer_of, is_answers, path_of, question_of, rows_of
 from judging.dataset.records import (
     BOOLEANS,
     KNOWN,
@@ -166,13 +167,16 @@ def lines(source: Source) -> Iterator[Record | Refused]:
 
 
 def array(source: Source) -> Iterator[Record | Refused]:
-    """Read the objects of one JSON array, a chunk at a time."""
+    """Read the objects of one JSON array, a chunk at a time, or the rows of one JSON document."""
     with source.text(newline="\n") as stream:
         window = _Window(stream)
 
         def stopped(found: str, expected: str = "a JSON object") -> Refused:
             return _unexpected(source.place(window.line), found, expected, fatal=True)
 
+        if window.next_letter() == "{":
+            yield from _document(source, window)
+            return
         if window.next_letter() != "[":
             yield stopped("no [ at its start", "a JSON array")
             return
@@ -198,6 +202,54 @@ def array(source: Source) -> Iterator[Record | Refused]:
         window.take(1)
         if window.next_letter():
             yield stopped("text after the closing ]", "the end of the file")
+
+
+def _document(source: Source, window: _Window) -> Iterator[Record | Refused]:
+    """Read a JSON object that holds its rows in a list, as promptfoo and inspect_ai write them."""
+    place = source.place(window.line)
+    try:
+        value, raw = window.value()
+    except json.JSONDecodeError as error:
+        found = undecoded(window.rest(80), source.encoding) or f"{_words(error)}"
+        yield _unexpected(place, found, "a JSON object", fatal=True)
+        return
+    except RecursionError:
+        yield _unexpected(place, "values nested too deeply", "a JSON object", fatal=True)
+        return
+    record, path = _record(place, raw, value, source.encoding), path_of(value)
+    if isinstance(record, Refused):
+        yield record
+        return
+    if path is None or window.next_letter():
+        found = "no [ at its start" if path is None else "text after the closing }"
+        yield _unexpected(place, found, "a JSON array", fatal=True)
+        return
+    yield from rows_of(record, _lines_of_rows(raw, path, place.line))
+
+
+def _lines_of_rows(raw: str, path: Sequence[str], line: int) -> list[int]:
+    """Return the line on which each row of a document starts; `line` is the document's own."""
+
+    def after_space(at: int) -> int:
+        space = _SPACE.match(raw, at)
+        return space.end() if space else at
+
+    at = 0
+    for key in path:
+        name = None
+        while name != key:
+            # Past the brace, or the value of the name before.
+            at = after_space(at + 1 if name is None else _decoder.raw_decode(raw, at)[1])
+            name, at = _decoder.raw_decode(raw, after_space(at + (raw[at] == ",")))
+            at = after_space(after_space(at) + 1)
+    starts, at, counted = [], after_space(at + 1), 0
+    while raw[at] != "]":
+        line += raw.count("\n", counted, at)
+        counted = at
+        starts.append(line)
+        at = after_space(_decoder.raw_decode(raw, at)[1])
+        at = after_space(at + (raw[at] == ","))
+    return starts
 
 
 class _Window:
@@ -491,13 +543,16 @@ Answers = dict[str, tuple[int, Any]]
 
 
 def faireval(sources: Sequence[Source]) -> Iterator[Record | Refused]:
-    """Join the layout of FairEval and FastChat: a question file and two files of answers, by ID.
+    """Join a question file and two files of answers, by ID: FairEval's, FastChat's, arena-hard's.
 
     The first answer file gives response 1. The answers' texts are held in memory meanwhile.
     """
     questions, first, second = _roles(sources)
-    # A model is named by its file: answer_vicuna-13b.jsonl is vicuna-13b.
-    models = tuple(source.path.stem.removeprefix("answer_") for source in (first, second))
+    # FairEval names a model by its file: answer_vicuna-13b.jsonl is vicuna-13b.
+    models = tuple(
+        _named_in(source.path) or source.path.stem.removeprefix("answer_")
+        for source in (first, second)
+    )
     answers: tuple[Answers, Answers] = ({}, {})
     for source, of_model in zip((first, second), answers, strict=True):
         yield from _read_answers(source, of_model)
@@ -506,7 +561,7 @@ def faireval(sources: Sequence[Source]) -> Iterator[Record | Refused]:
         if isinstance(record, Refused):
             yield record
             continue
-        number = str(record.values.get("question_id", ""))
+        number, question = question_of(record.values)
         sentences = _missing(number, asked, dict(zip(models, answers, strict=True)))
         asked.add(number)
         if sentences:
@@ -515,7 +570,7 @@ def faireval(sources: Sequence[Source]) -> Iterator[Record | Refused]:
             continue
         values = {
             "external_id": ":".join((number, *models)),
-            "question": record.values.get("text"),
+            "question": question,
             "response_1": answers[0][number][1],
             "response_2": answers[1][number][1],
             "model_1": models[0],
@@ -536,10 +591,24 @@ def _roles(sources: Sequence[Source]) -> tuple[Source, Source, Source]:
             "The faireval format needs three files, a question file and two answer files; "
             f"{len(sources)} were named."
         )
-    others = [source for source in sources if not source.path.stem.startswith("answer")]
+    others = [source for source in sources if not _holds_answers(source.path)]
     questions = others[0] if len(others) == 1 else sources[0]
     first, second = (source for source in sources if source is not questions)
     return questions, first, second
+
+
+def _holds_answers(path: Path) -> bool:
+    return path.stem.startswith("answer") or bool(_named_in(path))
+
+
+def _named_in(path: Path) -> str:
+    """Return the model that the first row of a file of answers names, "" for any other file."""
+    with open_text(path, newline="\n") as stream:
+        try:
+            values = json.loads(stream.readline(LARGEST_RECORD))
+        except (ValueError, RecursionError):
+            return ""
+    return answer_of(values)[2] if isinstance(values, dict) and is_answers(values) else ""
 
 
 def _read_answers(source: Source, into: Answers) -> Iterator[Refused]:
@@ -547,12 +616,12 @@ def _read_answers(source: Source, into: Answers) -> Iterator[Refused]:
         if isinstance(record, Refused):
             yield record
             continue
-        number = str(record.values.get("question_id", ""))
+        number, text, _ = answer_of(record.values)
         if number in into:
             sentence = f"Question {number} is answered on line {into[number][0]} already."
             yield record.refuse("question_id", sentence)
         else:
-            into[number] = (record.place.line, record.values.get("text"))
+            into[number] = (record.place.line, text)
 
 
 def _missing(number: str, asked: set[str], answers: dict[str, Answers]) -> list[str]:
@@ -594,7 +663,7 @@ PACKED = {
 
 def detect_format(paths: Sequence[Path]) -> str:
     """Return `faireval` for three files two of which are answers, else the first file's format."""
-    if len(paths) == 3 and sum(path.stem.startswith("answer") for path in paths) == 2:
+    if len(paths) == 3 and sum(map(_holds_answers, paths)) == 2:
         return "faireval"
     return format_of(paths[0])
 
@@ -605,8 +674,11 @@ def format_of(path: Path) -> str:
     if suffix in SUFFIXES:
         return SUFFIXES[suffix]
     with open_text(path, newline="\n") as stream:
-        start = stream.read(4096).lstrip()[:1]
-    return {"[": "json", "{": "jsonl"}.get(start, "csv")
+        start = stream.read(4096).lstrip()
+    # An object that goes on in the next line is a document.
+    if start.startswith(("{\n", "{\r\n")):
+        return "json"
+    return {"[": "json", "{": "jsonl"}.get(start[:1], "csv")
 
 
 def check_format(file_format: str, formats: Sequence[str]) -> None:

@@ -7,12 +7,13 @@ here, before anyone decides, and `writing` afterwards.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from judging.core.text import names_itself, unstorable
 from judging.dataset.files import Records, detect_format
+from judging.dataset.layouts import Holds, translated
 from judging.dataset.records import (
     CODES,
     CONVENTIONS,
@@ -69,7 +70,10 @@ class Reader:
     def __iter__(self) -> Iterator[ExampleRow | Refused]:
         identities = Identities()
         unusable = set()
-        for record in self.records:
+        records: Iterable[Record | Refused] = self.records
+        if self.records.file_format == "auto":
+            records = translated(records, Holds.PAIRS, mapped=self._mapping)
+        for record in records:
             if isinstance(record, Refused):
                 yield record
                 continue

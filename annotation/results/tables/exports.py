@@ -5,7 +5,8 @@ Each table is a tuple of columns and a generator of rows:
 - labels: one row per example, with everything that is needed to merge it again;
 - votes: one row per vote, with why it was asked for and how the pair was shown;
 - samples: one row per sample, with scores turned back to responses 1 and 2;
-- preferences: the better and the worse response, as trainers such as TRL's DPO read them.
+- preferences: the better and the worse response, as trainers such as TRL's DPO read them;
+- tables for other tools (`other_tools`).
 
 `export` writes a table, piece by piece in constant memory, and puts the file and its hash on
 record. Columns are public: their names, their order and their meaning stay.
@@ -32,6 +33,7 @@ from django.db.models import Exists, Model, OuterRef, QuerySet
 
 from annotation.models import Annotator, Protocol, RoutingScores, Vote
 from annotation.results.merge.final_labels import Merged, merged
+from annotation.results.tables.other_tools import OTHER_TOOLS, TASKS, table_for
 from annotation.votes.files import CRITERION
 from annotation.votes.imports import vote_id
 from judging.core.errors import UserError
@@ -393,10 +395,11 @@ def whole_file(path: Path) -> Iterator[Path]:
         raise UserError(f"{path} could not be written: {error.strerror}.") from error
 
 
-KINDS = ("labels", "votes", "samples", "preferences")
+KINDS = ("labels", "votes", "samples", "preferences", *OTHER_TOOLS)
 CONTENT_TYPES = {
     "csv": "text/csv; charset=utf-8",
     "jsonl": "application/x-ndjson",
+    "json": "application/json",
     "parquet": "application/vnd.apache.parquet",
 }
 FORMATS = tuple(CONTENT_TYPES)
@@ -428,7 +431,7 @@ class ExportRequest:
     Attributes:
         what: One of `KINDS`.
         format: One of `FORMATS`. Preferences are no CSV, since trainers read none: they are JSON
-            lines instead.
+            lines instead. Tables for other tools are always JSON.
         names: Write names of people instead of pseudonyms.
         escape: Protect spreadsheets from cells that they would compute. JSON lines are never
             changed.
@@ -446,6 +449,8 @@ class ExportRequest:
     def __post_init__(self) -> None:
         if self.what == "preferences" and self.format == "csv":
             object.__setattr__(self, "format", "jsonl")
+        if self.what in OTHER_TOOLS:
+            object.__setattr__(self, "format", "json")
 
     @property
     def escaped(self) -> bool:
@@ -494,6 +499,8 @@ def _table(
         columns = vote_columns(project)
     elif request.what == "samples" and run is not None:
         columns, rows = SAMPLE_COLUMNS, sample_rows(run, request.frame)
+    elif request.what in OTHER_TOOLS:
+        columns, rows = table_for(request.what, project, run, frame)
     else:
         rows = label_rows(project, run, names=request.names, frame=frame)
     if unknown := sorted(set(request.values) - set(columns)):
@@ -510,21 +517,26 @@ def _chosen(rows: Iterable[dict[str, Any]], values: Mapping[str, str]) -> Iterab
 
 def file_name(project: Project, run: Run | None, request: ExportRequest) -> str:
     """`vicuna-run2-labels.csv`."""
-    part = f"-run{run.number}" if run and request.what != "votes" else ""
+    part = f"-run{run.number}" if run and request.what not in ("votes", *TASKS) else ""
     return f"{project.slug}{part}-{request.what}.{request.format}"
 
 
 def _lines(
     columns: Sequence[str], rows: Iterable[dict[str, Any]], request: ExportRequest
 ) -> Iterator[str]:
-    if request.format == "jsonl":
+    if request.format in ("jsonl", "json"):
         encode = json.JSONEncoder(ensure_ascii=False).encode
+        # An array's brackets and commas stand before the lines, and its end counts as one.
+        before, after = ("", "\n") if request.format == "jsonl" else ("[\n", "")
         for row in rows:
             ordered = {
                 name: value if type(value := row.get(name)) in _PLAIN else as_json(value)
                 for name in columns
             }
-            yield encode(ordered) + "\n"
+            yield before + encode(ordered) + after
+            before = before and ",\n"
+        if request.format == "json":
+            yield "\n]\n" if before == ",\n" else "[]\n"
         return
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\r\n")
@@ -551,7 +563,8 @@ def _text(
 ) -> Iterator[tuple[bytes, int]]:
     """Yield pieces of the file, each with how many rows it ends."""
     lines = _lines(columns, rows, request)
-    head = request.format == "csv"
+    # A table's head, or an array's end, is no row.
+    head = request.format in ("csv", "json")
     # The first line goes out at once: a large project takes a while to read the rest.
     for size in chain([1], repeat(_ROWS_A_PIECE)):
         piece = list(islice(lines, size))

@@ -3,7 +3,7 @@
 Every row becomes samples that are turned back to responses 1 and 2, or is refused by its line.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
@@ -11,6 +11,7 @@ from typing import Any
 
 from judging.core.text import storable
 from judging.dataset.files import Records
+from judging.dataset.layouts import Holds, translated
 from judging.dataset.records import (
     Cells,
     Codes,
@@ -76,10 +77,18 @@ class RecordedRow:
 Rows = Iterator[RecordedRow | Refused]
 
 
-def judgment_rows(records: Records, labels: Codes) -> Rows:
-    """Give every sample of the files, or why a row is none; `labels`: what codes mean."""
+def judgment_rows(records: Records, labels: Codes, known: Container[str] = frozenset()) -> Rows:
+    """Give every sample of the files, or why a row is none.
+
+    Args:
+        labels: what codes mean.
+        known: the IDs of the project's examples.
+    """
     readers: dict[str, Callable[[Record], Rows]] = {}
-    for record in records:
+    found: Iterable[Record | Refused] = records
+    if records.file_format == "auto":
+        found = translated(records, Holds.JUDGMENTS, known)
+    for record in found:
         if isinstance(record, Refused):
             yield record
             continue

@@ -124,7 +124,7 @@ def import_judgments(
     records = Records(paths, file_format)
     rows = (
         row
-        for row in judgment_rows(records, labels or {})
+        for row in judgment_rows(records, labels or {}, examples)
         if isinstance(row, RecordedRow) and row.external_id in examples
     )
     chunks = Chunks()
@@ -149,7 +149,7 @@ def _check(project: Project, paths: Sequence[Path], file_format: str, labels: Co
             return f"Project {project.slug} has no example {row.external_id}."
         return survey.add(row)
 
-    for _ in accepted(judgment_rows(records, labels), fault, paths, "judgment"):
+    for _ in accepted(judgment_rows(records, labels, known), fault, paths, "judgment"):
         pass
     if len(survey.forms - {""}) > 1:
         raise UserError("The files hold more than one form. Nothing was imported. Split them.")

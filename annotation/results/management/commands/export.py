@@ -1,4 +1,4 @@
-"""export PROJECT: labels, votes, samples or preferences as CSV or JSON lines."""
+"""export PROJECT: labels, votes, samples, preferences or a table for another tool."""
 
 import sys
 from pathlib import Path
@@ -7,6 +7,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from annotation.results.tables.exports import FORMATS, KINDS, ExportRequest, export, whole_file
+from annotation.results.tables.other_tools import OTHER_TOOLS
 from judging.core.commands import (
     STANDARD,
     FairJudgeCommand,
@@ -23,7 +24,7 @@ from judging.runs.models import find_run
 
 class Command(FairJudgeCommand):
     reads = ("examples",)
-    help = "Write labels, votes, samples or preferences to a file, or to standard output."
+    help = "Write labels, votes, samples or another table to a file, or to standard output."
 
     def add_arguments(self, parser: CommandParser) -> None:
         add_project(parser)
@@ -32,7 +33,8 @@ class Command(FairJudgeCommand):
         parser.add_argument(
             "--format",
             choices=FORMATS,
-            help="default: as the file's name says, else csv; preferences are always jsonl",
+            help="default: as the file's name says, else csv; preferences are never csv, and "
+            "tables for other tools are json",
         )
         add_subset(parser, seed=True)
         parser.add_argument("--names", action="store_true", help="names instead of pseudonyms")
@@ -104,6 +106,13 @@ def _format(what: str, asked: str | None, path: Path | None) -> str:
             "Preferences are JSON lines, which trainers read. Leave out --format, and name the "
             "file .jsonl."
         )
+    if what in OTHER_TOOLS:
+        if {asked, named} - {"json", "", None}:
+            raise UserError(
+                f"A table for {what} is JSON. Leave out --format, and name the file .json. Nothing "
+                "was written."
+            )
+        return "json"
     if asked and named and asked != named:
         raise UserError(
             f"--format {asked} contradicts the name of {path}. Leave out --format, or rename the "

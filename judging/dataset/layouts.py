@@ -1,0 +1,885 @@
+"""Files of other tools, recognised by their content and read as FairJudge's own columns.
+
+A layout is known by the keys of its rows. It says which pairs, votes and judgments a row holds, in
+the columns that docs/files.md names, and the rooms read these columns as they read any file. So
+IDs, labels and problems have one owner each. Every layout here was looked up in its tool's own
+source or data card; docs/files.md names them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal, InvalidOperation
+from enum import StrEnum
+from typing import Any
+
+from judging.core.text import storable
+from judging.dataset.records import (
+    FIELDS,
+    NUMBER,
+    Record,
+    Refused,
+    canonical,
+    content_id,
+    expected_sentence,
+    listed,
+    plain,
+    read_label,
+    recognise,
+)
+
+Values = Mapping[str, Any]
+Rows = Iterator[dict[str, Any]]
+Read = Callable[[Values, Container[str]], Rows]
+OTHER = {"win": "lose", "lose": "win", "tie": "tie"}
+MOST_KEPT = 1000
+ORDERS = {True: "original", False: "swapped"}
+SEVERAL_TURNS = (
+    "This is a conversation of several turns. FairJudge compares single answers: keep the rows "
+    "with one turn."
+)
+
+
+class Holds(StrEnum):
+    """What a row can hold, in the words of messages."""
+
+    PAIRS = "pairs"
+    VOTES = "votes"
+    JUDGMENTS = "judgments"
+
+
+class Unreadable(ValueError):
+    """Why a row can't be read, in a sentence, and the column that is to blame."""
+
+    def __init__(self, column: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.column = column
+
+
+def _unexpected(column: str, expected: str, found: object) -> Unreadable:
+    return Unreadable(column, expected_sentence(column, expected, found))
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a tool writes a row.
+
+    tool: its name in sentences.
+    keys: the names that every row has.
+    reads: for what a row can hold, a function that gives its values in our columns.
+    nested: names among the keys whose values are lists or objects.
+    without: names that no row has.
+    joined: rows are put together over all files first.
+    """
+
+    tool: str
+    keys: frozenset[str]
+    reads: Mapping[Holds, Read]
+    nested: frozenset[str] = frozenset()
+    without: frozenset[str] = frozenset()
+    joined: Callable[[Sequence[Record]], Iterator[Record | Refused]] | None = None
+
+    def fits(self, values: Values) -> bool:
+        return (
+            self.keys <= values.keys()
+            and not self.without & values.keys()
+            and all(isinstance(values[name], list | dict) for name in self.nested)
+        )
+
+
+def translated(
+    records: Iterable[Record | Refused],
+    holds: Holds,
+    known: Container[str] = frozenset(),
+    mapped: Collection[str] = (),
+) -> Iterator[Record | Refused]:
+    """Give the rows of other tools in our columns, and all other rows as they are.
+
+    Args:
+        known: the IDs of the project's examples, which say who response 1 is by.
+        mapped: columns that somebody mapped. A row that has one of them is read as it is.
+    """
+    waiting: dict[str, list[Record]] = defaultdict(list)
+    judges, own = _OneJudge(), set[tuple[str, ...]]()
+    for outer in records:
+        # Most files have one set of names, and it is asked only once whether a tool writes it.
+        if isinstance(outer, Record) and (names := tuple(outer.values)) in own:
+            yield outer
+            continue
+        if isinstance(outer, Record) and not _may_be_a_tools(outer.values) and len(own) < MOST_KEPT:
+            own.add(names)
+        for record in [outer] if isinstance(outer, Refused) else rows_of(outer):
+            layout = None if isinstance(record, Refused) else layout_of(record.values)
+            if isinstance(record, Refused) or layout is None or _as_it_is(record, mapped):
+                yield record
+            elif layout.joined is not None:
+                waiting[layout.tool].append(record)
+            else:
+                yield from judges.checked(_read(layout, record, holds, known))
+    for layout in LAYOUTS:
+        if layout.joined is not None and layout.tool in waiting:
+            for joined in layout.joined(waiting[layout.tool]):
+                if isinstance(joined, Refused):
+                    yield joined
+                else:
+                    yield from judges.checked(_read(layout, joined, holds, known))
+
+
+def _may_be_a_tools(values: Values) -> bool:
+    """Return False if the names alone rule out every layout and document."""
+    begins = {path[0] for path in PATHS}
+    return bool(begins & values.keys()) or any(
+        layout.keys <= values.keys() and not layout.without & values.keys() for layout in LAYOUTS
+    )
+
+
+def layout_of(values: Values) -> Layout | None:
+    """Return the first layout that a row fits, if any."""
+    return next((layout for layout in LAYOUTS if layout.fits(values)), None)
+
+
+def _as_it_is(record: Record, mapped: Collection[str]) -> bool:
+    return any(name in record.values and name not in FIELDS for name in mapped)
+
+
+def _read(
+    layout: Layout, record: Record, holds: Holds, known: Container[str]
+) -> Iterator[Record | Refused]:
+    read = layout.reads.get(holds)
+    if read is None:
+        offered = " and ".join(layout.reads)
+        sentence = f"This row of {layout.tool} holds {offered}, and no {holds}."
+        yield record.refuse("", sentence)
+        return
+    try:
+        for values in read(record.values, known):
+            yield Record(record.place, values, record.raw)
+    except Unreadable as error:
+        yield record.refuse(error.column, str(error))
+
+
+class _OneJudge:
+    """Refuses judgments of a second judge: a run has one."""
+
+    def __init__(self) -> None:
+        self._model: str | None = None
+        self._line = 0
+
+    def checked(self, records: Iterable[Record | Refused]) -> Iterator[Record | Refused]:
+        for record in records:
+            model = record.values.get("model") if isinstance(record, Record) else None
+            if isinstance(record, Record) and model is not None:
+                if self._model is None:
+                    self._model, self._line = model, record.place.line
+                elif model != self._model:
+                    yield record.refuse(
+                        "model",
+                        f"The judge is {model}, and on line {self._line} it is {self._model}. "
+                        "Import the judgments of each judge as a run of its own.",
+                    )
+                    return
+            yield record
+
+
+# Where the rows of a whole document are: promptfoo's and inspect_ai's.
+PATHS = (("results", "results"), ("samples",))
+
+
+def path_of(value: Any) -> tuple[str, ...] | None:
+    """Return the keys that lead to the rows of a document; None if it is no known one."""
+    for path in PATHS:
+        found = value
+        for key in path:
+            found = found.get(key) if isinstance(found, dict) else None
+        if isinstance(found, list) and all(isinstance(row, dict) for row in found):
+            return path
+    return None
+
+
+def rows_of(record: Record, lines: Sequence[int] = ()) -> list[Record]:
+    """Return the rows of a document, or the record itself if it is none.
+
+    Args:
+        lines: the line of each row; by default, the record's.
+    """
+    path = path_of(record.values)
+    # LLMBar has lists within its rows as well.
+    if path is None or (path == ("samples",) and "eval" not in record.values):
+        return [record]
+    rows: Any = record.values
+    for key in path:
+        rows = rows[key]
+    about = {"eval": record.values["eval"]} if path == ("samples",) else {}
+    places = [record.place._replace(line=line) for line in lines] or [record.place] * len(rows)
+    return [
+        Record(place, row | about, json.dumps(row, ensure_ascii=False))
+        for place, row in zip(places, rows, strict=True)
+    ]
+
+
+def as_text(value: Any) -> str | None:
+    """Return what a judge replied as text that a database stores; None if nothing is there."""
+    if value is None:
+        return None
+    return storable(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+
+
+def _name(value: Any) -> str:
+    """Return a short text or a whole number as text, "" for anything else."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    return value.strip() if isinstance(value, str) else ""
+
+
+def _judgment(
+    external_id: str,
+    *,
+    first_is_1: bool,
+    outcome: str | None,
+    model: Any,
+    reply: Any,
+    **more: Any,
+) -> dict[str, Any]:
+    """Return a sample. `outcome` is of response 1; None if the reply has no verdict."""
+    text = as_text(reply)
+    return {
+        "external_id": external_id,
+        "order": ORDERS[first_is_1],
+        "outcome": outcome,
+        "evidence": text,
+        "raw_text": text,
+        "model": _name(model),
+        **more,
+    }
+
+
+def _pair_of(known: Container[str], number: str, first: str, second: str) -> tuple[str, bool]:
+    """Return the ID of two models' answers to a question, and whether `first` gave response 1.
+
+    If the project has neither order, the models are in the order of their names.
+    """
+    for models in ((first, second), (second, first)):
+        if (external_id := ":".join((number, *models))) in known:
+            return external_id, models[0] == first
+    return ":".join((number, *sorted((first, second)))), first <= second
+
+
+def _as_1(label: str, first_is_1: bool) -> str:
+    """Turn a label of the first response into one of response 1."""
+    return label if first_is_1 else OTHER[label]
+
+
+def _exchange(messages: Any, turn: object = None) -> tuple[str, str]:
+    """Return the question and the answer of a conversation of one turn.
+
+    A system prompt is put before the question. MT-bench's rows about the first turn hold the
+    second one, too.
+    """
+    if not isinstance(messages, list) or not all(isinstance(one, dict) for one in messages):
+        raise _unexpected("conversation", "a list of messages", messages)
+    if turn is not None and canonical(str(turn)) != "1":
+        raise Unreadable("turn", SEVERAL_TURNS)
+    before = [one for one in messages[:1] if one.get("role") == "system"]
+    turns = messages[len(before) :]
+    if turn is None and len(turns) > 2:
+        raise Unreadable("", SEVERAL_TURNS)
+    if [one.get("role") for one in turns[:2]] != ["user", "assistant"]:
+        raise _unexpected("conversation", "a user's message and its answer", messages)
+    texts = [one.get("content") for one in (*before, *turns[:2])]
+    if not all(isinstance(text, str) for text in texts):
+        raise Unreadable("conversation", "A message of the conversation has no text.")
+    *questions, answer = texts
+    return "\n\n".join(questions), answer
+
+
+def _fastchat_judgments(values: Values, known: Container[str]) -> Rows:
+    """Read FastChat's `gpt-4_pair.jsonl`: game 1 shows model 1 first, game 2 shows model 2 first.
+
+    Winners are named as models, whatever the order.
+    """
+    if canonical(str(values.get("turn", "1"))) != "1":
+        raise Unreadable("turn", SEVERAL_TURNS)
+    number, judge = _name(values["question_id"]), values["judge"]
+    models = _name(values["model_1"]), _name(values["model_2"])
+    external_id, first_is_1 = _pair_of(known, number, *models)
+    labels = {"model_1": "win", "tie": "tie", "model_2": "lose"}
+    for game, shown_first in (("g1", True), ("g2", False)):
+        winner = values[f"{game}_winner"]
+        if winner not in (*labels, "error"):
+            raise _unexpected(f"{game}_winner", "model_1, model_2, tie or error", winner)
+        yield _judgment(
+            external_id,
+            first_is_1=shown_first == first_is_1,
+            outcome=_as_1(labels[winner], first_is_1) if winner in labels else None,
+            model=judge[0] if isinstance(judge, list) and judge else judge,
+            reply=values.get(f"{game}_judgment"),
+        )
+
+
+def _conversation_id(values: Values, known: Container[str]) -> tuple[str, bool]:
+    """Return the ID: of a question's number, with both models; an arena's ID is a pair's own."""
+    number = _name(values["question_id"])
+    if not NUMBER.fullmatch(number):
+        return number, True
+    return _pair_of(known, number, _name(values["model_a"]), _name(values["model_b"]))
+
+
+def _conversation_pairs(values: Values, known: Container[str]) -> Rows:
+    turn = values.get("turn")
+    question, first = _exchange(values["conversation_a"], turn)
+    other_question, second = _exchange(values["conversation_b"], turn)
+    if question != other_question:
+        raise Unreadable("conversation_b", "The two conversations begin with other questions.")
+    external_id, first_is_1 = _conversation_id(values, known)
+    sides = [(first, values["model_a"]), (second, values["model_b"])]
+    yield _as_pair(external_id, question, sides if first_is_1 else sides[::-1])
+
+
+def _as_pair(
+    external_id: str, question: Any, sides: Sequence[tuple[Any, Any]], **more: Any
+) -> dict[str, Any]:
+    """Return a pair; `sides` are the text and the model of response 1 and of response 2."""
+    (response_1, model_1), (response_2, model_2) = sides
+    return {
+        "external_id": external_id,
+        "question": question,
+        "response_1": response_1,
+        "response_2": response_2,
+        "model_1": _name(model_1),
+        "model_2": _name(model_2),
+        **more,
+    }
+
+
+def _conversation_votes(values: Values, known: Container[str]) -> Rows:
+    """Read the vote of a person on an arena or on MT-bench."""
+    if values.get("turn") is not None and canonical(str(values["turn"])) != "1":
+        raise Unreadable("turn", SEVERAL_TURNS)
+    judge = values.get("judge")
+    if isinstance(judge, list) or plain(_name(judge)).startswith("gpt4"):
+        raise Unreadable(
+            "judge", "This verdict is by a judge model. Import FastChat's file of pair judgments."
+        )
+    labels = {"modela": "win", "modelb": "lose", "tie": "tie", "tiebothbad": "tie"}
+    winner = plain(_name(values["winner"]))
+    if winner not in labels:
+        raise _unexpected("winner", "model_a, model_b, tie or tie (bothbad)", values["winner"])
+    external_id, first_is_1 = _conversation_id(values, known)
+    yield {
+        "external_id": external_id,
+        "annotator": _name(judge) or None,
+        "label": _as_1(labels[winner], first_is_1),
+        "raw_answer": "both_bad" if winner == "tiebothbad" else None,
+        "submitted_at": _moment(values.get("tstamp")),
+    }
+
+
+def _moment(seconds: Any) -> str | None:
+    """Return a time in seconds since 1970 as ISO 8601."""
+    try:
+        return datetime.fromtimestamp(float(seconds), UTC).isoformat() if seconds else None
+    except (ValueError, OverflowError, OSError, TypeError):
+        raise _unexpected("tstamp", "seconds since 1970", seconds) from None
+
+
+def _alpaca_pairs(values: Values, known: Container[str]) -> Rows:
+    texts = [values["instruction"], values.get("input")]
+    question = "\n\n".join(text for text in texts if isinstance(text, str) and text)
+    outputs = values["output_1"], values["output_2"]
+    models = _name(values.get("generator_1")), _name(values.get("generator_2"))
+    parts = (question, *outputs, *models)
+    # Other values are refused as texts when the pair is read.
+    external_id = content_id(map(str, parts))
+    sides = list(zip(outputs, models, strict=True))
+    yield _as_pair(external_id, question, sides, category=_name(values.get("dataset")))
+
+
+def _alpaca_judgments(values: Values, known: Container[str]) -> Rows:
+    """Read the preference: 1 to 2, from output 1 to output 2. A weighted one counts as its side.
+
+    alpaca_eval draws the order for each pair and doesn't keep it.
+    """
+    (pair,) = _alpaca_pairs(values, known)
+    found = values["preference"]
+    outcome = None
+    if found is not None and found != "":
+        number = _number("preference", found, "a number from 1 to 2")
+        # Older files write 0 for a tie.
+        if number and not 1 <= number <= 2:
+            raise _unexpected("preference", "a number from 1 to 2", found)
+        middle = Decimal("1.5")
+        outcome = "tie" if number in (0, middle) else "win" if number < middle else "lose"
+    names = ("preference_raw_completion", "raw_completion")
+    prices = ("preference_price_per_example", "price_per_example")
+    yield _judgment(
+        pair["external_id"],
+        first_is_1=True,
+        outcome=outcome,
+        model=values["annotator"],
+        reply=next((values[name] for name in names if values.get(name) is not None), None),
+        usd=next((values[name] for name in prices if values.get(name) is not None), None),
+    )
+
+
+def _number(column: str, found: Any, expected: str) -> Decimal:
+    try:
+        number = Decimal(str(found).strip())
+    except InvalidOperation:
+        number = Decimal("NaN")
+    if not number.is_finite():
+        raise _unexpected(column, expected, found)
+    return number
+
+
+# A stands for the answer that was shown first.
+_ARENA_HARD = {
+    "A>>B": "win", "A>B": "win", "A=B": "tie", "B>A": "lose", "B>>A": "lose",
+    "A<<B": "lose", "A<B": "lose", "B=A": "tie", "B<A": "win", "B<<A": "win",
+}  # fmt: skip
+
+
+def _verdict(column: str, found: Any) -> str | None:
+    """Return what A>B and the like say about A; None for a reply without a verdict."""
+    if found is None:
+        return None
+    if found not in _ARENA_HARD:
+        raise _unexpected(column, "A>>B, A>B, A=B, B>A or B>>A", found)
+    return _ARENA_HARD[found]
+
+
+def _arena_hard_judgments(values: Values, known: Container[str]) -> Rows:
+    """Read both games: game 1 shows the baseline first, game 2 the model."""
+    baseline, model = _name(values.get("baseline")), _name(values["model"])
+    if not baseline:
+        sentence = "The row doesn't name its baseline. Add it as baseline, with the model's name."
+        raise Unreadable("baseline", sentence)
+    number = _name(values.get("uid")) or _name(values.get("question_id"))
+    external_id, baseline_is_1 = _pair_of(known, number, baseline, model)
+    games = values["games"]
+    if not 1 <= len(games) <= 2:
+        raise _unexpected("games", "one or two games", listed(list(map(str, games))))
+    for game, baseline_first in zip(games, (True, False), strict=False):
+        held = game if isinstance(game, dict) else {}
+        reply = held.get("judgment")
+        first_is_1 = baseline_first == baseline_is_1
+        verdict = _verdict("score", held.get("score"))
+        yield _judgment(
+            external_id,
+            first_is_1=first_is_1,
+            outcome=None if verdict is None else _as_1(verdict, first_is_1),
+            model=values["judge"],
+            reply=reply.get("answer") if isinstance(reply, dict) else reply,
+            **({} if held else {"status": "error"}),
+        )
+
+
+def _judgebench_pairs(values: Values, known: Container[str]) -> Rows:
+    sides = [(values["response_A"], ""), (values["response_B"], "")]
+    gold = _verdict("label", values.get("label"))
+    category = _name(values.get("source"))
+    question = values["question"]
+    yield _as_pair(_name(values["pair_id"]), question, sides, category=category, gold_label=gold)
+
+
+def _judgebench_judgments(values: Values, known: Container[str]) -> Rows:
+    """Read one decision, or two, the second with the responses swapped."""
+    judgments = values.get("judgments")
+    if not isinstance(judgments, list) or not 1 <= len(judgments) <= 2:
+        raise Unreadable("judgments", "The row holds no judgments.")
+    for judgment, first_is_1 in zip(judgments, (True, False), strict=False):
+        held = judgment if isinstance(judgment, dict) else {}
+        about = held.get("judgment")
+        about = about if isinstance(about, dict) else {}
+        verdict = _verdict("decision", held.get("decision"))
+        yield _judgment(
+            _name(values["pair_id"]),
+            first_is_1=first_is_1,
+            outcome=None if verdict is None else _as_1(verdict, first_is_1),
+            model=about.get("judge_model", values.get("judge_name")),
+            reply=about.get("response"),
+            **({} if held else {"status": "error"}),
+        )
+
+
+def _preference_pairs(values: Values, known: Container[str]) -> Rows:
+    """Read a chosen and a rejected response. Which is response 1 is drawn by their texts.
+
+    If response 1 were always the chosen one, a judge that prefers the first would look good.
+    """
+    before = values["prompt"] if isinstance(values["prompt"], list) else []
+    prompt, sides = None if before else values["prompt"], []
+    for name in ("chosen", "rejected"):
+        text = values[name]
+        if isinstance(text, list):
+            asked, text = _exchange([*before, *text])
+            if before and prompt not in (None, asked):
+                raise Unreadable(name, "The two responses answer other questions.")
+            prompt = asked if before else prompt
+        sides.append((text, values.get(f"{name}_model")))
+    scores = values.get("score_chosen"), values.get("score_rejected")
+    tie = None not in scores and scores[0] == scores[1]
+    drawn = content_id([str(prompt), *sorted(str(text) for text, _ in sides)])
+    chosen_is_1 = int(drawn, 16) % 2 == 0
+    yield _as_pair(
+        next(filter(None, (_name(values.get(n)) for n in ("external_id", "prompt_id", "id"))), ""),
+        prompt,
+        sides if chosen_is_1 else sides[::-1],
+        category=_name(values.get("subset")),
+        gold_label="tie" if tie else _as_1("win", chosen_is_1),
+        reference=values.get("reference"),
+    )
+
+
+def _helpsteer_pairs(values: Values, known: Container[str]) -> Rows:
+    """Read HelpSteer2's preferences: below 0 response 1 is better, above 0 response 2.
+
+    Its annotators have no names, so that what they agreed on is the gold label.
+    """
+    prompt, found = values["prompt"], values["preference_strength"]
+    if isinstance(prompt, str) and "<extra_id_1>" in prompt:
+        raise Unreadable("prompt", SEVERAL_TURNS)
+    strength = _number("preference_strength", found, "a number from -3 to 3")
+    gold = "tie" if strength == 0 else "win" if strength < 0 else "lose"
+    # -100 says that neither response is valid.
+    if strength == -100:
+        gold = None
+    elif abs(strength) > 3:
+        raise _unexpected("preference_strength", "a number from -3 to 3", found)
+    sides = [(values["response_1"], ""), (values["response_2"], "")]
+    yield _as_pair("", prompt, sides, gold_label=gold)
+
+
+def _fields_of(task: Values, about: Values, fallback_id: Any) -> dict[str, Any]:
+    """Return the pair of an annotation tool's task, turned back if response 2 stood left."""
+    columns = recognise(task)
+    if columns.missing:
+        sentence = f"No field for {listed(columns.missing)}. Found: {listed(task)}."
+        raise Unreadable(columns.missing[0], sentence)
+    held = {**about, **task}
+    sources = {field: names[0] for field, names in columns.sources.items()}
+    pair = {field: task[name] for field, name in sources.items() if field != "gold_label"}
+    pair |= {name: held[name] for name in ("model_1", "model_2", "category") if name in held}
+    pair["external_id"] = held.get("external_id") or fallback_id
+    if _left(held) == 2:
+        pair["response_1"], pair["response_2"] = pair["response_2"], pair["response_1"]
+    return pair
+
+
+def _left(about: Values) -> int:
+    """Return which response a task shows on the left: 1, unless it says 2."""
+    found = canonical(str(about.get("left_response") or "1"))
+    if found not in ("1", "2"):
+        raise _unexpected("left_response", "1 or 2", found)
+    return int(found)
+
+
+def _label_studio_pairs(values: Values, known: Container[str]) -> Rows:
+    yield _fields_of(values["data"], {}, str(values["id"]))
+
+
+def _label_studio_votes(values: Values, known: Container[str]) -> Rows:
+    """Read the answer of each annotation: of a Pairwise tag, or of Choices that have a tie."""
+    data = values["data"]
+    left = _left(data)
+    for annotation in values["annotations"]:
+        if not isinstance(annotation, dict):
+            raise _unexpected("annotations", "a list of annotations", annotation)
+        if annotation.get("was_cancelled") is True:
+            continue
+        label = _label_studio_label(annotation.get("result"))
+        person = annotation.get("completed_by")
+        if isinstance(person, dict):
+            person = person.get("email") or person.get("id")
+        yield {
+            "external_id": data.get("external_id") or str(values["id"]),
+            "annotator": None if person is None else str(person),
+            "label": _as_1(label, left == 1),
+            "left_response": str(left),
+            "active_seconds": annotation.get("lead_time"),
+            "submitted_at": annotation.get("created_at"),
+        }
+
+
+def _label_studio_label(result: Any) -> str:
+    """Return the label of the left response."""
+    answers = {"left": "win", "right": "lose", "tie": "tie"}
+    for part in result if isinstance(result, list) else []:
+        value = part.get("value") if isinstance(part, dict) else None
+        if not isinstance(value, dict):
+            continue
+        said = value.get("selected")
+        if part.get("type") == "choices" and value.get("choices"):
+            said = value["choices"][0]
+        if isinstance(said, str) and plain(said) in answers:
+            return answers[plain(said)]
+    raise Unreadable("result", "An annotation has no answer: left, right, or a choice tie.")
+
+
+def _argilla_pairs(values: Values, known: Container[str]) -> Rows:
+    about = values.get("metadata")
+    yield _fields_of(values["fields"], about if isinstance(about, dict) else {}, values["id"])
+
+
+def _argilla_votes(values: Values, known: Container[str]) -> Rows:
+    """Read each person's answer to the question of preference: a label, or a ranking."""
+    about = values.get("metadata")
+    held = {**(about if isinstance(about, dict) else {}), **values["fields"]}
+    left = _left(held)
+    asked = {name: given for name, given in values["responses"].items() if given}
+    if not asked:
+        return
+    named = [name for name in asked if plain(name) in ("preference", "label", "winner", "overall")]
+    names = list(asked) if len(asked) == 1 else named
+    if len(names) != 1:
+        raise Unreadable(
+            "responses",
+            f"The record answers the questions {listed(asked)}. Call the one that compares the "
+            "responses preference.",
+        )
+    for response in asked[names[0]]:
+        said = response.get("value") if isinstance(response, dict) else None
+        said = said[0] if isinstance(said, list) and said else said
+        if not isinstance(said, str):
+            raise _unexpected("value", "the answer as text", said)
+        label, raw_answer = _answer(said, left)
+        yield {
+            "external_id": held.get("external_id") or values["id"],
+            "annotator": response.get("user_id"),
+            "label": label,
+            "raw_answer": raw_answer,
+            "left_response": str(left),
+        }
+
+
+def _answer(said: str, left: int) -> tuple[str, str | None]:
+    """Return an answer about the shown responses as one about response 1, and what was meant.
+
+    A model's name means the same in both orders.
+    """
+    label = {"left": "win", "right": "lose"}.get(plain(said)) or read_label(said, {})
+    raw_answer = "both_bad" if "bothbad" in plain(said) else None
+    return (said if label is None else _as_1(label, left == 1)), raw_answer
+
+
+def _joined_promptfoo(records: Sequence[Record]) -> Iterator[Record | Refused]:
+    """Put together the outputs that two providers gave to the same prompt of the same test."""
+    groups: dict[tuple[str, str, str], list[Record]] = defaultdict(list)
+    for record in records:
+        prompt = record.values["prompt"]
+        raw = prompt.get("raw") if isinstance(prompt, dict) else None
+        groups[record.place.file, str(record.values["testIdx"]), str(raw)].append(record)
+    for outputs in groups.values():
+        if len(outputs) != 2:
+            found = "1 output" if len(outputs) == 1 else f"{len(outputs)} outputs"
+            yield outputs[0].refuse(
+                "provider", f"The prompt of this test has {found}. A pair needs two providers."
+            )
+            continue
+        first, second = sorted(outputs, key=lambda one: int(one.values["promptIdx"]))
+        yield Record(first.place, {"outputs": [first.values, second.values]}, first.raw)
+
+
+def _promptfoo_pairs(values: Values, known: Container[str]) -> Rows:
+    sides = []
+    for output in values["outputs"]:
+        response, provider = output.get("response"), output.get("provider")
+        text = response.get("output") if isinstance(response, dict) else None
+        provider = provider if isinstance(provider, dict) else {}
+        # An output that was parsed as JSON is shown as its text.
+        text = as_text(text) if isinstance(text, list | dict) else text
+        sides.append((text, provider.get("label") or provider.get("id")))
+    question = values["outputs"][0]["prompt"].get("raw")
+    parts = (question, *(text for text, _ in sides), *(_name(name) for _, name in sides))
+    yield _as_pair(content_id(map(str, parts)), question, sides)
+
+
+def _promptfoo_judgments(values: Values, known: Container[str]) -> Rows:
+    """Read what `select-best` chose. It shows the outputs in the order of the prompts."""
+    (pair,) = _promptfoo_pairs(values, known)
+    chosen = []
+    for output in values["outputs"]:
+        grading = output.get("gradingResult")
+        parts = grading.get("componentResults") if isinstance(grading, dict) else None
+        chosen += [
+            (part.get("pass"), part.get("reason"))
+            for part in parts or ()
+            if isinstance(part, dict)
+            and isinstance(part.get("assertion"), dict)
+            and part["assertion"].get("type") == "select-best"
+        ]
+    if len(chosen) != 2:
+        raise Unreadable("gradingResult", "The outputs have no result of select-best.")
+    (first, why), (second, why_not) = chosen
+    outcome = None if first == second else "win" if first else "lose"
+    reply = why if first else why_not
+    yield _judgment(pair["external_id"], first_is_1=True, outcome=outcome, model="", reply=reply)
+
+
+def _joined_logs(records: Sequence[Record]) -> Iterator[Record | Refused]:
+    """Put together what two models answered to the same sample, in the order of the logs."""
+    groups: dict[tuple[str, str, str], list[Record]] = defaultdict(list)
+    for record in records:
+        about = record.values["eval"]
+        task = str(about.get("task")) if isinstance(about, dict) else ""
+        sample = str(record.values["id"]), str(record.values["epoch"])
+        groups[task, *sample].append(record)
+    for answers in groups.values():
+        if len(answers) != 2:
+            found = "1 log" if len(answers) == 1 else f"{len(answers)} logs"
+            sentence = f"The sample is in {found}. Import two logs of one task together."
+            yield answers[0].refuse("id", sentence)
+            continue
+        first, second = answers
+        yield Record(first.place, {"answers": [first.values, second.values]}, first.raw)
+
+
+def _log_pairs(values: Values, known: Container[str]) -> Rows:
+    asked, sides = [], []
+    for sample in values["answers"]:
+        question = sample["input"]
+        if isinstance(question, list):
+            question, _ = _exchange([*question, {"role": "assistant", "content": ""}])
+        choices = (sample["output"] or {}).get("choices")
+        message = choices[0].get("message") if choices and isinstance(choices[0], dict) else None
+        content = message.get("content") if isinstance(message, dict) else None
+        if isinstance(content, list):
+            content = "".join(
+                part.get("text", "") for part in content if part.get("type") == "text"
+            )
+        asked.append(question)
+        sides.append((content, sample["eval"].get("model")))
+    if asked[0] != asked[1]:
+        raise Unreadable("input", "The two logs have other inputs for this sample.")
+    first = values["answers"][0]
+    epoch = str(first["epoch"])
+    parts = [str(first["id"]), *([epoch] if epoch != "1" else []), *(_name(m) for _, m in sides)]
+    target = first.get("target")
+    reference = target if isinstance(target, str) else None
+    yield _as_pair(":".join(parts), asked[0], sides, reference=reference)
+
+
+def _layout(
+    tool: str,
+    keys: str,
+    *,
+    nested: str = "",
+    without: str = "",
+    joined: Callable[[Sequence[Record]], Iterator[Record | Refused]] | None = None,
+    **reads: Read,
+) -> Layout:
+    return Layout(
+        tool,
+        frozenset(keys.split()),
+        {Holds(name): read for name, read in reads.items()},
+        frozenset(nested.split()),
+        frozenset(without.split()),
+        joined,
+    )
+
+
+LAYOUTS = (
+    _layout(
+        "FastChat",
+        "question_id model_1 model_2 g1_winner g2_winner judge",
+        judgments=_fastchat_judgments,
+    ),
+    _layout(
+        "Chatbot Arena or MT-bench",
+        "question_id model_a model_b winner conversation_a conversation_b",
+        nested="conversation_a conversation_b",
+        pairs=_conversation_pairs,
+        votes=_conversation_votes,
+    ),
+    _layout(
+        "alpaca_eval",
+        "instruction output_1 output_2 preference annotator",
+        pairs=_alpaca_pairs,
+        judgments=_alpaca_judgments,
+    ),
+    _layout("arena-hard", "model judge games", nested="games", judgments=_arena_hard_judgments),
+    _layout(
+        "JudgeBench",
+        "pair_id source question response_model response_A response_B",
+        pairs=_judgebench_pairs,
+        judgments=_judgebench_judgments,
+    ),
+    _layout(
+        "chosen and rejected responses",
+        "prompt chosen rejected",
+        without="response_1 response_2",
+        pairs=_preference_pairs,
+    ),
+    _layout(
+        "HelpSteer2",
+        "prompt response_1 response_2 preference_strength",
+        pairs=_helpsteer_pairs,
+    ),
+    _layout(
+        "Label Studio",
+        "id data annotations",
+        nested="data annotations",
+        pairs=_label_studio_pairs,
+        votes=_label_studio_votes,
+    ),
+    _layout(
+        "Argilla",
+        "id fields responses",
+        nested="fields responses",
+        pairs=_argilla_pairs,
+        votes=_argilla_votes,
+    ),
+    _layout(
+        "promptfoo",
+        "promptIdx testIdx prompt provider",
+        nested="prompt provider",
+        joined=_joined_promptfoo,
+        pairs=_promptfoo_pairs,
+        judgments=_promptfoo_judgments,
+    ),
+    _layout(
+        "inspect_ai",
+        "eval id epoch input output",
+        nested="eval output",
+        joined=_joined_logs,
+        pairs=_log_pairs,
+    ),
+)
+
+
+def question_of(values: Values) -> tuple[str, Any]:
+    """Return the number and the text of a question: FairEval's, FastChat's or arena-hard's.
+
+    Of a question with several turns it is the first one, which is answered by itself.
+    """
+    number = str(values.get("question_id") or values.get("uid") or "")
+    turns = values.get("turns")
+    if isinstance(turns, list) and turns:
+        return number, turns[0].get("content") if isinstance(turns[0], dict) else turns[0]
+    return number, values.get("text", values.get("prompt"))
+
+
+def answer_of(values: Values) -> tuple[str, Any, str]:
+    """Return the question's number, the text of its first answer, and the model's name or ""."""
+    number = str(values.get("question_id") or values.get("uid") or "")
+    choices, messages = values.get("choices"), values.get("messages")
+    text = values.get("text")
+    model = _name(values.get("model_id")) or _name(values.get("model"))
+    if isinstance(choices, list) and choices and isinstance(choices[0], dict):
+        turns = choices[0].get("turns")
+        text = turns[0] if isinstance(turns, list) and turns else None
+    elif isinstance(messages, list) and messages and isinstance(messages[-1], dict):
+        text = messages[-1]
+    else:
+        model = ""
+    while isinstance(text, dict):
+        text = text.get("content", text.get("answer"))
+    return number, text, model
+
+
+def is_answers(values: Values) -> bool:
+    """Return True for a row of a model's answers, as FastChat and arena-hard write them."""
+    return bool(answer_of(values)[2])

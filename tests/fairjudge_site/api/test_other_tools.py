@@ -1,0 +1,67 @@
+"""Programs and pages take the files of other tools, as commands do."""
+
+import json
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.urls import reverse
+
+from annotation.models import Vote
+from judging.dataset.models import Example, Import
+from judging.dataset.writing import import_files
+from judging.runs.models import Run
+from tests import other_tools as tools
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def as_owner(project, owner, token_for):
+    return token_for(owner)
+
+
+def body(*rows):
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
+
+
+def test_votes_of_an_arena_are_taken_and_a_wrong_row_is_named(project, as_owner, tmp_path):
+    battle = tools.arena_battle("a1", "model_a")
+    import_files(project, None, [tools.lines(tmp_path / "arena.jsonl", [battle])])
+    address = f"projects/{project.slug}/votes"
+    sent = as_owner.post(address, body(battle))
+    assert (sent.status_code, sent.json()["added"]) == (201, 1)
+    assert Vote.objects.get().annotator.name == "arena_user_973"
+    wrong = as_owner.post(address, body(battle, battle | {"turn": 2}))
+    assert wrong.status_code == 422
+    assert "line 2: This is a conversation of several turns" in wrong.content.decode()
+
+
+def test_judgments_of_alpaca_eval_are_taken(project, as_owner, tmp_path):
+    row = tools.alpaca_annotation(1, 2.0)
+    import_files(project, None, [tools.lines(tmp_path / "annotations.jsonl", [row])])
+    sent = as_owner.post(f"projects/{project.slug}/judgments", body(row))
+    assert sent.status_code == 201
+    assert Run.objects.get().model == "alpaca_eval_gpt4"
+
+
+def test_pairs_of_another_tool_are_taken(project, as_owner):
+    rows = [tools.reward_bench(1), tools.reward_bench(2)]
+    sent = as_owner.post(f"projects/{project.slug}/examples", body(*rows))
+    assert sent.status_code in (201, 202), sent.content
+    assert Import.objects.get().n_rows == 2
+
+
+def test_the_page_shows_what_was_read_and_a_mapping_changes_it(project, owner, client):
+    client.force_login(owner)
+    text = body(tools.alpaca_annotation(1, 2.0), tools.alpaca_annotation(2, 1.0))
+    upload = SimpleUploadedFile("annotations.jsonl", text)
+    sent = {"files": upload, "file_format": "auto"}
+    client.post(reverse("imports", args=[project.slug]), sent)
+    imported = Import.objects.get()
+    assert (imported.n_rows, imported.n_refused) == (2, 0)
+    page = client.get(reverse("import_detail", args=[project.slug, imported.number]))
+    assert "text_davinci_003" in page.content.decode()
+    columns = {column: field for field, column in imported.summary["columns"].items()}
+    assert columns["model_1"] == "model_1"
+    client.post(reverse("import_begin", args=[project.slug, imported.number]), {})
+    assert not Example.objects.filter(project=project, model_1="").exists()
