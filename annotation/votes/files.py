@@ -14,8 +14,9 @@ from annotation.queue.drafts import CANT_JUDGE
 from judging.core.errors import UserError
 from judging.core.text import unstorable
 from judging.dataset.files import Records, check_format
-from judging.dataset.layouts import Holds, translated
+from judging.dataset.layouts import Holds
 from judging.dataset.models import Label
+from judging.dataset.reading import translated
 from judging.dataset.records import (
     BOOLEANS,
     ById,

@@ -24,10 +24,13 @@ from judging.methods.agreement.votes import (
     percent_agreement,
 )
 from judging.methods.arrays import Codes, Floats, Signs
-from judging.methods.calibration.advantages import advantage_of
 from judging.methods.calibration.comparison import compare_calibrations
 from judging.methods.calibration.methods import method_named
-from judging.methods.calibration.probabilities import PERMUTATIONS, choice_probabilities
+from judging.methods.calibration.probabilities import (
+    PERMUTATIONS,
+    advantage_of,
+    choice_probabilities,
+)
 from judging.methods.calibration.table import icc, icc_columns, signs
 from judging.methods.intervals.bootstrap import plus_two_ratio, share
 from judging.methods.intervals.estimates import Estimate, Figure, Undefined, median

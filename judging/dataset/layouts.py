@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
@@ -19,7 +19,6 @@ from typing import Any
 
 from judging.core.text import storable
 from judging.dataset.records import (
-    FIELDS,
     NUMBER,
     Record,
     Refused,
@@ -91,62 +90,12 @@ class Layout:
         )
 
 
-def translated(
-    records: Iterable[Record | Refused],
-    holds: Holds,
-    known: Container[str] = frozenset(),
-    mapped: Collection[str] = (),
-) -> Iterator[Record | Refused]:
-    """Give the rows of other tools in our columns, and all other rows as they are.
-
-    Args:
-        known: the IDs of the project's examples, which say who response 1 is by.
-        mapped: columns that somebody mapped. A row that has one of them is read as it is.
-    """
-    waiting: dict[str, list[Record]] = defaultdict(list)
-    judges, own = _OneJudge(), set[tuple[str, ...]]()
-    for outer in records:
-        # Most files have one set of names, and it is asked only once whether a tool writes it.
-        if isinstance(outer, Record) and (names := tuple(outer.values)) in own:
-            yield outer
-            continue
-        if isinstance(outer, Record) and not _may_be_a_tools(outer.values) and len(own) < MOST_KEPT:
-            own.add(names)
-        for record in [outer] if isinstance(outer, Refused) else rows_of(outer):
-            layout = None if isinstance(record, Refused) else layout_of(record.values)
-            if isinstance(record, Refused) or layout is None or _as_it_is(record, mapped):
-                yield record
-            elif layout.joined is not None:
-                waiting[layout.tool].append(record)
-            else:
-                yield from judges.checked(_read(layout, record, holds, known))
-    for layout in LAYOUTS:
-        if layout.joined is not None and layout.tool in waiting:
-            for joined in layout.joined(waiting[layout.tool]):
-                if isinstance(joined, Refused):
-                    yield joined
-                else:
-                    yield from judges.checked(_read(layout, joined, holds, known))
-
-
-def _may_be_a_tools(values: Values) -> bool:
-    """Return False if the names alone rule out every layout and document."""
-    begins = {path[0] for path in PATHS}
-    return bool(begins & values.keys()) or any(
-        layout.keys <= values.keys() and not layout.without & values.keys() for layout in LAYOUTS
-    )
-
-
 def layout_of(values: Values) -> Layout | None:
     """Return the first layout that a row fits, if any."""
     return next((layout for layout in LAYOUTS if layout.fits(values)), None)
 
 
-def _as_it_is(record: Record, mapped: Collection[str]) -> bool:
-    return any(name in record.values and name not in FIELDS for name in mapped)
-
-
-def _read(
+def read_row(
     layout: Layout, record: Record, holds: Holds, known: Container[str]
 ) -> Iterator[Record | Refused]:
     read = layout.reads.get(holds)
@@ -162,7 +111,7 @@ def _read(
         yield record.refuse(error.column, str(error))
 
 
-class _OneJudge:
+class OneJudge:
     """Refuses judgments of a second judge: a run has one."""
 
     def __init__(self) -> None:

@@ -7,13 +7,31 @@ here, before anyone decides, and `writing` afterwards.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Container,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from judging.core.text import names_itself, unstorable
 from judging.dataset.files import Records, detect_format
-from judging.dataset.layouts import Holds, translated
+from judging.dataset.layouts import (
+    LAYOUTS,
+    MOST_KEPT,
+    PATHS,
+    Holds,
+    OneJudge,
+    Values,
+    layout_of,
+    read_row,
+    rows_of,
+)
 from judging.dataset.records import (
     CODES,
     CONVENTIONS,
@@ -297,3 +315,60 @@ def _settle_codes(summary: Summary, codes: Counter[tuple[str, str]], labels: Cod
         found = [reading for reading in found if documented(reading)] or found
     summary.labels = found[0] if found else {}
     summary.readings = found if len(found) > 1 else []
+
+
+def translated(
+    records: Iterable[Record | Refused],
+    holds: Holds,
+    known: Container[str] = frozenset(),
+    mapped: Collection[str] = (),
+) -> Iterator[Record | Refused]:
+    """Give the rows of other tools in our columns, and all other rows as they are.
+
+    Args:
+        known: the IDs of the project's examples, which say who response 1 is by.
+        mapped: columns that somebody mapped. A row that has one of them is read as it is.
+    """
+    waiting: dict[str, list[Record]] = defaultdict(list)
+    judges: OneJudge | None = None
+    own: set[tuple[str, ...]] = set()
+    for outer in records:
+        # Most files have one set of names, and it is asked only once whether a tool writes it.
+        if isinstance(outer, Record) and _is_no_tools(outer.values, own):
+            yield outer
+            continue
+        for record in [outer] if isinstance(outer, Refused) else rows_of(outer):
+            layout = None if isinstance(record, Refused) else layout_of(record.values)
+            if isinstance(record, Refused) or layout is None or _as_it_is(record, mapped):
+                yield record
+            elif layout.joined is not None:
+                waiting[layout.tool].append(record)
+            else:
+                judges = judges or OneJudge()
+                yield from judges.checked(read_row(layout, record, holds, known))
+    for layout in LAYOUTS:
+        if layout.joined is not None and layout.tool in waiting:
+            for joined in layout.joined(waiting[layout.tool]):
+                if isinstance(joined, Refused):
+                    yield joined
+                else:
+                    judges = judges or OneJudge()
+                    yield from judges.checked(read_row(layout, joined, holds, known))
+
+
+def _is_no_tools(values: Values, own: set[tuple[str, ...]]) -> bool:
+    """Return True if the names alone rule out every layout and document. `own`: sets that do."""
+    names = tuple(values)
+    if names in own:
+        return True
+    begins = {path[0] for path in PATHS}
+    maybe = bool(begins & values.keys()) or any(
+        layout.keys <= values.keys() and not layout.without & values.keys() for layout in LAYOUTS
+    )
+    if not maybe and len(own) < MOST_KEPT:
+        own.add(names)
+    return not maybe
+
+
+def _as_it_is(record: Record, mapped: Collection[str]) -> bool:
+    return any(name in record.values and name not in FIELDS for name in mapped)

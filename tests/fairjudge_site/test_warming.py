@@ -5,15 +5,22 @@ from django.db import DatabaseError
 
 from annotation.queue.queue import claim_next
 from annotation.rounds.opening import RoundSettings, open_round
-from fairjudge_site import warming
+from judging.core.sql import statements
 from judging.core.sql.statements import KNOWN
 from tests.factories import make_annotator, make_examples, make_project
 
 pytestmark = [pytest.mark.databases]
 
 
-@pytest.mark.django_db(transaction=True)
-def test_no_query_is_left_to_be_compiled(client):
+@pytest.fixture
+def warm_up(transactional_db):
+    # The module warms up when it is imported.
+    from fairjudge_site.wsgi import warm_up
+
+    return warm_up
+
+
+def test_no_query_is_left_to_be_compiled(client, warm_up):
     project = make_project()
     make_examples(project, 2)
     round_ = open_round(project, None, None, RoundSettings(everything=True, votes=1))
@@ -22,7 +29,7 @@ def test_no_query_is_left_to_be_compiled(client):
     client.get("/login/")
     for query in KNOWN:
         query.compiled.cache_clear()
-    warming.warm_up()
+    warm_up()
     made = [query.compiled.cache_info().misses for query in KNOWN]
     client.force_login(ana.user)
     item = f"/annotate/{claim_next(round_, ana).token}"
@@ -34,11 +41,10 @@ def test_no_query_is_left_to_be_compiled(client):
     assert all(made)
 
 
-@pytest.mark.django_db(transaction=True)
-def test_a_database_that_is_away_is_said_and_stops_nothing(monkeypatch, caplog):
+def test_a_database_that_is_away_is_said_and_stops_nothing(monkeypatch, caplog, warm_up):
     def away():
         raise DatabaseError("connection refused")
 
-    monkeypatch.setattr(warming, "compile_known", away)
-    warming.warm_up()
+    monkeypatch.setattr(statements, "compile_known", away)
+    warm_up()
     assert "The database does not answer yet: connection refused" in caplog.text

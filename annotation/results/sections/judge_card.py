@@ -20,7 +20,7 @@ from annotation.results.sections.calibration import own_probabilities, read_cali
 from annotation.results.sections.position import two_orders
 from annotation.results.sections.win_rates import Preference, preference
 from judging.core.formatting import count, decimals, interval
-from judging.methods.calibration.advantages import advantage, advantage_of
+from judging.methods.calibration.probabilities import advantage, advantage_of
 from judging.methods.intervals.estimates import Estimate, Figure, Undefined, wilson
 from judging.methods.verdicts.position import order_labels
 from judging.runs.forms.likelihood import pair_differences

@@ -11,7 +11,8 @@ from typing import Any
 
 from judging.core.text import storable
 from judging.dataset.files import Records
-from judging.dataset.layouts import Holds, translated
+from judging.dataset.layouts import Holds
+from judging.dataset.reading import translated
 from judging.dataset.records import (
     Cells,
     Codes,
