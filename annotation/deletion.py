@@ -8,13 +8,14 @@ the rows of all other projects, again for each chunk.
 from collections.abc import Callable
 from datetime import timedelta
 
-from django.contrib.auth.models import AbstractUser
+from django.contrib.auth.models import AbstractUser, User
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
 from annotation.models import (
     Adjudication,
+    Annotator,
     Draft,
     FirstChoice,
     Flag,
@@ -191,6 +192,9 @@ class _Rest:
             # What a model's own rule would have deleted first.
             Round.every.filter(project=self.project).delete()
             Protocol.objects.filter(project=self.project).delete()
+            # Logins that opened nothing but a round of this project.
+            crowd = Annotator.objects.filter(project=self.project, is_crowd=True)
+            User.objects.filter(pk__in=crowd.values("user")).delete()
             Project.every.filter(pk=self.project.pk).delete()
 
     def _delete(self, rows: QuerySet) -> None:

@@ -15,6 +15,8 @@ from annotation import deletion
 from annotation.deletion import delete_project
 from annotation.models import (
     Adjudication,
+    CrowdLink,
+    CrowdSubmission,
     Draft,
     FirstChoice,
     Flag,
@@ -26,6 +28,7 @@ from annotation.models import (
     Skip,
     WorkPart,
 )
+from annotation.people.annotators import crowd_annotator
 from annotation.people.invitations import Terms, invite
 from annotation.queue.queue import claim_next, skip
 from annotation.results.tables.exports import ExportRequest, export
@@ -56,6 +59,7 @@ from tests.factories import (
     make_member,
     make_project,
     make_run,
+    make_user,
     make_verdict,
 )
 from tests.rows_written import rows_of_transactions
@@ -129,6 +133,10 @@ def labelled(project, annotator):
     Adjudication.objects.create(item=vote.item, label="win")
     FirstChoice.objects.create(item=vote.item, user=annotator.user, left_response=1)
     skip(claim_next(round_, annotator), "too long")
+    link = CrowdLink.objects.create(round=round_, consent="We pay.", created_by=annotator.user)
+    with_login = crowd_annotator(project, make_user())
+    CrowdSubmission.objects.create(link=link, annotator=with_login, worker_id="w")
+    CrowdSubmission.objects.create(link=link, worker_id="screened")
     draft = claim_next(round_, annotator)
     Flag.objects.create(item=draft.item, annotator=annotator, reason="odd")
 
