@@ -40,6 +40,12 @@ urlpatterns = [
         crowd.withdraw,
         name="round_crowd_withdraw",
     ),
+    path(
+        "p/<slug:slug>/rounds/<int:number>/crowd/file",
+        crowd.file_for_paying,
+        name="round_crowd_file",
+    ),
+    path("p/<slug:slug>/rounds/<int:number>/crowd/marks", crowd.mark, name="round_crowd_marks"),
     path("p/<slug:slug>/rounds/<int:number>/extend", rounds.extend, name="round_extend"),
     path(
         "p/<slug:slug>/rounds/<int:number>/flags/<int:flag>",

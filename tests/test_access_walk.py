@@ -91,8 +91,8 @@ TABLE = {
     """,
     "its user": "token_revoke",
     "owner": """
-        invitation_revoke member people project_delete round_crowd round_crowd_withdraw settings
-        trail webhook webhook_send webhooks
+        invitation_revoke member people project_delete round_crowd round_crowd_file
+        round_crowd_marks round_crowd_withdraw settings trail webhook webhook_send webhooks
     """,
 }
 NAMES = {name: group for group, names in TABLE.items() for name in names.split()}

@@ -13,9 +13,10 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from annotation.models import CrowdLink, Round
 from annotation.pages.forms import LinesField
-from annotation.people import crowds
+from annotation.people import crowds, submissions
 from annotation.people.background import questions_of, read_questions, written
 from judging.core.errors import UserError
+from judging.core.formatting import number_of
 from judging.projects.access import Access, project_for
 from judging.projects.models import Role
 
@@ -111,6 +112,15 @@ class CrowdForm(forms.ModelForm):
         return data
 
 
+class MarksForm(forms.Form):
+    file = forms.FileField(
+        label="The panel's list (CSV)",
+        help_text="With the worker's ID and the status: approved, rejected or returned. The files "
+        "that Prolific and MTurk hand out can be uploaded as they are.",
+        widget=forms.FileInput(attrs={"accept": ".csv,text/csv"}),
+    )
+
+
 def _round_of(request: HttpRequest, slug: str, number: int) -> tuple[Access, Round]:
     access = project_for(request.user, slug, Role.OWNER)
     rounds = Round.objects.select_related("project", "protocol").exclude(kind=Round.Kind.IMPORT)
@@ -143,13 +153,48 @@ def withdraw(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     return redirect("round_crowd", slug, number)
 
 
+@require_POST
+def file_for_paying(request: HttpRequest, slug: str, number: int) -> HttpResponse:
+    """Send the list with the panel's ids. It is a POST, since each download is recorded."""
+    access, round_ = _round_of(request, slug, number)
+    content = submissions.file_for_paying(round_, access.user)
+    response = HttpResponse(content, content_type="text/csv; charset=utf-8")
+    name = f"{slug}-round{number}-submissions.csv"
+    response["Content-Disposition"] = f'attachment; filename="{name}"'
+    add_never_cache_headers(response)
+    return response
+
+
+@require_POST
+def mark(request: HttpRequest, slug: str, number: int) -> HttpResponse:
+    """Take the panel's list of approved, rejected and returned submissions."""
+    access, round_ = _round_of(request, slug, number)
+    form = MarksForm(request.POST, request.FILES)
+    if form.is_valid():
+        try:
+            marked = submissions.mark(round_, access.user, form.cleaned_data["file"].read())
+        except UserError as error:
+            form.add_error("file", str(error))
+        else:
+            said = f"{number_of(marked.changed, 'submission')} changed."
+            if marked.unknown:
+                said += f" {number_of(marked.unknown, 'row')} named nobody who came by this link."
+            messages.success(request, said)
+            return redirect("round_crowd", slug, number)
+    return crowd_page(request, access, round_, marks_form=form)
+
+
 def crowd_page(
-    request: HttpRequest, access: Access, round_: Round, form: CrowdForm | None = None
+    request: HttpRequest,
+    access: Access,
+    round_: Round,
+    form: CrowdForm | None = None,
+    marks_form: MarksForm | None = None,
 ) -> HttpResponse:
     crowds.release_absent(CrowdLink.objects.filter(round=round_))
     link = CrowdLink.objects.filter(round=round_).first()
     is_live = link is not None and crowds.is_usable(link)
-    submissions = crowds.submissions_with_votes(round_)
+    listed = crowds.submissions_with_votes(round_)
     context = {
         **access.under("rounds"),
         "round": round_,
@@ -157,10 +202,11 @@ def crowd_page(
         "is_live": is_live,
         "address": crowds.link_of(link) if link is not None and is_live else "",
         "form": form if form is not None else CrowdForm(instance=link),
+        "marks_form": marks_form or MarksForm(),
         "counts": crowds.counts_by_state(round_),
-        "page": Paginator(submissions, _PAGE).get_page(request.GET.get("page")),
+        "page": Paginator(listed, _PAGE).get_page(request.GET.get("page")),
     }
-    status = 422 if form is not None and form.errors else 200
+    status = 422 if any(one is not None and one.errors for one in (form, marks_form)) else 200
     response = render(request, "annotation/rounds/crowd.html", context, status=status)
     add_never_cache_headers(response)
     return response

@@ -35,7 +35,6 @@ from annotation.queue.settling import HAVE_A_PLACE, crowd_places, is_free
 from judging.core.caching import report_cache
 from judging.core.errors import UserError
 from judging.projects import access
-from judging.projects.models import Project
 
 State = CrowdSubmission.State
 # Without a sign of life for so long, a person gives their place back.
@@ -282,17 +281,16 @@ def end(submission: CrowdSubmission, state: str) -> bool:
             access.record_event(round_.project, by, did, f"round {round_.number}")
     submission.refresh_from_db(fields=["state", "ended_at"])
     if changed:
-        _give_back([submission])
+        give_back([submission])
     return bool(changed)
 
 
-def _give_back(submissions: list[CrowdSubmission]) -> None:
-    projects: dict[int, Project] = {}
+def give_back(submissions: list[CrowdSubmission]) -> None:
+    """Give the pairs of people whose part has ended to others, and count who may still vote."""
     for submission in submissions:
         if submission.annotator is not None:
             give_back_items(submission.annotator)
-            project = submission.link.round.project
-            projects[project.pk] = project
+    projects = {one.link.round.project_id: one.link.round.project for one in submissions}
     for project in projects.values():
         people_changed(project)
 
@@ -317,7 +315,7 @@ def release_absent(links: QuerySet[CrowdLink] | None = None) -> int:
         still = CrowdSubmission.objects.filter(pk=submission.pk, state=State.WORKING)
         if still.filter(back_at=submission.back_at).update(state=State.LEFT):
             gone.append(submission)
-    _give_back(gone)
+    give_back(gone)
     return len(gone)
 
 

@@ -8,6 +8,7 @@ from django.urls import reverse
 from annotation.models import CrowdSubmission, Draft, Vote
 from annotation.people import crowds
 from annotation.people.annotators import annotator_of
+from annotation.people.background import read_questions, written
 from annotation.people.crowds import State
 from annotation.queue.queue import claim_next
 from annotation.rounds.changes import close, pause
@@ -224,3 +225,50 @@ def test_many_logins_from_one_address_are_refused(link, round_, owner, monkeypat
     begin(link, "worker-1")
     answer = Client().post(address(link, "worker-2"), {"consent": "on"})
     assert (answer.status_code, "your network" in text_of(answer)) == (410, True)
+
+
+QUESTIONS = (
+    "choice: Do you read English? | yes | no!\nnumber: How old are you? | 18 | 99\ntext?: Job?"
+)
+AGREED = {"consent": "on", "question-0": "yes", "question-1": "30"}
+
+
+@pytest.fixture
+def asking(round_, owner):
+    return set_up(round_, owner, questions=written(read_questions(QUESTIONS)))
+
+
+def test_questions_come_first_and_their_answers_are_kept(asking, round_):
+    browser = Client()
+    page = text_of(browser.get(address(asking)))
+    assert "Do you read English?" in page
+    assert "no!" not in page
+    answer = browser.post(address(asking), {"consent": "on", "question-1": "many"})
+    assert answer.status_code == 422
+    assert "Enter a number" in text_of(answer)
+    assert not CrowdSubmission.objects.exists()
+    begin(asking, **AGREED)
+    assert submission().answers == {"Do you read English?": "yes", "How old are you?": "30"}
+
+
+@pytest.mark.parametrize("more", [{"question-0": "no"}, {"question-1": "17"}])
+def test_who_is_screened_out_gets_the_other_code_and_no_login(asking, round_, more):
+    browser = Client()
+    page = text_of(browser.post(address(asking), AGREED | more))
+    assert "OUT42" in page
+    assert "DONE42" not in page
+    assert submission().state == State.SCREENED
+    assert not User.objects.filter(username__startswith="crowd-").exists()
+    assert browser.get(address_of(round_)).status_code == 302
+    # Nobody answers until they fit.
+    again = browser.post(address(asking), AGREED)
+    assert "OUT42" in text_of(again)
+    assert submission().annotator is None
+    # Nobody who was screened out takes a place.
+    set_up(round_, asking.created_by, max_people=1)
+    begin(asking, "worker-2", **AGREED)
+
+
+def test_a_choice_that_is_not_offered_is_refused(asking):
+    answer = Client().post(address(asking), AGREED | {"question-0": "perhaps"})
+    assert answer.status_code == 422
