@@ -53,7 +53,7 @@ def agree(page):
 def label(page):
     page.get_by_role("link", name="Right").tap()
     settled(page)
-    page.locator("#item").get_by_text("Left is better").tap()
+    page.locator("#item").get_by_label("Left is better").tap()
     page.get_by_role("button", name="Submit").tap()
 
 
