@@ -21,8 +21,8 @@ from judging.core.text import ESCAPE_COLUMN, escape_row, unescape_cell
 from judging.projects import access
 
 COLUMNS = (
-    "worker_id", "study_id", "session_id", "status", "person", "votes", "active_minutes", "code",
-    "started_at", "ended_at",
+    "worker_id", "study_id", "session_id", "status", "person", "login", "votes", "active_minutes",
+    "code", "started_at", "ended_at",
 )  # fmt: skip
 # How panels name the columns of what they hand out, in small letters.
 _WORKER = ("worker_id", "participant id", "participant_id", "workerid")
@@ -69,6 +69,7 @@ def _rows(round_: Round) -> Iterator[list[str]]:
             one.session_id,
             one.state,
             one.annotator.pseudonym if one.annotator else "",
+            one.annotator.name if one.annotator else "",
             str(one.n_votes),
             "" if one.minutes is None else f"{one.minutes:.2f}",
             one.link.completion_code if done else one.link.screened_code * screened,
