@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 from django.apps import apps
+from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.db import IntegrityError, connections
 from django.urls import reverse
@@ -152,8 +153,13 @@ def test_nothing_is_left_and_other_projects_are_untouched(monkeypatch):
     assert all(before.values()), f"empty: {[name for name, keys in before.items() if not keys]}"
     project = make_full_project("goes")
     assert all(len(rows()[name]) > len(keys) for name, keys in before.items())
+    crowd = User.objects.filter(annotators__is_crowd=True)
+    names = set(crowd.values_list("username", flat=True))
+    assert len(names) == 2
     delete_project(project, None)
     assert rows() == before
+    # The logins of a panel's people open nothing else, so they go with it.
+    assert User.objects.filter(username__in=names).count() == 1
     assert Project.objects.get() == other
 
 
