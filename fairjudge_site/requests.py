@@ -152,7 +152,7 @@ def asks_to_look(
 
 
 # What a person who came by a crowd link may open: their round, their own page, and the docs.
-_OF_CROWD = re.compile(r"(annotate_(?!leave|return)|crowd|docs|glossary|logout|healthz|readyz)")
+_OF_CROWD = re.compile(r"annotate_(?!leave|return)|crowd|docs|glossary|logout|healthz|readyz")
 
 
 def crowd_keeps_to_its_round(
@@ -166,7 +166,9 @@ def crowd_keeps_to_its_round(
     def process_view(request: HttpRequest, *_: Any) -> HttpResponse | None:
         match = request.resolver_match
         name = (match and match.url_name) or ""
-        if CROWD not in request.session or _OF_CROWD.match(name):
+        # Of a login that was erased or deactivated, only the session is left.
+        is_inside = CROWD in request.session and request.user.is_authenticated
+        if not is_inside or _OF_CROWD.match(name):
             return None
         return redirect("crowd_own")
 

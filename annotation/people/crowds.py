@@ -14,6 +14,7 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from ipaddress import ip_address, ip_network
 from typing import Any
 
 from django.conf import settings
@@ -175,7 +176,7 @@ def count_new_login(address: str) -> None:
 
     Only a keyed hash of the address is kept, for an hour.
     """
-    key = f"crowd:{salted_hmac(_SALT, address).hexdigest()}"
+    key = f"crowd:{salted_hmac(_SALT, _network(address)).hexdigest()}"
     now = timezone.now()
     recent = [at for at in report_cache.get(key, []) if at > now - timedelta(hours=1)]
     if len(recent) >= LOGINS_AN_HOUR:
@@ -183,6 +184,15 @@ def count_new_login(address: str) -> None:
             "Too many people began this study from your network within the hour. Try again later."
         )
     report_cache.set(key, [*recent, now], 3600)
+
+
+def _network(address: str) -> str:
+    """Return the address, or the part of an IPv6 address that is the same for one household."""
+    try:
+        return str(ip_network((ip_address(address), 64), strict=False))
+    except ValueError:
+        # IPv4, which has fewer bits, or no address at all.
+        return address
 
 
 def begin(

@@ -257,6 +257,15 @@ def test_an_address_begins_so_many_times_an_hour(link):
     crowds.count_new_login("192.0.2.8")
 
 
+def test_a_household_is_one_network_whatever_address_it_takes(link, monkeypatch):
+    monkeypatch.setattr(crowds, "LOGINS_AN_HOUR", 1)
+    crowds.count_new_login("2001:db8:1:2::1")
+    with pytest.raises(UserError, match="your network"):
+        crowds.count_new_login("2001:db8:1:2:ffff::9")
+    crowds.count_new_login("2001:db8:1:3::1")
+    crowds.count_new_login("unknown")
+
+
 @pytest.mark.django_db(transaction=True)
 def test_the_last_place_and_one_worker_are_given_once_even_to_many_at_once(owner, project):
     make_examples(project, 4)

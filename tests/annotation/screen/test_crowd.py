@@ -7,7 +7,7 @@ from django.urls import reverse
 
 from annotation.models import CrowdSubmission, Draft, Vote
 from annotation.people import crowds
-from annotation.people.annotators import annotator_of
+from annotation.people.annotators import annotator_of, erase_person
 from annotation.people.background import read_questions, written
 from annotation.people.crowds import State
 from annotation.queue.queue import claim_next
@@ -272,3 +272,26 @@ def test_who_is_screened_out_gets_the_other_code_and_no_login(asking, round_, mo
 def test_a_choice_that_is_not_offered_is_refused(asking):
     answer = Client().post(address(asking), AGREED | {"question-0": "perhaps"})
     assert answer.status_code == 422
+
+
+def test_somebody_else_logs_in_in_the_same_browser(link, round_, project, owner):
+    browser = begin(link)
+    owner.set_password("a long enough one")
+    owner.save()
+    assert "Log out of this study" not in text_of(browser.get(reverse("crowd_own")))
+    browser.post(reverse("crowd_own"), {"what": "stop"})
+    assert "Log out of this study" in text_of(browser.get(reverse("crowd_own")))
+    browser.post(reverse("logout"))
+    sent = {"username": owner.username, "password": "a long enough one"}
+    assert browser.post(reverse("login"), sent).status_code == 302
+    assert browser.get(reverse("people", args=[project.slug])).status_code == 200
+    assert browser.get(reverse("crowd_own")).status_code == 404
+
+
+def test_a_browser_of_somebody_erased_is_a_strangers(link, round_, project):
+    browser = begin(link)
+    token = first_item(browser, round_)
+    erase_person(submission().annotator.user, None)
+    assert browser.get(f"/annotate/{token}").url.startswith(reverse("login"))
+    assert browser.get(reverse("home")).url.startswith(reverse("login"))
+    assert browser.get(reverse("crowd_own")).status_code == 404
