@@ -88,5 +88,8 @@ def test_the_owners_page_fits_a_phone(log_in, link, owner, looked_at):
     page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true })")
     looked_at(page, "owner-empty")
     page.set_viewport_size({"width": 1280, "height": 900})
-    page.emulate_media(color_scheme="dark")
+    # Colours fade from one scheme to the other, and are judged when they are there.
+    page.emulate_media(color_scheme="dark", reduced_motion="reduce")
+    page.reload(wait_until="networkidle")
+    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true })")
     looked_at(page, "owner-dark")
