@@ -8,13 +8,16 @@ the rows of all other projects, again for each chunk.
 from collections.abc import Callable
 from datetime import timedelta
 
-from django.contrib.auth.models import AbstractUser
+from django.contrib.auth.models import AbstractUser, User
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
 from annotation.models import (
     Adjudication,
+    Annotator,
+    CrowdLink,
+    CrowdSubmission,
     Draft,
     FirstChoice,
     Flag,
@@ -185,6 +188,12 @@ class _Rest:
             remove_uploads(imported, with_refused=True)
         for rows in _parents(self.project):
             self._delete(rows)
+        crowd = Annotator.objects.filter(project=self.project, is_crowd=True)
+        in_chunks(crowd, _of_crowd, _MOST)
+        links = CrowdLink.objects.filter(round__project=self.project)
+        screened_out = CrowdSubmission.objects.filter(link__in=links)
+        in_chunks(screened_out, lambda keys: delete_rows(CrowdSubmission, pk__in=keys), _MOST)
+        links.delete()
         events = AuditEvent.objects.filter(project=self.project)
         in_chunks(events, lambda keys: events.filter(pk__in=keys).update(project=None), _MOST)
         with transaction.atomic():
@@ -214,6 +223,13 @@ class _Rest:
         self.deletion.n_done += gone
         if not LEASE.renew(mine, self.holder, n_done=self.deletion.n_done):
             raise _TakenOver
+
+
+def _of_crowd(keys: list[int]) -> None:
+    """With their logins, which opened nothing but a round of the project."""
+    crowd = Annotator.objects.filter(pk__in=keys)
+    User.objects.filter(pk__in=list(crowd.values_list("user", flat=True))).delete()
+    crowd.delete()
 
 
 def _of_items(keys: list[int]) -> None:

@@ -28,6 +28,8 @@ class Annotator(models.Model):
     number = models.PositiveIntegerField()
     name = models.CharField(max_length=200)
     left_at = models.DateTimeField(null=True, blank=True)
+    # Came by a round's crowd link: no member, and let into that round alone.
+    is_crowd = models.BooleanField(default=False)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -216,6 +218,84 @@ class RoundTold(models.Model):
     level = models.PositiveSmallIntegerField(default=0)
     certificate = models.CharField(max_length=8, blank=True)
     version = models.PositiveIntegerField(default=0)
+
+
+class CrowdLink(models.Model):
+    """A round's link for the people of a panel such as Prolific or MTurk.
+
+    The link carries the row's key and nonce, signed. It works only as long as its maker may invite
+    people, like an `Invitation`.
+
+    worker_name, study_name, session_name: the parameters in which the panel sends its ids.
+    questions: what is asked about a person before the first pair (`annotation.people.background`).
+    max_people: how many may be at work or done at once; max_pairs: how many pairs each gets.
+    """
+
+    round = models.OneToOneField(Round, on_delete=models.CASCADE, related_name="crowd_link")
+    nonce = models.CharField(max_length=43, unique=True, default=secrets.token_urlsafe)
+    withdrawn_at = models.DateTimeField(null=True, blank=True)
+    worker_name = models.CharField(max_length=40, default="PROLIFIC_PID")
+    study_name = models.CharField(max_length=40, default="STUDY_ID", blank=True)
+    session_name = models.CharField(max_length=40, default="SESSION_ID", blank=True)
+    consent = models.TextField()
+    questions = models.JSONField(default=list, blank=True)
+    max_people = models.PositiveIntegerField(default=50)
+    max_pairs = models.PositiveIntegerField(default=20)
+    completion_code = models.CharField(max_length=100, blank=True)
+    completion_url = models.CharField(max_length=500, blank=True)
+    screened_code = models.CharField(max_length=100, blank=True)
+    screened_url = models.CharField(max_length=500, blank=True)
+    made_after = models.PositiveBigIntegerField(default=0)
+    # Without a maker the link is dead: only people make one.
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+
+
+class CrowdSubmission(models.Model):
+    """One person of a panel in a round.
+
+    The panel's ids are needed to pay, and to know a person who comes back. Only owners see them, in
+    the file for paying, and erasing the person empties them.
+
+    annotator: none for those who were screened out.
+    answers: to the link's questions, by name.
+    """
+
+    class State(models.TextChoices):
+        WORKING = "working", "working"
+        LEFT = "left", "gone away"
+        COMPLETE = "complete", "complete"
+        SCREENED = "screened", "screened out"
+        NOTHING = "nothing", "found no pair"
+        RETURNED = "returned", "returned"
+        REJECTED = "rejected", "rejected"
+        APPROVED = "approved", "approved"
+
+    link = models.ForeignKey(CrowdLink, on_delete=models.CASCADE, related_name="submissions")
+    annotator = models.OneToOneField(
+        Annotator, null=True, on_delete=models.CASCADE, related_name="submission"
+    )
+    worker_id = models.CharField(max_length=120, blank=True)
+    study_id = models.CharField(max_length=120, blank=True)
+    session_id = models.CharField(max_length=120, blank=True)
+    state = models.CharField(max_length=8, choices=State, default=State.WORKING)
+    answers = models.JSONField(default=dict, blank=True)
+    started_at = models.DateTimeField(auto_now_add=True)
+    # When they began or came back last, from which their absence is counted.
+    back_at = models.DateTimeField(auto_now_add=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["link", "worker_id"],
+                condition=~Q(worker_id=""),
+                name="crowd_worker_once",
+            ),
+        ]
+        indexes = [models.Index(fields=["link", "state"], name="submission_by_state")]
 
 
 class ReadySelections(LeavingOut):

@@ -2,7 +2,7 @@
 
 from django.urls import include, path
 
-from annotation.pages import adjudication, people, rounds, settings, webhooks
+from annotation.pages import adjudication, crowd, people, rounds, settings, webhooks
 
 urlpatterns = [
     path("p/<slug:slug>/settings", settings.settings, name="settings"),
@@ -34,6 +34,18 @@ urlpatterns = [
     path("p/<slug:slug>/rounds/<int:number>/cancel", rounds.cancel, name="round_cancel"),
     path("p/<slug:slug>/rounds/<int:number>/votes", rounds.votes, name="round_votes"),
     path("p/<slug:slug>/rounds/<int:number>/people", rounds.people, name="round_people"),
+    path("p/<slug:slug>/rounds/<int:number>/crowd", crowd.crowd, name="round_crowd"),
+    path(
+        "p/<slug:slug>/rounds/<int:number>/crowd/withdraw",
+        crowd.withdraw,
+        name="round_crowd_withdraw",
+    ),
+    path(
+        "p/<slug:slug>/rounds/<int:number>/crowd/file",
+        crowd.file_for_paying,
+        name="round_crowd_file",
+    ),
+    path("p/<slug:slug>/rounds/<int:number>/crowd/marks", crowd.mark, name="round_crowd_marks"),
     path("p/<slug:slug>/rounds/<int:number>/extend", rounds.extend, name="round_extend"),
     path(
         "p/<slug:slug>/rounds/<int:number>/flags/<int:flag>",

@@ -72,6 +72,7 @@ HELP = {
     "project": "pages#overview",
     "results": "pages#results",
     "round": "pages#rounds-and-decisions",
+    "round_crowd": "pages#crowd-links",
     "run": "pages#runs",
     "scores": "files#scores-of-single-responses-to-import",
     "settings": "pages#settings",

@@ -11,6 +11,7 @@ from django.db import close_old_connections, connection
 from django.utils import timezone
 
 from annotation.deletion import wake_deletions
+from annotation.people.crowds import release_absent
 from annotation.results.report.cache import wake_for_reports
 from annotation.rounds.changes import wake_due
 from annotation.rounds.growing import wake_unfinished
@@ -50,6 +51,7 @@ class Heartbeat(threading.Thread):
                 self.attempt(wake_due)
                 self.attempt(wake_unfinished)
                 self.attempt(wake_deletions)
+                self.attempt(release_absent)
                 self.attempt(wake_for_reports)
                 self.attempt(resume_imports)
                 self.attempt(tell_of_rounds)

@@ -33,6 +33,8 @@ from django.views import csrf
 from django.views.decorators.http import require_http_methods
 from whitenoise.storage import CompressedManifestStaticFilesStorage
 
+from annotation.people.crowds import CrowdOver
+from annotation.screen.crowd import CROWD
 from annotation.screen.hand import expired
 from judging.core.incidents import AWAY_SECONDS, DATABASE_AWAY, log_context
 from judging.core.sql.statements import prepared
@@ -145,6 +147,40 @@ def asks_to_look(
         asked = request.get_full_path() if is_page else request.headers.get("Referer", "")
         return _ask_to_look(request, exception.access, asked)
 
+    middleware.process_exception = process_exception  # type: ignore[attr-defined]
+    return middleware
+
+
+# What a person who came by a crowd link may open: their round, their own page, and the docs.
+_OF_CROWD = re.compile(r"annotate_(?!leave|return)|crowd|docs|glossary|logout|healthz|readyz")
+
+
+def crowd_keeps_to_its_round(
+    get_response: Callable[[HttpRequest], HttpResponseBase],
+) -> Callable[[HttpRequest], HttpResponseBase]:
+    """Lead people of a panel back to their own page from all others, and when their part ends."""
+
+    def middleware(request: HttpRequest) -> HttpResponseBase:
+        return get_response(request)
+
+    def process_view(request: HttpRequest, *_: Any) -> HttpResponse | None:
+        match = request.resolver_match
+        name = (match and match.url_name) or ""
+        # Of a login that was erased or deactivated, only the session is left.
+        is_inside = CROWD in request.session and request.user.is_authenticated
+        if not is_inside or _OF_CROWD.match(name):
+            return None
+        return redirect("crowd_own")
+
+    def process_exception(request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        if not isinstance(exception, CrowdOver):
+            return None
+        if "X-Annotate" in request.headers:
+            text = "Your part in this study has ended. Load the page again to see how to go on."
+            return HttpResponse(text, status=409, content_type="text/plain; charset=utf-8")
+        return redirect("crowd_own")
+
+    middleware.process_view = process_view  # type: ignore[attr-defined]
     middleware.process_exception = process_exception  # type: ignore[attr-defined]
     return middleware
 

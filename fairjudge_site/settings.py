@@ -92,6 +92,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "fairjudge_site.requests.crowd_keeps_to_its_round",
     "fairjudge_site.requests.asks_to_look",
     "axes.middleware.AxesMiddleware",
 ]

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from django.contrib.auth.models import User
@@ -18,6 +19,7 @@ from django.utils.encoding import force_bytes
 from django.utils.http import urlsafe_base64_encode
 
 from annotation.models import Adjudication, Flag
+from annotation.people import crowds
 from annotation.people.annotators import annotator_of
 from annotation.people.invitations import Terms, invite, link_of
 from annotation.queue.queue import claim_next
@@ -48,10 +50,11 @@ TOKEN = "send a token"
 # By the smallest role that is let in. What an item in hand is about is its holder's alone.
 TABLE = {
     "anybody": """
-        api_reference api_schema docs docs_page docs_picture glossary healthz invite login
+        api_reference api_schema crowd docs docs_page docs_picture glossary healthz invite login
         password_reset_confirm readyz
     """,
     "nobody outside the demo": "demo_enter",
+    "nobody outside a crowd": "crowd_own",
     "nobody until it is opened": "metrics",
     "superuser": "site_status site_user site_users",
     "logged in": "annotate annotate_preferences home logout password_change tokens",
@@ -88,7 +91,8 @@ TABLE = {
     """,
     "its user": "token_revoke",
     "owner": """
-        invitation_revoke member people project_delete settings trail webhook webhook_send webhooks
+        invitation_revoke member people project_delete round_crowd round_crowd_file
+        round_crowd_marks round_crowd_withdraw settings trail webhook webhook_send webhooks
     """,
 }
 NAMES = {name: group for group, names in TABLE.items() for name in names.split()}
@@ -180,6 +184,7 @@ def arguments_of(project, annotator, folder):
             "decision": Adjudication.objects.create(item=draft.item, label="win").pk
         },
         **{name: {"signed": address_of(round_).split("/")[-2]} for name in SIGNED},
+        "crowd": {"token": crowd_token(round_)},
         "docs_page": {"name": "files"},
         "docs_picture": {"name": "run"},
         "example": {"pk": example.pk},
@@ -219,6 +224,13 @@ def arguments_of(project, annotator, folder):
             name in SIGNED) else here | found  # fmt: skip
 
     return {name: arguments(name) for name in NAMES}
+
+
+def crowd_token(round_):
+    owners = User.objects.filter(memberships__project=round_.project, memberships__role=Role.OWNER)
+    owner = owners.first() or make_member(round_.project, Role.OWNER)
+    link = crowds.set_up(round_, owner, {"consent": "We pay.", "completion_code": "DONE"})
+    return urlsplit(crowds.link_of(link)).path.rstrip("/").split("/")[-1]
 
 
 def parameters_of(name):
@@ -267,7 +279,7 @@ def expected(name: str, role: str) -> str:
     group = NAMES[name]
     if group == "anybody":
         return IN
-    if group in ("nobody outside the demo", "nobody until it is opened"):
+    if group in ("nobody outside the demo", "nobody outside a crowd", "nobody until it is opened"):
         return UNKNOWN
     if group == "token":
         return TOKEN

@@ -7,7 +7,7 @@ import pytest
 from django.core.management import get_commands
 from django.urls import get_resolver
 
-from annotation.results.tables import exports
+from annotation.results.tables import exports, people
 from fairjudge_site import docs_pages
 from judging.core.glossary import GLOSSARY
 from judging.dataset.records import ALIASES, plain
@@ -54,10 +54,11 @@ def test_every_command_that_is_named_is_there():
     assert shown - set(get_commands()) == set()
 
 
-@pytest.mark.parametrize("table", ["LABEL", "VOTE", "SAMPLE", "PREFERENCE"])
+@pytest.mark.parametrize("table", ["LABEL", "VOTE", "SAMPLE", "PREFERENCE", "PEOPLE"])
 def test_the_columns_of_every_export_are_listed_in_their_order(table):
     folded = " ".join(read("docs/files.md").split())
-    assert ", ".join(getattr(exports, f"{table}_COLUMNS")) in folded
+    module = people if table == "PEOPLE" else exports
+    assert ", ".join(getattr(module, f"{table}_COLUMNS")) in folded
 
 
 def test_the_names_by_which_columns_are_recognised_are_the_ones_listed():

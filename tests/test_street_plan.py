@@ -30,7 +30,8 @@ from scipy.sparse.csgraph import connected_components
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("annotation", "fairjudge_site", "judging")
-MOST_MODULES = 320
+# As for lines below: a later feature states the rooms that it needs.
+MODULES_ALLOWED = {"the street plan": 320, "teams and crowds": 6}
 # What the house of the street plan may have, and what each feature after it may add. State the
 # price of a new feature here; nothing else raises the sum.
 LINES_ALLOWED = {
@@ -334,7 +335,7 @@ def test_no_folder_is_crowded():
 
 
 def test_there_are_few_modules():
-    assert len(product_files()) <= MOST_MODULES
+    assert len(product_files()) <= sum(MODULES_ALLOWED.values())
 
 
 def test_the_code_is_short():

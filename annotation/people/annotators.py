@@ -19,6 +19,7 @@ from django.utils import timezone
 from annotation.models import (
     Adjudication,
     Annotator,
+    CrowdSubmission,
     Draft,
     Flag,
     Item,
@@ -33,6 +34,7 @@ from annotation.queue.queue import WITH_REASON, give_back_slot, make_seat
 from annotation.queue.settling import (
     annotators_who_may_vote,
     count_earlier_votes,
+    crowd_places,
     hand_back,
     items_with_lock,
     possible_voters,
@@ -75,8 +77,15 @@ def annotator_named(project: Project, name: str) -> Annotator:
     return annotator or _make(project, name, None)
 
 
+def crowd_annotator(project: Project, user: AbstractUser) -> Annotator:
+    """Make the annotator that a login labels as who came by a crowd link."""
+    return _make(project, user.get_username(), user, is_crowd=True)
+
+
 @transaction.atomic
-def _make(project: Project, name: str, user: AbstractUser | None) -> Annotator:
+def _make(
+    project: Project, name: str, user: AbstractUser | None, *, is_crowd: bool = False
+) -> Annotator:
     """Numbers go up by one. Names differ even if a login has the name of an imported annotator."""
     number = next_number(project, Annotator)
     # Somebody else may have made it while this one waited for its turn.
@@ -85,7 +94,8 @@ def _make(project: Project, name: str, user: AbstractUser | None) -> Annotator:
     if (made := found.first()) is not None:
         return made
     name = _free(here, name, "login")
-    return Annotator.objects.create(project=project, user=user, number=number, name=name)
+    fields = {"user": user, "number": number, "name": name, "is_crowd": is_crowd}
+    return Annotator.objects.create(project=project, **fields)
 
 
 def _free(here: QuerySet[Annotator], name: str, word: str) -> str:
@@ -106,13 +116,16 @@ def voters_of(round_: Round) -> tuple[set[int], int]:
     """Return the ids of the annotators who may take items of this round, and how many members
     who never labelled may do so too.
 
-    Nobody waits for these members: what all others skipped is decided without them.
+    Nobody waits for these members: what all others skipped is decided without them. People who may
+    still come by a crowd link count with them.
     """
+    places = crowd_places(round_.pk)
     if not round_.open_to_all:
-        return possible_voters(round_), 0
+        return possible_voters(round_), places
     known = Annotator.objects.filter(project=round_.project_id, user__isnull=False)
     members = members_who_may_vote(round_.project)
-    return possible_voters(round_), members.exclude(user__in=known.values("user")).count()
+    newcomers = members.exclude(user__in=known.values("user")).count()
+    return possible_voters(round_), newcomers + places
 
 
 def assignable(project: Project) -> QuerySet[Annotator]:
@@ -140,7 +153,8 @@ def assign(
         locked.open_to_all = not people
         locked.parameters |= {"limit": limit}
         locked.save(update_fields=["open_to_all", "parameters"])
-        seats = Seat.objects.filter(round=locked)
+        # People of a panel have a seat and a limit by their link.
+        seats = Seat.objects.filter(round=locked, annotator__is_crowd=False)
         seats.update(limit=limit)
         gone: list[Annotator] = []
         if people:
@@ -310,6 +324,8 @@ def erase_annotator(
         annotator.name = _free(others, f"{_ERASED} {annotator.number}", "erased")
         annotator.user = None
         annotator.save(update_fields=["name", "user"])
+        emptied = {"worker_id": "", "study_id": "", "session_id": "", "answers": {}}
+        CrowdSubmission.objects.filter(annotator=annotator).update(**emptied)
         access.record_event(annotator.project, by, "person erased", annotator.pseudonym)
     return 0 if remove_votes else n_kept
 

@@ -55,7 +55,7 @@ def invite(project: Project, by: AbstractUser | None, terms: Terms) -> Invitatio
         max_uses=terms.uses,
         expires_at=timezone.now() + timedelta(days=terms.days),
         created_by=by,
-        made_after=project.lost_rights.aggregate(last=Max("pk"))["last"] or 0,
+        made_after=last_lost_right(project),
     )
     access.record_event(
         project, by, "invited", terms.note, role=terms.role, uses=terms.uses, days=terms.days
@@ -63,15 +63,24 @@ def invite(project: Project, by: AbstractUser | None, terms: Terms) -> Invitatio
     return invitation
 
 
+def last_lost_right(project: Project) -> int:
+    """Return what a link that is made now keeps as `made_after`."""
+    return project.lost_rights.aggregate(last=Max("pk"))["last"] or 0
+
+
 def usable_invitations(project: Project) -> QuerySet[Invitation]:
     """Return the invitations whose link still works, the latest first."""
     still = {"revoked_at": None, "expires_at__gte": timezone.now(), "uses__lt": F("max_uses")}
-    return project.invitations.filter(_may_still_invite(), **still).order_by("-pk")
+    return project.invitations.filter(maker_may_invite(), **still).order_by("-pk")
 
 
-def _may_still_invite() -> Q:
-    """Its maker may invite people today, and never lost that right since making it."""
-    maker, project = OuterRef("created_by"), OuterRef("project")
+def maker_may_invite(project_of: str = "project") -> Q:
+    """A link's maker may invite people today, and never lost that right since making it.
+
+    Args:
+        project_of: The link's field that leads to the project.
+    """
+    maker, project = OuterRef("created_by"), OuterRef(project_of)
     makers = User.objects.filter(pk=maker, is_active=True)
     owns = Membership.objects.filter(project=project, user=maker, role=Role.OWNER)
     owns = owns.filter(user__is_active=True)

@@ -30,6 +30,9 @@ from judging.core.sql.statements import Changed, prepared, prepared_update
 from judging.projects import access
 
 LEASE = timedelta(minutes=10)
+# A member may take a while over a pair. People of a panel close the page and are gone; the page
+# of those who stay says so every minute.
+CROWD_LEASE = timedelta(minutes=3)
 # Enough that fifty people who start at once each find one within a try or two.
 _CANDIDATES = 16
 
@@ -53,6 +56,11 @@ class NoItem:
 
 class LimitReached(Exception):
     """The person would have more items in hand and done than their seat's limit."""
+
+
+def lease_of(annotator: Annotator) -> timedelta:
+    """Return how long a pair stays in this person's hands without a sign of life."""
+    return CROWD_LEASE if annotator.is_crowd else LEASE
 
 
 def claim_next(
@@ -116,7 +124,7 @@ def _why_nothing_free(round_: Round, annotator: Annotator, now: datetime) -> NoI
 def seat_of(round_: Round, annotator: Annotator) -> Seat | None:
     """Return the annotator's seat unless they left, making one if the round is open to all."""
     seat: Seat | None = _seats.first(round_=round_.pk, annotator=annotator.pk)
-    if seat is None and round_.open_to_all:
+    if seat is None and round_.open_to_all and not annotator.is_crowd:
         seat = _seat_if_still_open_to_all(round_, annotator)
     return seat if seat is not None and seat.left_at is None else None
 
@@ -164,7 +172,8 @@ def _held_draft(
         item.round = round_
         if draft is not None and draft.token == beside:
             continue
-        if not _renewed.count(item=item.pk, annotator=annotator.pk, until=now + LEASE):
+        until = now + lease_of(annotator)
+        if not _renewed.count(item=item.pk, annotator=annotator.pk, until=until):
             continue
         if draft is not None:
             draft.item, draft.annotator = item, annotator
@@ -255,7 +264,8 @@ def _claim(slot: Slot, annotator: Annotator, seat: Seat, now: datetime) -> Draft
 
 def _take(slot: Slot, annotator: Annotator, now: datetime) -> bool:
     """Raises IntegrityError if the person holds another slot of the item."""
-    values = {"slot": slot.pk, "annotator": annotator.pk, "now": now, "until": now + LEASE}
+    until = now + lease_of(annotator)
+    values = {"slot": slot.pk, "annotator": annotator.pk, "now": now, "until": until}
     return _taken.count(**values) == 1
 
 
@@ -333,7 +343,7 @@ def _take_within_limit(slot: Slot, annotator: Annotator, seat: Seat, now: dateti
 
 def heartbeat(draft: Draft, now: datetime | None = None) -> bool:
     """Renew the lease. Returns False if the slot went to somebody else meanwhile."""
-    until = (now or timezone.now()) + LEASE
+    until = (now or timezone.now()) + lease_of(draft.annotator)
     return _renewed.count(item=draft.item_id, annotator=draft.annotator_id, until=until) == 1
 
 

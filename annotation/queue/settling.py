@@ -26,6 +26,8 @@ from django.utils import timezone
 from annotation.models import (
     Adjudication,
     Annotator,
+    CrowdLink,
+    CrowdSubmission,
     Item,
     Round,
     Seat,
@@ -40,6 +42,8 @@ from judging.core.sql.statements import prepared
 from judging.methods.agreement.votes import LabelSource, enters_results, outcome
 from judging.projects.models import Project
 
+_WORKING = CrowdSubmission.State.WORKING
+HAVE_A_PLACE = (_WORKING, CrowdSubmission.State.COMPLETE, CrowdSubmission.State.APPROVED)
 # Items that are waited for at once.
 _CHUNK = 500
 Advance = Callable[[int], None]
@@ -63,7 +67,21 @@ def possible_voters(round_: Round) -> set[int]:
         people = people.filter(Exists(seats))
     people = people.exclude(Exists(seats.filter(left_at__isnull=False)))
     people = people.exclude(pk__in=_seats_at_limit(round_.pk).values("annotator"))
-    return set(people.values_list("pk", flat=True))
+    of_crowd = CrowdSubmission.objects.filter(link__round=round_, state=_WORKING)
+    of_crowd = of_crowd.exclude(annotator__in=_seats_at_limit(round_.pk).values("annotator"))
+    found = people.values_list("pk").union(of_crowd.values_list("annotator"))
+    return {key for (key,) in found}
+
+
+def crowd_places(round_id: int) -> int:
+    """Return how many people may still come by the round's crowd link, 0 without one.
+
+    Those who are at work or done have a place; all others gave it back.
+    """
+    taken = Count("submissions", filter=Q(submissions__state__in=HAVE_A_PLACE))
+    links = CrowdLink.objects.filter(round=round_id, withdrawn_at=None, created_by__isnull=False)
+    counted = links.annotate(taken=taken).values_list("max_people", "taken").first()
+    return max(0, counted[0] - counted[1]) if counted else 0
 
 
 def _seats_at_limit(round_id: int) -> QuerySet[Seat]:
@@ -212,6 +230,7 @@ class _Facts:
             if index < asked[key] or vote[0] is not None:
                 self._slots[key].append(tuple(vote))
         self._possible_voters: dict[int, set[int]] = {}
+        self._places: dict[int, int] = {}
 
     def state_of(self, item: Item) -> str:
         """Return the state by this rule, in this order:
@@ -254,7 +273,12 @@ class _Facts:
         if item.round_id not in self._possible_voters:
             self._possible_voters[item.round_id] = possible_voters(item.round)
         voted = {annotator for _, annotator, _ in self._slots[item.pk]}
-        return not self._possible_voters[item.round_id] - skipped - voted
+        if self._possible_voters[item.round_id] - skipped - voted:
+            return False
+        # More people may come by a crowd link, and they haven't skipped it.
+        if item.round_id not in self._places:
+            self._places[item.round_id] = crowd_places(item.round_id)
+        return not self._places[item.round_id]
 
     @cached_property
     def _skips(self) -> dict[int, set[int]]:

@@ -25,6 +25,7 @@ from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 
 from annotation.models import Annotator, Draft, Round, Vote
+from annotation.people import crowds
 from annotation.people.annotators import annotator_of
 from annotation.queue.drafts import (
     MAX_COMMENT,
@@ -46,7 +47,7 @@ _PROTOCOL = (
 )  # fmt: skip
 _NEEDED = [
     *_DRAFT,
-    *(f"annotator__{name}" for name in ("project", "user", "left_at")),
+    *(f"annotator__{name}" for name in ("project", "user", "left_at", "is_crowd")),
     *(f"item__{name}" for name in ("round", "example", "state")),
     *(f"item__round__{name}" for name in (*_ROUND, "number")),
     *(f"item__round__protocol__{name}" for name in _PROTOCOL),
@@ -66,7 +67,10 @@ def draft_for(user: AbstractUser | AnonymousUser, token: str) -> Draft:
     draft = _drafts.first(token=token, user=user.pk) if user.pk and is_token(token) else None
     if draft is None or draft.annotator.left_at is not None:
         raise Http404("No such item of yours.")
-    draft.item.round.project = project_for(user, draft.slug).project
+    if draft.annotator.is_crowd:
+        crowds.admitted(user, draft.item.round_id)
+    else:
+        draft.item.round.project = project_for(user, draft.slug).project
     draft.annotator.user = user
     return draft
 
@@ -95,7 +99,11 @@ def round_behind_link(user: AbstractUser, signed: str) -> tuple[Round, Annotator
         raise Http404("No such round.")
     if not constant_time_compare(round_.nonce, nonce):
         raise LinkEnded("No such round.")
-    access = project_for(user, round_.project.slug)
+    try:
+        access = project_for(user, round_.project.slug)
+    except Http404:
+        # People of a panel are no members.
+        return round_, crowds.admitted(user, round_.pk)
     return round_, annotator_of(access.project, user)
 
 

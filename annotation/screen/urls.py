@@ -2,9 +2,11 @@
 
 from django.urls import path
 
-from annotation.screen import actions, views
+from annotation.screen import actions, crowd, views
 
 urlpatterns = [
+    path("crowd/", crowd.own, name="crowd_own"),
+    path("crowd/<str:token>/", crowd.enter, name="crowd"),
     path("annotate/", views.annotate, name="annotate"),
     path("annotate/preferences", actions.preferences, name="annotate_preferences"),
     path("annotate/r/<str:signed>/", views.annotate_round, name="annotate_round"),

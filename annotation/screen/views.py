@@ -236,6 +236,9 @@ def annotate_ahead(request: HttpRequest, token: str) -> HttpResponse:
 def show_nothing(
     request: HttpRequest, nothing: NoItem, round_: Round, annotator: Annotator
 ) -> HttpResponse:
+    if annotator.is_crowd:
+        # Their own page says how it ends, and gives them their code.
+        return redirect("crowd_own")
     has_voted = progress_of(round_, annotator).done > 0
     ending = ending_of(nothing, round_, has_voted=has_voted)
     return show_ending(request, ending, round_, annotator)

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 from django.apps import apps
+from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.db import IntegrityError, connections
 from django.urls import reverse
@@ -15,6 +16,8 @@ from annotation import deletion
 from annotation.deletion import delete_project
 from annotation.models import (
     Adjudication,
+    CrowdLink,
+    CrowdSubmission,
     Draft,
     FirstChoice,
     Flag,
@@ -26,6 +29,7 @@ from annotation.models import (
     Skip,
     WorkPart,
 )
+from annotation.people.annotators import crowd_annotator
 from annotation.people.invitations import Terms, invite
 from annotation.queue.queue import claim_next, skip
 from annotation.results.tables.exports import ExportRequest, export
@@ -56,6 +60,7 @@ from tests.factories import (
     make_member,
     make_project,
     make_run,
+    make_user,
     make_verdict,
 )
 from tests.rows_written import rows_of_transactions
@@ -129,6 +134,10 @@ def labelled(project, annotator):
     Adjudication.objects.create(item=vote.item, label="win")
     FirstChoice.objects.create(item=vote.item, user=annotator.user, left_response=1)
     skip(claim_next(round_, annotator), "too long")
+    link = CrowdLink.objects.create(round=round_, consent="We pay.", created_by=annotator.user)
+    with_login = crowd_annotator(project, make_user())
+    CrowdSubmission.objects.create(link=link, annotator=with_login, worker_id="w")
+    CrowdSubmission.objects.create(link=link, worker_id="screened")
     draft = claim_next(round_, annotator)
     Flag.objects.create(item=draft.item, annotator=annotator, reason="odd")
 
@@ -144,8 +153,13 @@ def test_nothing_is_left_and_other_projects_are_untouched(monkeypatch):
     assert all(before.values()), f"empty: {[name for name, keys in before.items() if not keys]}"
     project = make_full_project("goes")
     assert all(len(rows()[name]) > len(keys) for name, keys in before.items())
+    crowd = User.objects.filter(annotators__is_crowd=True)
+    names = set(crowd.values_list("username", flat=True))
+    assert len(names) == 2
     delete_project(project, None)
     assert rows() == before
+    # The logins of a panel's people open nothing else, so they go with it.
+    assert User.objects.filter(username__in=names).count() == 1
     assert Project.objects.get() == other
 
 

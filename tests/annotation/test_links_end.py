@@ -20,8 +20,8 @@ from django.utils.encoding import force_bytes
 from django.utils.http import urlsafe_base64_encode
 
 from annotation.deletion import delete_project
-from annotation.models import Invitation
-from annotation.people import invitations
+from annotation.models import CrowdLink, Invitation
+from annotation.people import crowds, invitations
 from annotation.people.annotators import erase_person, leave_project
 from annotation.people.invitations import Terms, accept_invitation, invite, link_of, open_invitation
 from annotation.rounds.opening import RoundSettings, open_round
@@ -482,7 +482,12 @@ def test_what_is_no_password_link_opens_nothing(cast, token):
 
 def test_each_nonce_is_random_and_kept_once():
     tables = [model for model in apps.get_models() if hasattr(model, "nonce")]
-    assert {model.__name__ for model in tables} == {"Invitation", "PasswordLink", "Round"}
+    assert {model.__name__ for model in tables} == {
+        "CrowdLink",
+        "Invitation",
+        "PasswordLink",
+        "Round",
+    }
     for model in tables:
         field = model._meta.get_field("nonce")
         assert field.unique
@@ -498,4 +503,21 @@ def test_nothing_else_signs_links():
         for file in folder.rglob("*.py")
         if re.search(r"signing\.dumps|Signer\(|make_token\(", file.read_text("utf-8"))
     }
-    assert found == {Path(module.__file__) for module in (invitations, hand, accounts)}
+    assert found == {Path(module.__file__) for module in (crowds, invitations, hand, accounts)}
+
+
+def test_a_crowd_link_ends_with_a_restore_and_names_no_other_row():
+    """What a restore does: each row gets a new nonce. A key without it opens nothing."""
+    project = make_project("crowded")
+    owner = make_member(project, Role.OWNER, "olga")
+    make_examples(project, 1)
+    round_ = open_round(project, None, None, RoundSettings(everything=True, votes=1))
+    link = crowds.set_up(round_, owner, {"consent": "We pay.", "worker_name": "pid"})
+    token = crowds.link_of(link).rstrip("/").split("/")[-1]
+    assert crowds.open_link(token) == link
+    made_up = signing.dumps([link.pk, "x" * 43], salt="fairjudge.crowd")
+    number_alone = signing.dumps(link.pk, salt="fairjudge.crowd")
+    CrowdLink.objects.update(nonce="y" * 43)
+    for wrong in (token, made_up, number_alone, token[:-1]):
+        with pytest.raises(UserError):
+            crowds.open_link(wrong)

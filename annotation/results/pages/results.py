@@ -34,6 +34,7 @@ from annotation.results.report.report import CHAPTERS, plots
 from annotation.results.sections.people import answer as people_answer
 from annotation.results.sections.people import by_person, pace_plot, times_of
 from annotation.results.tables.exports import (
+    BLIND_KINDS,
     CONTENT_TYPES,
     FORMATS,
     KINDS,
@@ -109,7 +110,7 @@ def pace(request: HttpRequest, slug: str) -> HttpResponse:
 
 @require_POST
 def download(request: HttpRequest, slug: str) -> HttpResponse | StreamingHttpResponse:
-    """Send an export. It is a POST, since each export is recorded; all but votes unblind."""
+    """Send an export, by POST since it is recorded. All but votes and people unblind."""
     sent = request.POST
     what = sent.get("what", "labels")
     project = project_for(request.user, slug, Role.RESEARCHER).project
@@ -118,12 +119,16 @@ def download(request: HttpRequest, slug: str) -> HttpResponse | StreamingHttpRes
         format=sent.get("format", "csv"),
         names="names" in sent,
         escape="no_escape" not in sent,
+        background="background" in sent and what == "people",
     )
+    if wanted.background:
+        # Only owners ask people about themselves, and see what each said.
+        project_for(request.user, slug, Role.OWNER)
     try:
         run = find_run(project, sent["run"]) if sent.get("run") else project.primary_run
         # Labels of people alone name the models next to their responses. The question comes before
         # the export, which goes on record.
-        if what != "votes":
+        if what not in BLIND_KINDS:
             project_for(request.user, slug, Role.RESEARCHER, shows_judge=True)
         pieces = export(project, run, request.user, wanted)
     except UserError as error:

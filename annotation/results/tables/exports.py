@@ -1,4 +1,4 @@
-"""Exports of labels, votes, samples and preferences as CSV, JSON lines or Parquet.
+"""Exports of labels, votes, samples, preferences and people as CSV, JSON lines or Parquet.
 
 Each table is a tuple of columns and a generator of rows:
 
@@ -6,6 +6,7 @@ Each table is a tuple of columns and a generator of rows:
 - votes: one row per vote, with why it was asked for and how the pair was shown;
 - samples: one row per sample, with scores turned back to responses 1 and 2;
 - preferences: the better and the worse response, as trainers such as TRL's DPO read them;
+- people: what each annotator did, costs, and agrees with, in `annotation.results.tables.people`;
 - tables for other tools (`other_tools`).
 
 `export` writes a table, piece by piece in constant memory, and puts the file and its hash on
@@ -34,6 +35,7 @@ from django.db.models import Exists, Model, OuterRef, QuerySet
 from annotation.models import Annotator, Protocol, RoutingScores, Vote
 from annotation.results.merge.final_labels import Merged, merged
 from annotation.results.tables.other_tools import OTHER_TOOLS, TASKS, table_for
+from annotation.results.tables.people import people_columns, people_rows
 from annotation.votes.files import CRITERION
 from annotation.votes.imports import vote_id
 from judging.core.errors import UserError
@@ -395,7 +397,9 @@ def whole_file(path: Path) -> Iterator[Path]:
         raise UserError(f"{path} could not be written: {error.strerror}.") from error
 
 
-KINDS = ("labels", "votes", "samples", "preferences", *OTHER_TOOLS)
+KINDS = ("labels", "votes", "samples", "preferences", "people", *OTHER_TOOLS)
+# These show neither what a judge said nor whose response is whose.
+BLIND_KINDS = ("votes", "people")
 CONTENT_TYPES = {
     "csv": "text/csv; charset=utf-8",
     "jsonl": "application/x-ndjson",
@@ -409,11 +413,12 @@ _ROWS_A_GROUP = 5_000
 # The types of columns in Parquet files. All others are text.
 _WHOLE = frozenset(
     "rank n_valid n_asked votes_win votes_tie votes_lose n_votes left_response round "
-    "example_votes_n slot attempt prompt_tokens completion_tokens".split()
+    "example_votes_n slot attempt prompt_tokens completion_tokens rounds votes imported_votes "
+    "checks checks_passed self_agreement_n agreement_n left_n".split()
 )
 _REAL = frozenset(
     "score_1 score_2 bpde routing_score probability active_seconds rating p_first mass "
-    "p_chosen".split()
+    "p_chosen hours self_agreement agreement left_rate left_p".split()
 )
 _MONEY = frozenset({"judge_usd", "human_usd", "usd"})
 _TRUTH = frozenset({"estimated", UNBLINDED, "reviewed"})
@@ -437,6 +442,7 @@ class ExportRequest:
             changed.
         values: Only rows that have these values, by column.
         frame: The examples that it is about; by default those of the run.
+        background: Add to the people what those of a panel said about themselves.
     """
 
     what: str = "labels"
@@ -445,6 +451,7 @@ class ExportRequest:
     escape: bool = True
     values: Mapping[str, str] = field(default_factory=dict)
     frame: Frame | None = None
+    background: bool = False
 
     def __post_init__(self) -> None:
         if self.what == "preferences" and self.format == "csv":
@@ -497,6 +504,10 @@ def _table(
         # Votes belong to the project, so only a chosen part of it leaves some out.
         rows = vote_rows(project, names=request.names, frame=request.frame)
         columns = vote_columns(project)
+    elif request.what == "people":
+        votes = in_frame(Vote.objects.filter(example__project=project), "example", request.frame)
+        columns = people_columns(project, background=request.background)
+        rows = people_rows(project, votes, names=request.names, background=request.background)
     elif request.what == "samples" and run is not None:
         columns, rows = SAMPLE_COLUMNS, sample_rows(run, request.frame)
     elif request.what in OTHER_TOOLS:
@@ -517,7 +528,7 @@ def _chosen(rows: Iterable[dict[str, Any]], values: Mapping[str, str]) -> Iterab
 
 def file_name(project: Project, run: Run | None, request: ExportRequest) -> str:
     """`vicuna-run2-labels.csv`."""
-    part = f"-run{run.number}" if run and request.what not in ("votes", *TASKS) else ""
+    part = f"-run{run.number}" if run and request.what not in (*BLIND_KINDS, *TASKS) else ""
     return f"{project.slug}{part}-{request.what}.{request.format}"
 
 
@@ -667,8 +678,10 @@ def _recorded(
     options: dict[str, Any] = {"names": request.names, "escape": request.escaped}
     if request.values:
         options["values"] = dict(request.values)
-    if frame := request.frame or (run.frame if run and request.what != "votes" else None):
+    if frame := request.frame or (run.frame if run and request.what not in BLIND_KINDS else None):
         options |= {"frame": frame.pk, "subset": frame.subset}
+    if request.background:
+        options["background"] = True
     if preferences is not None:
         options["contradictory"] = preferences.contradictory[:MOST_NAMED]
 

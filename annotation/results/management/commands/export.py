@@ -1,4 +1,4 @@
-"""export PROJECT: labels, votes, samples, preferences or a table for another tool."""
+"""export PROJECT: labels, votes, samples, preferences, people or a table for another tool."""
 
 import sys
 from pathlib import Path
@@ -39,6 +39,11 @@ class Command(FairJudgeCommand):
         add_subset(parser, seed=True)
         parser.add_argument("--names", action="store_true", help="names instead of pseudonyms")
         parser.add_argument(
+            "--background",
+            action="store_true",
+            help="with --what people: also what people of a panel said about themselves",
+        )
+        parser.add_argument(
             "--no-escape",
             action="store_true",
             help="don't escape cells that a spreadsheet would run as formulas",
@@ -54,6 +59,8 @@ class Command(FairJudgeCommand):
                 "--json says what was written to a file, so it needs -o FILE. For the rows "
                 "themselves as JSON, use --format jsonl instead."
             )
+        if options["background"] and options["what"] != "people":
+            raise Usage("--background adds to people, so it needs --what people.")
         project = project_for_command(options["project"])
         run = find_run(project, options["run"]) if options["run"] else project.primary_run
         frame = run.frame if run else None
@@ -65,6 +72,7 @@ class Command(FairJudgeCommand):
             names=options["names"],
             escape=not options["no_escape"],
             frame=frame,
+            background=options["background"],
         )
         pieces = export(project, run, None, wanted)
         if path is None:

@@ -1,0 +1,374 @@
+"""People of a panel: a round's crowd link, one submission per person, and how each ends.
+
+Whoever opens the link with a worker id that is new gets a login without a password. It opens the
+pairs of this round and nothing else, because the person is no member of the project: `admitted` is
+the only thing that lets them in, and it stops when their submission or the round ends.
+
+A worker id is no secret, so it opens nothing by itself. The browser in which a person began knows
+them by its session. On another device they go on only if the panel sends the same session id, and
+if that is long enough to be a secret.
+"""
+
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from ipaddress import ip_address, ip_network
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.models import AbstractUser, User
+from django.core import signing
+from django.db import IntegrityError, transaction
+from django.db.models import Count, Exists, F, OuterRef, QuerySet, Subquery, Sum
+from django.db.models.functions import Coalesce
+from django.http import Http404
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.crypto import constant_time_compare, salted_hmac
+
+from annotation.models import Annotator, CrowdLink, CrowdSubmission, Draft, Item, Round, Slot, Vote
+from annotation.people.annotators import crowd_annotator, give_back_items, people_changed
+from annotation.people.invitations import last_lost_right, maker_may_invite
+from annotation.queue.queue import claim_next, make_seat
+from annotation.queue.settling import HAVE_A_PLACE, crowd_places, is_free
+from judging.core.caching import report_cache
+from judging.core.errors import UserError
+from judging.projects import access
+
+State = CrowdSubmission.State
+# Without a sign of life for so long, a person gives their place back.
+AWAY = timedelta(minutes=5)
+# Characters of a session id that nobody guesses. Prolific's have 24, MTurk's 30.
+SHORTEST_SECRET = 16
+LOGINS_AN_HOUR = 30
+# MTurk calls its parameters so. They are read too, whatever names a link has.
+MTURK = ("workerId", "hitId", "assignmentId")
+_PREVIEW = "ASSIGNMENT_ID_NOT_AVAILABLE"
+_SALT = "fairjudge.crowd"
+_ID = re.compile(r"[\w.:@+=/-]{1,120}", re.ASCII)
+_ENDED = "This study takes nobody any more. You can close this page."
+_TWICE = "You have taken part in this study already, or began it with another submission."
+_FULL = "All places of this study are taken. Return your submission, or try again in some minutes."
+_NOTHING_FREE = "Other people have all pairs at the moment. Try again in some minutes."
+
+
+class CrowdOver(Http404):
+    """The person's part in the round has ended, and with it what their login opens."""
+
+
+@dataclass(frozen=True)
+class PanelIds:
+    """What the panel says of a person: who they are, in which study, in which submission."""
+
+    worker: str
+    study: str = ""
+    session: str = ""
+
+    @property
+    def is_secret(self) -> bool:
+        """Return True if nobody else can know the session id."""
+        return len(self.session) >= SHORTEST_SECRET
+
+
+def set_up(round_: Round, by: AbstractUser, fields: Mapping[str, Any]) -> CrowdLink:
+    """Make the round's link, or change it. A link that was withdrawn gets a new address."""
+    if round_.kind == Round.Kind.IMPORT or round_.state == Round.State.CLOSED:
+        raise UserError("This round hands out no items, so it can't have a crowd link.")
+    with transaction.atomic():
+        Round.objects.select_for_update(of=("self",), no_key=True).get(pk=round_.pk)
+        link = CrowdLink.objects.filter(round=round_).first() or CrowdLink(round=round_)
+        is_new = link.pk is None or not is_usable(link)
+        if is_new:
+            link.nonce, link.withdrawn_at = secrets.token_urlsafe(), None
+        for name, value in fields.items():
+            setattr(link, name, value)
+        link.created_by, link.made_after = by, last_lost_right(round_.project)
+        link.save()
+        did = "crowd link made" if is_new else "crowd link changed"
+        access.record_event(
+            round_.project,
+            by,
+            did,
+            f"round {round_.number}",
+            people=link.max_people,
+            pairs=link.max_pairs,
+        )
+    people_changed(round_.project)
+    return link
+
+
+def withdraw(link: CrowdLink, by: AbstractUser) -> None:
+    """Let nobody new in. Those who are at work may finish."""
+    links = CrowdLink.objects.filter(pk=link.pk, withdrawn_at=None)
+    if links.update(withdrawn_at=timezone.now(), nonce=secrets.token_urlsafe()):
+        round_ = link.round
+        access.record_event(round_.project, by, "crowd link withdrawn", f"round {round_.number}")
+        people_changed(round_.project)
+
+
+def is_usable(link: CrowdLink) -> bool:
+    """Return True if the link lets people in: not withdrawn, and its maker may still invite."""
+    links = CrowdLink.objects.filter(maker_may_invite("round__project"), pk=link.pk)
+    return links.filter(withdrawn_at=None, created_by__isnull=False).exists()
+
+
+def link_of(link: CrowdLink) -> str:
+    """Return the link, with the placeholders that Prolific fills in if it has Prolific's names."""
+    token = signing.dumps([link.pk, link.nonce], salt=_SALT)
+    address = settings.FAIRJUDGE_URL.rstrip("/") + reverse("crowd", args=[token])
+    names = [name for name in (link.worker_name, link.study_name, link.session_name) if name]
+    if link.worker_name != "PROLIFIC_PID":
+        return address
+    return f"{address}?{'&'.join(f'{name}={{{{%{name}%}}}}' for name in names)}"
+
+
+def open_link(token: str) -> CrowdLink:
+    """Return the link of this token if it lets people in. Raises UserError that says why not."""
+    try:
+        number, nonce = signing.loads(token, salt=_SALT)
+    except (signing.BadSignature, ValueError, TypeError):
+        raise UserError("This link is incomplete. Open the study from the panel again.") from None
+    links = CrowdLink.objects.select_related("round__project", "round__protocol")
+    link = links.filter(pk=number).first()
+    if link is None or not constant_time_compare(link.nonce, nonce) or not is_usable(link):
+        raise UserError(_ENDED)
+    return link
+
+
+def panel_ids(link: CrowdLink, sent: Mapping[str, str]) -> PanelIds:
+    """Read the ids in a link's address. Raises UserError if the worker's is missing or odd."""
+    names = zip((link.worker_name, link.study_name, link.session_name), MTURK, strict=True)
+    values = [sent.get(name) or sent.get(other) or "" for name, other in names]
+    if _PREVIEW in values:
+        raise UserError("This is a preview. Accept the task first, then open it again.")
+    if not values[0] or any(value and not _ID.fullmatch(value) for value in values):
+        raise UserError(
+            f"The address lacks your ID ({link.worker_name}), or it can't be read. Open the study "
+            "from the panel again."
+        )
+    return PanelIds(*values)
+
+
+def submission_of(link: CrowdLink, ids: PanelIds) -> CrowdSubmission | None:
+    """Return the submission of this worker. Raises UserError if it is another of theirs."""
+    found = CrowdSubmission.objects.filter(link=link, worker_id=ids.worker).first()
+    if found is not None and not constant_time_compare(found.session_id, ids.session):
+        raise UserError(_TWICE)
+    return found
+
+
+def refuse_if_full(link: CrowdLink) -> None:
+    """Raise UserError if the round has no place or no pair for somebody new."""
+    if link.round.state != Round.State.OPEN:
+        raise UserError(_ENDED if link.round.state == Round.State.CLOSED else _NOTHING_FREE)
+    release_absent(CrowdLink.objects.filter(pk=link.pk))
+    if not crowd_places(link.round_id):
+        raise UserError(_FULL)
+    slots = Slot.objects.asked().filter(round=link.round_id, item__state=Item.State.OPEN)
+    if not slots.filter(is_free(timezone.now())).exists():
+        raise UserError(_NOTHING_FREE if slots.filter(vote=None).exists() else _ENDED)
+
+
+def count_new_login(address: str) -> None:
+    """Raise UserError if too many people began from this address within the hour.
+
+    Only a keyed hash of the address is kept, for an hour.
+    """
+    key = f"crowd:{salted_hmac(_SALT, _network(address)).hexdigest()}"
+    now = timezone.now()
+    recent = [at for at in report_cache.get(key, []) if at > now - timedelta(hours=1)]
+    if len(recent) >= LOGINS_AN_HOUR:
+        raise UserError(
+            "Too many people began this study from your network within the hour. Try again later."
+        )
+    report_cache.set(key, [*recent, now], 3600)
+
+
+def _network(address: str) -> str:
+    """Return the address, or the part of an IPv6 address that is the same for one household."""
+    try:
+        return str(ip_network((ip_address(address), 64), strict=False))
+    except ValueError:
+        # IPv4, which has fewer bits, or no address at all.
+        return address
+
+
+def begin(
+    link: CrowdLink, ids: PanelIds, answers: Mapping[str, str], *, screened_out: bool = False
+) -> CrowdSubmission:
+    """Let a person in with a login of their own, or record that they were screened out.
+
+    Raises UserError if they were here before, or if the last place was just taken.
+    """
+    try:
+        with transaction.atomic():
+            # Locked, so that the last place is given once.
+            CrowdLink.objects.select_for_update(no_key=True).filter(pk=link.pk).first()
+            return _begin(link, ids, answers, screened_out=screened_out)
+    except IntegrityError:
+        raise UserError(_TWICE) from None
+
+
+def _begin(
+    link: CrowdLink, ids: PanelIds, answers: Mapping[str, str], *, screened_out: bool
+) -> CrowdSubmission:
+    if not is_usable(link):
+        raise UserError(_ENDED)
+    submission = CrowdSubmission(
+        link=link,
+        worker_id=ids.worker,
+        study_id=ids.study,
+        session_id=ids.session,
+        answers=dict(answers),
+    )
+    round_ = link.round
+    if screened_out:
+        submission.state, submission.ended_at = State.SCREENED, timezone.now()
+        submission.save()
+        access.record_event(
+            round_.project, None, "crowd person screened out", f"round {round_.number}"
+        )
+        return submission
+    if not crowd_places(link.round_id):
+        raise UserError(_FULL)
+    # No name of theirs, no password, and no membership.
+    user = User.objects.create_user(f"crowd-{secrets.token_hex(8)}")
+    submission.annotator = crowd_annotator(round_.project, user)
+    make_seat(round_, submission.annotator, link.max_pairs)
+    submission.save()
+    access.record_event(round_.project, user, "crowd person began", f"round {round_.number}")
+    return submission
+
+
+def admitted(user: AbstractUser, round_id: int) -> Annotator:
+    """Return the annotator that a person of a panel labels as in this round.
+
+    Raises Http404 for everybody else, and CrowdOver once their submission or the round has ended.
+    """
+    theirs = CrowdSubmission.objects.select_related("annotator", "link__round")
+    submission = theirs.filter(annotator__user=user.pk, link__round=round_id).first()
+    if submission is None or submission.annotator is None or not user.is_active:
+        raise Http404("No such round.")
+    if submission.state != State.WORKING or submission.link.round.state == Round.State.CLOSED:
+        raise CrowdOver("Your part in this study has ended.")
+    return submission.annotator
+
+
+def why_nothing(submission: CrowdSubmission) -> str:
+    """Return why no pair is handed out to this person, "" if there is one for them."""
+    assert submission.annotator is not None
+    handed = claim_next(submission.link.round, submission.annotator)
+    return "" if isinstance(handed, Draft) else handed.reason
+
+
+def finish(submission: CrowdSubmission) -> bool:
+    """End the submission if there is no pair left for this person. Returns False if there is one.
+
+    Who gave no vote because others have all pairs is not complete, and gets no code for it.
+    """
+    annotator = submission.annotator
+    if submission.state != State.WORKING or annotator is None:
+        return submission.state != State.LEFT
+    if not why_nothing(submission):
+        return False
+    has_voted = Vote.objects.filter(annotator=annotator).exists()
+    return end(submission, State.COMPLETE if has_voted else State.NOTHING)
+
+
+def end(submission: CrowdSubmission, state: str) -> bool:
+    """End a submission that is still open, and give its pairs to others at once."""
+    theirs = CrowdSubmission.objects.filter(pk=submission.pk)
+    with transaction.atomic():
+        changed = theirs.filter(state__in=(State.WORKING, State.LEFT)).update(
+            state=state, ended_at=timezone.now()
+        )
+        if changed:
+            annotator, round_ = submission.annotator, submission.link.round
+            by = annotator.user if annotator else None
+            did = f"crowd person {State(state).label}"
+            access.record_event(round_.project, by, did, f"round {round_.number}")
+    submission.refresh_from_db(fields=["state", "ended_at"])
+    if changed:
+        give_back([submission])
+    return bool(changed)
+
+
+def give_back(submissions: list[CrowdSubmission]) -> None:
+    """Give the pairs of people whose part has ended to others, and count who may still vote."""
+    for submission in submissions:
+        if submission.annotator is not None:
+            give_back_items(submission.annotator)
+    projects = {one.link.round.project_id: one.link.round.project for one in submissions}
+    for project in projects.values():
+        people_changed(project)
+
+
+def release_absent(links: QuerySet[CrowdLink] | None = None) -> int:
+    """Take back the places of people who closed the page. Returns how many.
+
+    They are here as long as a pair is in their hands, which their page renews every minute, or
+    if they entered something within `AWAY`.
+    """
+    since = timezone.now() - AWAY
+    mine = {"annotator": OuterRef("annotator")}
+    held = Slot.objects.filter(**mine, vote=None, lease_until__gte=timezone.now())
+    entered = Draft.objects.filter(**mine, updated_at__gte=since)
+    absent = CrowdSubmission.objects.filter(
+        ~Exists(held), ~Exists(entered), state=State.WORKING, back_at__lt=since
+    )
+    if links is not None:
+        absent = absent.filter(link__in=links)
+    gone = []
+    for submission in absent.select_related("annotator", "link__round__project"):
+        still = CrowdSubmission.objects.filter(pk=submission.pk, state=State.WORKING)
+        if still.filter(back_at=submission.back_at).update(state=State.LEFT):
+            gone.append(submission)
+    give_back(gone)
+    return len(gone)
+
+
+def come_back(submission: CrowdSubmission) -> bool:
+    """Let a person who went away go on, if there is still a place. Returns True if they may."""
+    with transaction.atomic():
+        links = CrowdLink.objects.select_for_update(no_key=True)
+        link = links.filter(pk=submission.link_id).first()
+        theirs = CrowdSubmission.objects.filter(pk=submission.pk)
+        left = theirs.filter(state=State.LEFT)
+        if link is None or not left.exists():
+            return theirs.filter(state=State.WORKING).exists()
+        taken = CrowdSubmission.objects.filter(link=link, state__in=HAVE_A_PLACE).count()
+        if taken >= link.max_people:
+            return False
+        left.update(state=State.WORKING, back_at=timezone.now())
+    submission.refresh_from_db(fields=["state", "back_at"])
+    return True
+
+
+def votes_of(submission: CrowdSubmission) -> int:
+    """Return how many votes the person gave in the round."""
+    theirs = Vote.objects.filter(annotator=submission.annotator_id)
+    return theirs.count() if submission.annotator_id else 0
+
+
+def submissions_with_votes(round_: Round) -> QuerySet[CrowdSubmission]:
+    """Return the round's submissions with `n_votes`, `seconds` and `minutes`, the latest first."""
+    votes = Vote.objects.filter(annotator=OuterRef("annotator")).order_by().values("annotator")
+    return (
+        CrowdSubmission.objects.filter(link__round=round_)
+        .select_related("annotator", "link")
+        .annotate(
+            n_votes=Coalesce(Subquery(votes.annotate(n=Count("pk")).values("n")), 0),
+            seconds=Subquery(votes.annotate(n=Sum("active_seconds")).values("n")),
+        )
+        .annotate(minutes=F("seconds") / 60.0)
+        .order_by("-pk")
+    )
+
+
+def counts_by_state(round_: Round) -> list[tuple[str, int]]:
+    """Return how many submissions are in each state that has some, in the states' own order."""
+    rows = CrowdSubmission.objects.filter(link__round=round_).order_by().values_list("state")
+    counted = dict(rows.annotate(n=Count("pk")))
+    return [(state.label, counted[state]) for state in State if state in counted]

@@ -1,0 +1,204 @@
+"""The table of people: what each annotator did, what they are paid, and how well they agree.
+
+It holds pseudonyms. A panel's worker id is in it only as a keyed hash, which is the same for the
+same person in one project. What people said about themselves is left out unless it is asked for.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from django.db.models import QuerySet
+from django.utils.crypto import salted_hmac
+
+from annotation.models import Annotator, CrowdLink, CrowdSubmission, Vote
+from annotation.people.background import questions_of
+from judging.dataset.models import Label
+from judging.methods.agreement.annotators import SideBias, side_bias, side_table
+from judging.methods.agreement.votes import VoteCounts, enters_results
+from judging.methods.intervals.estimates import Undefined
+from judging.methods.review.cost import HumanRate, human_usd, human_usd_of_active_time
+from judging.projects.models import Project
+
+PEOPLE_COLUMNS = (
+    "annotator", "group", "rounds", "votes", "imported_votes", "active_seconds", "hours", "usd",
+    "checks", "checks_passed", "self_agreement", "self_agreement_n", "agreement", "agreement_n",
+    "left_rate", "left_n", "left_p", "crowd_id", "crowd_state",
+)  # fmt: skip
+BACKGROUND = "background:"
+_SIGNS = {Label.WIN: 1, Label.TIE: 0, Label.LOSE: -1}
+_READ = (
+    "annotator", "item__round", "example", "protocol", "protocol__question_asked", "label",
+    "left_response", "active_seconds", "source", "unblinded", "example__is_check",
+    "example__gold_label", "item__round__cost_basis", "item__round__wage_usd",
+    "item__round__minutes_per_vote",
+)  # fmt: skip
+
+
+@dataclass
+class _Person:
+    """What one annotator's votes add up to. signs: of labels that others may have given too."""
+
+    votes: int = 0
+    imported: int = 0
+    seconds: float | None = None
+    usd: Decimal = Decimal(0)
+    rounds: set[int] = field(default_factory=set)
+    checks: int = 0
+    passed: int = 0
+    signs: list[int] = field(default_factory=list)
+    items: list[int] = field(default_factory=list)
+    shown: list[tuple[int, bool]] = field(default_factory=list)
+    asked: dict[tuple[int, str], list[str]] = field(default_factory=lambda: defaultdict(list))
+
+
+def people_columns(project: Project, *, background: bool) -> tuple[str, ...]:
+    """Return the fixed columns, and one for each question of a crowd link if that is asked for."""
+    if not background:
+        return PEOPLE_COLUMNS
+    asked: dict[str, None] = {}
+    links = CrowdLink.objects.filter(round__project=project).order_by("round__number")
+    for stored in links.values_list("questions", flat=True):
+        asked |= dict.fromkeys(f"{BACKGROUND}{one.text}" for one in questions_of(stored))
+    theirs = CrowdSubmission.objects.filter(link__round__project=project, annotator__isnull=False)
+    # A question may have been changed after some people answered it.
+    for answers in theirs.order_by("pk").values_list("answers", flat=True):
+        asked |= dict.fromkeys(f"{BACKGROUND}{text}" for text in answers)
+    return (*PEOPLE_COLUMNS, *asked)
+
+
+def people_rows(
+    project: Project, votes: QuerySet[Vote], *, names: bool, background: bool
+) -> Iterator[dict[str, Any]]:
+    """Yield each annotator with votes or a submission, in the order in which they joined.
+
+    Args:
+        votes: Those of the project's votes that the figures are about.
+    """
+    people, counts = _added_up(project, votes)
+    bias = side_bias({str(key): _table(person.shown) for key, person in people.items()})
+    came = CrowdSubmission.objects.filter(link__round__project=project, annotator__isnull=False)
+    submissions = {one.annotator_id: one for one in came}
+    annotators = Annotator.objects.filter(project=project, pk__in={*people, *submissions})
+    for annotator in annotators.order_by("number"):
+        person, submission = people.get(annotator.pk, _Person()), submissions.get(annotator.pk)
+        row = {
+            "annotator": annotator.name if names else annotator.pseudonym,
+            "group": _group(annotator),
+            "rounds": len(person.rounds),
+            "votes": person.votes,
+            "imported_votes": person.imported,
+            "active_seconds": person.seconds,
+            "hours": None if person.seconds is None else person.seconds / 3600,
+            "usd": person.usd,
+            "checks": person.checks,
+            "checks_passed": person.passed,
+            **_agreement(person, counts),
+            **_self_agreement(person),
+            **_side(bias.get(str(annotator.pk))),
+        }
+        if submission is not None:
+            row |= {"crowd_id": _hashed(submission, project), "crowd_state": submission.state}
+        if submission is not None and background:
+            row |= {f"{BACKGROUND}{text}": said for text, said in submission.answers.items()}
+        yield row
+
+
+def _group(annotator: Annotator) -> str:
+    if annotator.is_crowd:
+        return "crowd"
+    return "imported" if annotator.user_id is None else "member"
+
+
+def _hashed(submission: CrowdSubmission, project: Project) -> str | None:
+    if not submission.worker_id:
+        return None
+    named = f"{project.pk} {submission.worker_id}"
+    return salted_hmac("fairjudge.crowd_id", named, algorithm="sha256").hexdigest()[:16]
+
+
+def _added_up(project: Project, votes: QuerySet[Vote]) -> tuple[dict[int, _Person], np.ndarray]:
+    """Return each annotator's sums, and how often each label was given to each item."""
+    people: dict[int, _Person] = defaultdict(_Person)
+    places: dict[tuple[int, int], int] = {}
+    for values in votes.order_by("pk").values_list(*_READ).iterator(chunk_size=2000):
+        vote = dict(zip(_READ, values, strict=True))
+        person = people[vote["annotator"]]
+        _pay(person, vote)
+        if not enters_results(
+            vote["label"], unblinded=vote["unblinded"], leave_out=project.leave_out_unblinded
+        ):
+            continue
+        if vote["example__is_check"]:
+            _check(person, vote)
+            continue
+        sign = _SIGNS[vote["label"]]
+        place = places.setdefault((vote["example"], vote["protocol"]), len(places))
+        person.signs.append(sign)
+        person.items.append(place)
+        person.asked[vote["example"], vote["protocol__question_asked"]].append(vote["label"])
+        if vote["left_response"] is not None:
+            person.shown.append((sign, vote["left_response"] == 1))
+    counts = np.zeros((len(places), 3), dtype=np.int64)
+    for person in people.values():
+        rows, signs = (np.array(one, dtype=np.intp) for one in (person.items, person.signs))
+        np.add.at(counts, (rows, 1 - signs), 1)
+    return dict(people), counts
+
+
+def _pay(person: _Person, vote: Mapping[str, Any]) -> None:
+    """Add what a vote costs, by the cost basis of its round. Imported votes were paid elsewhere."""
+    if vote["source"] == Vote.Source.IMPORT:
+        person.imported += 1
+        return
+    person.votes += 1
+    person.rounds.add(vote["item__round"])
+    seconds, wage = vote["active_seconds"], vote["item__round__wage_usd"]
+    if seconds is not None:
+        person.seconds = (person.seconds or 0.0) + seconds
+    if vote["item__round__cost_basis"] == Project.CostBasis.MEASURED and seconds is not None:
+        person.usd += human_usd_of_active_time(Decimal(repr(seconds)), wage)
+    else:
+        person.usd += human_usd(1, HumanRate(vote["item__round__minutes_per_vote"], wage))
+
+
+def _check(person: _Person, vote: Mapping[str, Any]) -> None:
+    if vote["example__gold_label"]:
+        person.checks += 1
+        person.passed += vote["label"] == vote["example__gold_label"]
+
+
+def _agreement(person: _Person, counts: np.ndarray) -> dict[str, Any]:
+    """How often the person gave the majority's label of the others, where these have one."""
+    if not person.items:
+        return {"agreement": None, "agreement_n": 0}
+    signs = np.array(person.signs, dtype=np.intp)
+    others = counts[person.items]
+    others[np.arange(len(signs)), 1 - signs] -= 1
+    label, has = VoteCounts(others).majority()
+    n = int(has.sum())
+    return {"agreement": float((label == signs)[has].mean()) if n else None, "agreement_n": n}
+
+
+def _self_agreement(person: _Person) -> dict[str, Any]:
+    """How often the person gave the same label again, asked the same question on an example."""
+    again = [
+        before == after for labels in person.asked.values() for before, after in pairwise(labels)
+    ]
+    rate = sum(again) / len(again) if again else None
+    return {"self_agreement": rate, "self_agreement_n": len(again)}
+
+
+def _table(shown: Sequence[tuple[int, bool]]) -> np.ndarray:
+    signs, left = zip(*shown, strict=True) if shown else ((), ())
+    return side_table(np.array(signs, dtype=np.int8), np.array(left, dtype=bool))
+
+
+def _side(bias: SideBias | Undefined | None) -> dict[str, Any]:
+    if not isinstance(bias, SideBias):
+        return {"left_rate": None, "left_n": 0, "left_p": None}
+    return {"left_rate": bias.left_rate, "left_n": bias.n, "left_p": bias.p}
