@@ -7,6 +7,7 @@ operation can forget it. `once` keeps the answer to a POST with an idempotency k
 import hashlib
 import json
 import logging
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from functools import wraps
@@ -37,6 +38,9 @@ from judging.projects.tokens import note_use, seconds_to_wait, token_of_header
 log = logging.getLogger(__name__)
 # For so long the answer to a key is kept.
 KEPT = timedelta(hours=24)
+# So long a request waits for an earlier one with its key; that one is dead after the longer time.
+WAITS_SECONDS, UNDER_WAY = 20.0, timedelta(minutes=10)
+_UNDER_WAY = "A request with this key is under way. Try again in a moment."
 _LONGEST_KEY = KeptAnswer._meta.get_field("key").max_length
 _CODE_OF_STATUS = {status: code for code, status in reversed(CODES.items())}
 
@@ -237,8 +241,7 @@ def _once(request: HttpRequest, work: Callable[[], HttpResponse], body_digest: s
     except _Repeated:
         kept = _kept(request, key, digest)
         if kept is None:
-            said = "A request with this key is under way. Try again in a moment."
-            raise Refusal("idempotency_key_reused", said) from None
+            raise Refusal("idempotency_key_reused", _UNDER_WAY) from None
         return kept
 
 
@@ -247,28 +250,38 @@ def once_made(
     work: Callable[[Callable[[HttpResponse], None]], object],
     *,
     body_digest: str = "",
+    alone: bool = False,
 ) -> HttpResponse:
     """As `once`, for work that may not be in one transaction, since it asks an endpoint first.
 
     Args:
         work: Gets a function that keeps the answer. It calls it in the transaction that makes what
             was asked for.
+        alone: Another request with the key waits before it works, not only before it keeps.
     """
     key = _key_of(request)
     digest = _digest_of(request, body_digest) if key else ""
     if key and (kept := _kept(request, key, digest)):
         return kept
+    mine = _claimed_alone(request, key, digest) if key and alone else None
+    if isinstance(mine, HttpResponse):
+        return mine
     answers: list[HttpResponse] = []
 
     def keep(response: HttpResponse) -> None:
         if key:
             with transaction.atomic():
-                _keep(_claim(request, key, digest), response)
+                _keep(mine or _claim(request, key, digest), response)
         answers.append(response)
 
     try:
         work(keep)
-    except (_Repeated, UserError):
+    except BaseException as error:
+        if mine is not None:
+            # It changed nothing, so that a repeat may succeed.
+            KeptAnswer.objects.filter(pk=mine.pk, status=0).delete()
+        if not isinstance(error, _Repeated | UserError):
+            raise
         # The other one may have taken the name, too.
         if key and (kept := _kept(request, key, digest)):
             return kept
@@ -316,6 +329,25 @@ def _claim(request: HttpRequest, key: str, digest: str) -> KeptAnswer:
             return KeptAnswer.objects.create(token=token, key=key, request_digest=digest)
     except IntegrityError:
         raise _Repeated from None
+
+
+def _claimed_alone(request: HttpRequest, key: str, digest: str) -> KeptAnswer | HttpResponse:
+    """Claim the key before the work, or return the answer of the request that did."""
+    deadline = time.monotonic() + WAITS_SECONDS
+    rows = KeptAnswer.objects.filter(token=token_of(request), key=key)
+    while True:
+        try:
+            return _claim(request, key, digest)
+        except _Repeated:
+            if kept := _kept(request, key, digest):
+                return kept
+        now = timezone.now()
+        # Whoever claimed it was killed at work.
+        if rows.filter(status=0, at__lt=now - UNDER_WAY).update(at=now, request_digest=digest):
+            return rows.get()
+        if time.monotonic() > deadline:
+            raise Refusal("idempotency_key_reused", _UNDER_WAY)
+        time.sleep(0.1)
 
 
 def _keep(row: KeptAnswer, response: HttpResponse) -> None:

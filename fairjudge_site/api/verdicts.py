@@ -141,7 +141,7 @@ def gate(request: HttpRequest, slug: str, body: GateIn) -> HttpResponse:
 
         open_needed(access.project, run, needed, access.user, background=True, made=opened)
 
-    return once_made(request, work)
+    return once_made(request, work, alone=True)
 
 
 @router.post("/projects/{slug}/compare", auth=WRITE, response=CompareOut)
@@ -157,7 +157,7 @@ def compare(request: HttpRequest, slug: str, body: CompareIn) -> HttpResponse:
         found = compare_runs(access.project, before, after, body.margin, restart=body.restart)
         keep(answer(CompareOut(**found.document())))
 
-    return once_made(request, work)
+    return once_made(request, work, alone=True)
 
 
 def _ranked(access: Access, number: int | None) -> Run:

@@ -1,13 +1,16 @@
 """Requests that come at once, from threads with connections of their own."""
 
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from threading import Barrier
 
 import pytest
 from django.db import connection
+from django.utils import timezone
 
 from annotation.models import GateLook, Item, Slot, Vote
 from annotation.rounds.opening import RoundSettings, open_round
+from fairjudge_site.api import gate
 from judging.dataset.models import Import
 from judging.dataset.writing import write
 from judging.projects.models import KeptAnswer, Project
@@ -53,6 +56,36 @@ def test_the_same_gate_at_once_takes_one_look_and_opens_one_round(token_for, own
     assert len({answer.content for answer in answers}) == 1
     assert answers[0].json()["needed"]["round"] == run.rounds.get().number
     assert GateLook.objects.count() == 1
+
+
+@pytest.mark.parametrize(("minutes", "status"), [(1, 409), (11, 200)])
+def test_a_key_whose_request_was_killed_at_work_is_free_again_after_a_while(
+    token_for, owner, project, monkeypatch, minutes, status
+):
+    run = make_run(project)
+    for example in make_examples(project, 20):
+        make_verdict(run, example, 0.1)
+    client = token_for(owner)
+    killed = KeptAnswer.objects.create(token=client.kept, key="k", request_digest="x")
+    at = timezone.now() - timedelta(minutes=minutes)
+    KeptAnswer.objects.filter(pk=killed.pk).update(at=at)
+    monkeypatch.setattr(gate, "WAITS_SECONDS", 0.3)
+    asked = {"require": ["coverage>=0.5"], "run": 1}
+    answered = client.post("projects/vicuna/gate", asked, **{"Idempotency-Key": "k"})
+    assert answered.status_code == status
+    assert GateLook.objects.count() == (status == 200)
+
+
+def test_a_refused_gate_leaves_its_key_free(token_for, owner, project):
+    run = make_run(project)
+    for example in make_examples(project, 20):
+        make_verdict(run, example, 0.1)
+    client, key = token_for(owner), {"Idempotency-Key": "k"}
+    asked = {"require": ["win_rate(nobody)>=0.5"], "run": 1}
+    assert client.post("projects/vicuna/gate", asked, **key).status_code == 422
+    assert not KeptAnswer.objects.exists()
+    asked["require"] = ["coverage>=0.5"]
+    assert client.post("projects/vicuna/gate", asked, **key).status_code == 200
 
 
 def test_the_same_upsert_twice_at_once_adds_each_example_once(
