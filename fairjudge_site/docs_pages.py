@@ -171,7 +171,9 @@ def address_of(link: str, name: str) -> str | None:
 
 
 def _table_open(self, tokens, index, options, env) -> str:  # type: ignore[no-untyped-def]
-    scrolls = '<div class="scroll" tabindex="0" role="region" aria-label="Table">'
+    # Regions of a page are told apart by their names.
+    number = sum(token.type == "table_open" for token in tokens[: index + 1])
+    scrolls = f'<div class="scroll" tabindex="0" role="region" aria-label="Table {number}">'
     return f'{scrolls}<table class="data">\n'
 
 
