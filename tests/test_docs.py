@@ -177,3 +177,9 @@ def test_markdown_of_the_docs_makes_anchors_links_and_no_raw_html():
     assert "LICENSE" not in page.html
     assert "z" in page.html
     assert "<b onclick" not in page.html
+
+
+def test_no_mark_of_a_merge_is_left_in_a_text():
+    marks = re.compile(r"^(<{7} |={7}$|>{7} )", re.MULTILINE)
+    files = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *ROOT.glob("templates/**/*.html")]
+    assert [str(file) for file in files if marks.search(file.read_text(encoding="utf-8"))] == []
