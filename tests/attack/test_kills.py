@@ -19,6 +19,7 @@ from tests.processes import processes_of
 ROOT = Path(__file__).parents[2]
 PACE = 0.1
 COUNT = """
+import json
 from django.db.models import Count
 from annotation.models import Item, Slot, Vote
 print(json.dumps({
