@@ -65,8 +65,7 @@ def readyz(request: HttpRequest) -> JsonResponse:
 
 def has_worker(queue: str) -> bool:
     try:
-        served = Worker.objects.alive().values_list("queues", flat=True)
-        return any(queue in theirs.split(",") for theirs in served)
+        return Worker.objects.alive().serve(queue)
     except DatabaseError:
         return False
 

@@ -69,11 +69,12 @@ class PageTimes:
             row = self.counts.setdefault(f"{page} {status // 100}xx", [0] * (len(SECONDS) + 2))
             row[sum(seconds > bound for bound in SECONDS)] += 1
             row[-1] += seconds
-            if (due := time.monotonic() > self.written + WRITE_EVERY) is True:
-                self.written = time.monotonic()
-            text = json.dumps(self.counts) if due else ""
-        if text:
-            _write(_file_of(os.getpid()), text)
+            now = time.monotonic()
+            if now <= self.written + WRITE_EVERY:
+                return
+            self.written = now
+            text = json.dumps(self.counts)
+        _write(_file_of(os.getpid()), text)
 
 
 times = PageTimes()

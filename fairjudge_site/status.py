@@ -32,7 +32,6 @@ from judging.projects.accounts import set_active, set_research
 from judging.projects.models import AuditEvent, Deletion, Delivery
 from judging.runs.models import Run
 
-AT_WORK = (Run.State.QUEUED, Run.State.RUNNING, Run.State.PAUSING, Run.State.CANCELLING)
 MOST_ROWS = 50
 PAGE = 50
 BACKED_UP = "backup written"
@@ -67,14 +66,13 @@ def status(request: HttpRequest) -> HttpResponse:
     """Show in one page whether anything needs the operator. No judge output is on it."""
     _refuse_others(request)
     disk = shutil.disk_usage(settings.FAIRJUDGE_DATA)
-    workers = [(worker, worker.is_alive) for worker in Worker.objects.order_by("name")[:MOST_ROWS]]
     context = {
         "problems": list(_problems(disk.free / disk.total)),
-        "workers": workers,
+        "workers": Worker.objects.order_by("name")[:MOST_ROWS],
         "work": list(_long_work()),
         "disk": disk,
         "database_bytes": _database_bytes(),
-        "backup": AuditEvent.objects.filter(action=BACKED_UP).order_by("-pk").first(),
+        "backup": AuditEvent.objects.filter(project=None, action=BACKED_UP).order_by("-at").first(),
         "versions": _versions(),
         "endpoints": _endpoints(),
         "n_users": User.objects.count(),
@@ -91,9 +89,10 @@ def _problems(free: float) -> Iterator[str]:
     """Say what does not work and what to do about it."""
     for queue in settings.CELERY_TASK_QUEUES:
         if not has_worker(queue.name):
+            part = queue.name.removeprefix(settings.FAIRJUDGE_QUEUE_PREFIX)
             yield (
                 f"No worker serves the queue {queue.name}. Start one: manage.py runall --only "
-                f"{queue.name}"
+                f"{part}"
             )
     if not broker_answers():
         yield "The broker does not answer. Work waits until it does; nothing is lost."
@@ -111,7 +110,7 @@ def _problems(free: float) -> Iterator[str]:
 
 
 def _long_work() -> Iterator[Work]:
-    runs = Run.objects.filter(state__in=AT_WORK).select_related("project").order_by("pk")
+    runs = Run.objects.at_work().select_related("project").order_by("pk")
     for run in runs[:MOST_ROWS]:
         url = reverse("run", args=[run.project.slug, run.number])
         yield Work(run.project.slug, f"run {run.number}", run.get_state_display(), url=url)

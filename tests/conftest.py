@@ -26,6 +26,7 @@ from judging.local_judge.running import local_model as find_local_model
 from tests import postgresql
 from tests.emptying import empty_tables
 from tests.launcher import Launcher
+from tests.loopback.receiver import Receiver
 
 pytest_plugins = ["tests.roles"]
 
@@ -121,6 +122,14 @@ def postgresql_url():
     if not postgresql.answers():
         missing("PostgreSQL")
     return postgresql.URL
+
+
+@pytest.fixture
+def receiver(settings):
+    """A receiver of webhooks that the site may send to."""
+    with Receiver() as made:
+        settings.FAIRJUDGE_WEBHOOK_HOSTS = {made.host}
+        yield made
 
 
 @pytest.fixture

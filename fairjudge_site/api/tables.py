@@ -6,6 +6,7 @@ Votes, recorded judgments and scores come in here, and what was exported is list
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
@@ -231,23 +232,35 @@ def new_votes(
     labels: Labels = "",
 ) -> HttpResponse:
     """Import votes that were given elsewhere, as NDJSON or CSV: all of them or none."""
+
+    def work(access: Access, path: Path, file_format: str) -> HttpResponse:
+        done = import_votes(
+            access.project,
+            access.user,
+            path,
+            file_format=file_format,
+            annotator=annotator,
+            protocol=protocol or None,
+            labels=codes_of(labels),
+        )
+        names = VotesOut.model_fields
+        return answer(VotesOut(**{name: getattr(done, name) for name in names}), 201)
+
+    return _imported(request, slug, "votes", work)
+
+
+def _imported(
+    request: HttpRequest,
+    slug: str,
+    what: str,
+    work: Callable[[Access, Path, str], HttpResponse],
+) -> HttpResponse:
+    """Import the rows of the body once, by their file and its format."""
     access = access_to(request, slug, Role.RESEARCHER)
-    with stored_body(request, "votes") as (path, file_format, digest, _):
-
-        def work(keep: Any) -> None:
-            done = import_votes(
-                access.project,
-                access.user,
-                path,
-                file_format=file_format,
-                annotator=annotator,
-                protocol=protocol or None,
-                labels=codes_of(labels),
-            )
-            names = VotesOut.model_fields
-            keep(answer(VotesOut(**{name: getattr(done, name) for name in names}), 201))
-
-        return once_made(request, work, body_digest=digest)
+    with stored_body(request, what) as (path, file_format, digest, _):
+        return once_made(
+            request, lambda keep: keep(work(access, path, file_format)), body_digest=digest
+        )
 
 
 @router.post(
@@ -266,22 +279,20 @@ def new_judgments(
 
     After a crash in the middle, the run has failed. Send the same rows again under its name.
     """
-    access = access_to(request, slug, Role.RESEARCHER)
-    with stored_body(request, "judgments") as (path, file_format, digest, _):
 
-        def work(keep: Callable[[HttpResponse], None]) -> None:
-            run = import_judgments(
-                access.project,
-                access.user,
-                [path],
-                file_format=file_format,
-                name=name,
-                labels=codes_of(labels),
-            )
-            where = address_of(slug, "runs", run.number)
-            keep(answer(RunOut(**run_out(run)), 201, location=where))
+    def work(access: Access, path: Path, file_format: str) -> HttpResponse:
+        run = import_judgments(
+            access.project,
+            access.user,
+            [path],
+            file_format=file_format,
+            name=name,
+            labels=codes_of(labels),
+        )
+        where = address_of(slug, "runs", run.number)
+        return answer(RunOut(**run_out(run)), 201, location=where)
 
-        return once_made(request, work, body_digest=digest)
+    return _imported(request, slug, "judgments", work)
 
 
 @router.post(
@@ -296,16 +307,14 @@ def new_scores(
     rater: Annotated[str, Query(max_length=200), AfterValidator(storable)] = "",
 ) -> HttpResponse:
     """Import people's scores of single responses, as NDJSON or CSV: all of them or none."""
-    access = access_to(request, slug, Role.RESEARCHER)
-    with stored_body(request, "scores") as (path, file_format, digest, _):
 
-        def work(keep: Callable[[HttpResponse], None]) -> None:
-            done = import_scores(
-                access.project, access.user, path, file_format=file_format, rater=rater
-            )
-            made = ScoresOut(
-                items=done.items, added=done.scores, known=done.known, conflicts=done.conflicts
-            )
-            keep(answer(made, 201))
+    def work(access: Access, path: Path, file_format: str) -> HttpResponse:
+        done = import_scores(
+            access.project, access.user, path, file_format=file_format, rater=rater
+        )
+        made = ScoresOut(
+            items=done.items, added=done.scores, known=done.known, conflicts=done.conflicts
+        )
+        return answer(made, 201)
 
-        return once_made(request, work, body_digest=digest)
+    return _imported(request, slug, "scores", work)

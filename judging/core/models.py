@@ -16,6 +16,10 @@ class WorkerQuerySet(models.QuerySet["Worker"]):
         # A time to come was written before the clock was set back.
         return self.filter(seen_at__gt=now - SILENT_AFTER, seen_at__lt=now + SILENT_AFTER)
 
+    def serve(self, queue: str) -> bool:
+        """Return True if one of these workers serves a queue, such as `settings.QUICK`."""
+        return any(queue in queues.split(",") for queues in self.values_list("queues", flat=True))
+
 
 class Worker(models.Model):
     name = models.CharField(max_length=200, unique=True)

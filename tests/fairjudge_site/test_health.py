@@ -112,3 +112,13 @@ def test_another_fault_has_the_usual_page(owner, project, monkeypatch):
     page = client.get(f"/p/{project.slug}/examples")
     assert page.status_code == 500
     assert "Something went wrong on the server" in page.content.decode()
+
+
+def test_a_worker_serves_the_queues_of_its_own_site_by_their_whole_names():
+    now = timezone.now()
+    Worker.objects.create(name="a", queues="quick.runs,b", started_at=now, seen_at=now)
+    workers = Worker.objects.alive()
+    assert workers.serve("quick.runs")
+    assert workers.serve("b")
+    assert not workers.serve("quick")
+    assert not workers.serve("runs")

@@ -6,6 +6,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.utils import timezone
+from kombu import Queue
 
 from annotation.models import Round, RoundWork
 from annotation.rounds.opening import RoundSettings, open_round
@@ -49,6 +50,11 @@ def test_nobody_else_knows_of_these_pages(client, owner):
 
 def test_the_page_says_what_needs_the_operator_and_what_works(site, settings):
     assert "No worker serves the queue quick." in said(site)
+    queues = [Queue(f"ours.{name}") for name in ("runs", "quick")]
+    settings.CELERY_TASK_QUEUES, settings.FAIRJUDGE_QUEUE_PREFIX = queues, "ours."
+    # `--only` takes the part's own name.
+    assert "the queue ours.quick. Start one: manage.py runall --only quick<" in said(site)
+    settings.CELERY_TASK_QUEUES, settings.FAIRJUDGE_QUEUE_PREFIX = [Queue("quick")], ""
     now = timezone.now()
     Worker.objects.create(name="both@here", queues="quick,runs", started_at=now, seen_at=now)
     page = said(site)

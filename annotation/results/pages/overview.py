@@ -46,7 +46,6 @@ from judging.projects.models import Export, Project, Role
 from judging.runs.models import Run
 
 DATA, JUDGE, REVIEW, RESULTS = "Data", "Judge", "Review", "Results"
-ACTIVE = (Run.State.QUEUED, Run.State.RUNNING, Run.State.PAUSING, Run.State.CANCELLING)
 STOPPED = (Run.State.PAUSED, Run.State.FAILED)
 UNFINISHED = (Import.State.WRITING, Import.State.INTERRUPTED)
 
@@ -77,7 +76,7 @@ def standings(projects: QuerySet[Project]) -> QuerySet[Project]:
     in_round = {"round__project": OuterRef("pk"), "round__kind": Round.Kind.ROUTED}
     runs = Run.objects.filter(**of_project)
     newest = runs.order_by("-number")
-    active = newest.filter(state__in=ACTIVE)
+    active = newest.at_work()
     rounds = Round.objects.filter(**of_project, kind=Round.Kind.ROUTED)
     items = Item.objects.filter(**in_round)
     undecided = items.filter(state=Item.State.ADJUDICATE)
@@ -93,7 +92,7 @@ def standings(projects: QuerySet[Project]) -> QuerySet[Project]:
         n_points=count_of(PointItem.objects.visible().filter(**of_project), "project"),
         is_importing=Exists(unfinished),
         n_runs=count_of(runs, "project"),
-        n_running=count_of(runs.filter(state__in=ACTIVE), "project"),
+        n_running=count_of(runs.at_work(), "project"),
         active_run=Subquery(active.values("number")[:1]),
         active_state=Subquery(active.values("state")[:1]),
         newest_run=Subquery(newest.values("number")[:1]),

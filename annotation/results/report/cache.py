@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from django.conf import settings
 from django.db.models import BigIntegerField, Count, ExpressionWrapper, F, Max, Sum, Value
 from django.db.models.expressions import Combinable
 from django.db.models.functions import Coalesce, Length, Ord
@@ -165,7 +166,7 @@ def shown_report(project: Project, run: Run) -> Shown:
     if (found := _kept(run, state)) is not None:
         return Shown(found)
     large = frame_of(project).count() > MOST_AT_ONCE
-    if not large or not Worker.objects.alive().filter(queues__contains="quick").exists():
+    if not large or not Worker.objects.alive().serve(settings.QUICK):
         return Shown(current_report(project, run))
     asked = f"{cache_key('report', run)}:{state}"
     may_ask = report_cache.add(asked, True, ASKED_SECONDS)

@@ -497,7 +497,6 @@ def _one_moment() -> Iterator[None]:
         connection.transaction_mode = "DEFERRED"
         try:
             with transaction.atomic(), connection.cursor() as cursor:
-                connection.transaction_mode = usual
                 # The first reading sets the moment.
                 cursor.execute("SELECT 1 FROM sqlite_master LIMIT 1")
                 cursor.execute("PRAGMA query_only = ON")

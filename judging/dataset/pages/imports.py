@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.contrib import messages
 from django.core.paginator import Paginator
 from django.http import FileResponse, Http404, HttpRequest, HttpResponse
@@ -260,7 +261,6 @@ def _detail(
     if imported.state == Import.State.CHECKED and named:
         # The first rows name the models next to their responses.
         project_for(access.user, access.project.slug, Role.RESEARCHER, shows_judge=True)
-    writers = Worker.objects.alive().filter(queues__contains="quick")
     context = {
         **access.under("examples"),
         "import": imported,
@@ -271,7 +271,7 @@ def _detail(
         "names_models": any(one["kind"] == NAMED for one in summary.get("notices", ())),
         "may_hide": access.at_least(Role.OWNER),
         "refused_files": [path.name for path in refused_files_of(imported)],
-        "worker_missing": being_written and not writers.exists(),
+        "worker_missing": being_written and not Worker.objects.alive().serve(settings.QUICK),
     }
     part = request.htmx and request.htmx.target == "import-state"  # type: ignore[attr-defined]
     if part and not being_written:

@@ -11,6 +11,7 @@ from decimal import Decimal
 from itertools import pairwise
 from statistics import median
 
+from django.conf import settings
 from django.db.models import Count, Max, Min, Q, Value
 from django.db.models.functions import Coalesce, NullIf
 from django.utils import timezone
@@ -385,4 +386,4 @@ def worker_is_missing(run: Run) -> bool:
     held = run.lease_until is not None and run.lease_until > timezone.now() and run.holder
     if run.state not in (Run.State.QUEUED, Run.State.RUNNING) or held:
         return False
-    return not Worker.objects.alive().filter(queues__contains="runs").exists()
+    return not Worker.objects.alive().serve(settings.RUNS)

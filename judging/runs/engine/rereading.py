@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.conf import settings
 from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
@@ -130,8 +131,8 @@ class Rereading:
 
     @property
     def worker_missing(self) -> bool:
-        workers = Worker.objects.alive().filter(queues__contains="quick")
-        return (self.state == WAITING or self.silent) and not workers.exists()
+        waits = self.state == WAITING or self.silent
+        return waits and not Worker.objects.alive().serve(settings.QUICK)
 
 
 def rereading_of(run: Run) -> Rereading | None:

@@ -7,7 +7,6 @@ from judging.core import waking
 from judging.projects import webhooks
 from judging.projects.models import Delivery, Webhook
 from judging.projects.webhooks import EVENTS, secret_of, send_due
-from tests.loopback.receiver import Receiver
 
 pytestmark = pytest.mark.django_db
 LIST = "/p/vicuna/settings/webhooks"
@@ -16,13 +15,6 @@ LIST = "/p/vicuna/settings/webhooks"
 @pytest.fixture(autouse=True)
 def unheard(monkeypatch):
     monkeypatch.setattr(waking, "wake", lambda *message: True)
-
-
-@pytest.fixture
-def receiver(settings):
-    with Receiver() as made:
-        settings.FAIRJUDGE_WEBHOOK_HOSTS = {made.host}
-        yield made
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from judging.projects import webhooks
 from judging.projects.models import Delivery, KeptAnswer, Webhook
 from judging.projects.webhooks import EVENTS, send_due
 from tests.factories import make_project
-from tests.loopback.receiver import Receiver
 
 pytestmark = pytest.mark.django_db
 
@@ -16,13 +15,6 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture(autouse=True)
 def unheard(monkeypatch):
     monkeypatch.setattr(waking, "wake", lambda *message: True)
-
-
-@pytest.fixture
-def receiver(settings):
-    with Receiver() as made:
-        settings.FAIRJUDGE_WEBHOOK_HOSTS = {made.host}
-        yield made
 
 
 @pytest.fixture

@@ -20,7 +20,6 @@ from judging.projects.access import tell
 from judging.projects.models import AuditEvent, Delivery, Webhook
 from judging.projects.webhooks import EVENTS, add_webhook, secret_of, send_due
 from tests.factories import make_project
-from tests.loopback.receiver import Receiver
 from tests.processes import eventually
 from tests.together import at_once
 
@@ -35,13 +34,6 @@ def sent(monkeypatch):
     found = []
     monkeypatch.setattr(waking, "wake", lambda task, *values: found.append((task, *values)) or True)
     return found
-
-
-@pytest.fixture
-def receiver(settings):
-    with Receiver() as made:
-        settings.FAIRJUDGE_WEBHOOK_HOSTS = {made.host}
-        yield made
 
 
 @pytest.fixture
