@@ -22,8 +22,13 @@ def waited_for(page, condition):
     """Until something that the browser or a handler of its requests is about to do."""
     deadline = time.monotonic() + 60
     while not condition():
-        assert time.monotonic() < deadline
+        assert time.monotonic() < deadline, f"{page.url} says: {said(page).all_inner_texts()}"
         page.wait_for_timeout(20)
+
+
+def fetched(route):
+    """The server's answer to a request that the browser made. A kept connection may have ended."""
+    return route.fetch(max_retries=5)
 
 
 def stop_the_clock(page):

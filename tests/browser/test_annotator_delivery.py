@@ -9,6 +9,7 @@ from playwright.sync_api import expect
 from annotation.models import Draft, Flag, Skip, Vote
 from tests.browser.annotating import (
     answer_of,
+    fetched,
     said,
     settled,
     stop_the_clock,
@@ -128,28 +129,39 @@ def test_a_page_from_before_another_login_still_posts(start, annotator):
     assert answer_of(first) == {"overall": "right"}
 
 
+def kept(page, milliseconds):
+    """Let the clock run while a draft is sent, and stop until its answer was read.
+
+    A clock that runs while the answer is on its way gives the request up, and its time back.
+    """
+    with page.expect_request_finished(lambda request: request.url.endswith("/draft")) as sent:
+        page.clock.run_for(milliseconds)
+    page.evaluate("0")
+    return sent.value
+
+
 def test_time_counts_only_within_a_minute_of_the_last_move(start):
     page = start(1)
     posted, beats = [], []
-    # What is cut off by the running clock is sent again.
-    page.on("requestfinished", lambda request: posted.append(request.post_data or ""))
     page.on("request", lambda request: beats.append(request.url.endswith("/beat")))
     stop_the_clock(page)
     page.clock.run_for(1000)
     page.keyboard.press("1")
-    page.clock.run_for(30_000)
+    posted.append(kept(page, 1000))
+    page.clock.run_for(29_000)
     page.keyboard.press("2")
-    # Minute by minute: a clock that runs an hour at once cuts requests off that are on their way.
+    posted.append(kept(page, 1000))
     for _ in range(60):
         page.clock.run_for(60_000)
-        page.wait_for_load_state("networkidle")
     page.keyboard.press("1")
-    page.clock.run_for(5_000)
-    with page.expect_response("**/vote"):
+    posted.append(kept(page, 1000))
+    page.clock.run_for(4_000)
+    with page.expect_response("**/vote") as vote:
         page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="You are done")).to_be_visible()
-    fields = [parse_qs(body) for body in posted if body]
-    seconds = sum(float(posted["seconds"][0]) for posted in fields if "seconds" in posted)
+    posted.append(vote.value.request)
+    fields = [parse_qs(request.post_data) for request in posted]
+    seconds = sum(float(each["seconds"][0]) for each in fields)
     # 1 + 30 + 60 + 5, give or take a tick for each of them
     assert 92 <= seconds <= 100
     # Who stays away for long gives the pair back: a heartbeat a minute, then none.
@@ -160,7 +172,7 @@ def test_a_choice_changed_after_an_answer_was_lost_is_the_one_that_counts(start)
     page = start(1)
 
     def lose(route):
-        route.fetch()
+        fetched(route)
         route.abort()
 
     settled(page)
@@ -205,12 +217,12 @@ def test_a_vote_that_arrives_while_the_next_page_is_on_its_way_counts_on_it(star
     page.keyboard.press("Enter")
     expect(page.locator(f"#item[data-token='{first}']")).to_have_count(0)
     settled(page)
-    page.route("**/annotate/r/*/", lambda route: pages.append((route, route.fetch())), times=1)
+    page.route("**/annotate/r/*/", lambda route: pages.append((route, fetched(route))), times=1)
     page.keyboard.press("2")
     page.keyboard.press("Enter")
     waited_for(page, lambda: pages)
     assert Vote.objects.count() == 1
-    votes[0].fulfill(response=votes[0].fetch())
+    votes[0].fulfill(response=fetched(votes[0]))
     waited_for(page, lambda: any(answered))
     page.wait_for_timeout(300)
     route, response = pages[0]
