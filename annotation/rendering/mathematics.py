@@ -39,7 +39,7 @@ _ALIGNED = re.compile(r"(\\(?:begin|end)\s*\{)(?:aligned|gather(?:ed)?|multline|
 _COMMAND = re.compile(r"\\([a-zA-Z]+)")
 _ESCAPED = re.compile(r"\\([%$#&_{}])")
 _NAMES_AND_WORDS = re.compile(
-    r"\\(?:[a-z]*text[a-z]*|[mhf]box|math[a-z]+|operatorname\*?)\s*\{[^{}]*\}|\\[a-zA-Z]+"
+    r"\\(?:(?=[a-z]*text)[a-z]++|[mhf]box|math[a-z]++|operatorname\*?)\s*+\{[^{}]*+\}|\\[a-zA-Z]+"
 )
 _PROSE = re.compile(r"[^\W\d_]{2}\s+[^\W\d_]{3}|[^\W\d_]{3}\s+[^\W\d_]{2}")
 _AMOUNT = re.compile(r"\d[\d.,]*\s+[^\W\d_]{2}")

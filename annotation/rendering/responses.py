@@ -52,7 +52,7 @@ _FORMULA_AS_WRITTEN = _note(
     "Formulas that can't be displayed in full are shown as they were written."
 )
 # The text of a formula was compared with its source when it was converted.
-_NO_TEXT = re.compile(r'<math.*?</math>|<span class="image">Image: |<[^>]*>', re.DOTALL)
+_NO_TEXT = re.compile(r'<math(?:[^<]|<(?!/?math\b))*+</math>|<span class="image">Image: |<[^<>]*+>')
 # Up to this many different letters, each is counted by itself, which takes a fifth of the time.
 _FEW = 100
 

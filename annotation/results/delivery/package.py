@@ -276,7 +276,7 @@ FILES = (
     *("report.json", "report.html", "methods.md", "data.npz", "context.json", "certificate.json"),
 )
 PACKAGES = ("Django", "numpy", "scipy")
-_LINK = re.compile(r'<a class="term-word"[^>]*>(.*?)</a>', re.DOTALL)
+_LINK = re.compile(r'<a class="term-word"[^<>]*+>((?:[^<]|<(?!/?a\b))*+)</a>')
 
 
 def deliver(

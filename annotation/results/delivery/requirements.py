@@ -76,7 +76,7 @@ OF_THE_JUDGE = ("coverage",)
 # A tiny exponent would make a requirement a text of a million digits.
 MOST_DECIMALS = 12
 LOWEST = {"kappa": -1, "alpha": -1}
-_FORM = re.compile(r"\s*(\w+)\s*(?:\((.*)\))?\s*(>=|<=)\s*(\S+)\s*", re.DOTALL)
+_FORM = re.compile(r"\s*+(\w++)\s*+(?:\((.*)\)\s*+)?(>=|<=)\s*+(\S++)\s*+", re.DOTALL)
 
 
 def possible() -> str:

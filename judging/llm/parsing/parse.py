@@ -375,7 +375,7 @@ def _evidence(answer: Answer, start: int, end: int) -> str:
 _NUMBER = re.compile(NUMBER)
 # "Actually, 6" is a label too. A comma ends no other label.
 _LABEL = re.compile(
-    rf"(?P<final>(?:my[ \t]+)?(?:final\b|{REVISION}))?"
+    rf"(?=[^:=,]{{0,200}}[:=,])(?P<final>(?:my[ \t]+)?(?:final\b|{REVISION}))?"
     r"(?P<name>[^\W\d_]?(?:[^\W\d_]|[ \t]){0,60}(?:[1a][ \t]+and[ \t]+[2b][ \t]*)?)"
     r"(?:[*_]{0,2}[:=]|(?<=actually),|(?<=wait),)",
 )

@@ -12,7 +12,7 @@ from judging.llm.prompts.marks import VERDICT_MARK
 _SENTENCE_END = re.compile(r"[.!?](?=[\s\"')*\]]|$)|[\u3002\uff01\uff1f\n]")
 
 
-_BEGUN_MARK = re.compile(r"\[\[?[ \t*_`]*[abc]?[ \t*_`]*\]?$")
+_BEGUN_MARK = re.compile(r"\[\[?[ \t*_`]*+[abc]?[ \t*_`]*+\]?$")
 
 
 _NEGATED = re.compile(r"(?:\bnot|n['\u2019]t|\bneither|\bnor|\bnever)(?:[ \t*_`\"']|\bbe\b){0,10}$")
@@ -32,9 +32,9 @@ _STATED_LETTER = re.compile(
     r"(?:(?:so|thus|therefore|hence|in[ \t]+conclusion|overall)\b[ \t,]*)?(?:(?:my|the|our)[ \t]+)?"
     r"(?:(?:final|overall)[ \t]+)?(?P<label>verdict|judge?ment|decision|winner"
     r"|(?<=final )(?:answer|choice))"
-    r"(?:[ \t]+is\b)?[ \t*_`]*(?P<colon>[:=]|[\u2013\u2014-](?=[ \t]))?"
-    r"[ \t*_`\n]*|(?P<box>\\boxed\{(?:\\text[a-z]*\{)?))"
-    rf"(?:(?P<open>[\[(<\"'*_`$]*(?:\\boxed\{{(?:\\text[a-z]*\{{)?)?){_LETTER}(?P<close>[\])>\"'*_`$}}]*)"
+    r"(?:[ \t]+is\b)?(?:[ \t*_`]*+(?P<colon>[:=]|[\u2013\u2014-](?=[ \t])))?"
+    r"[ \t*_`\n]{0,200}|(?P<box>\\boxed\{(?:\\text[a-z]*\{)?))"
+    rf"(?:(?P<open>[\[(<\"'*_`$]{{0,20}}(?:\\boxed\{{(?:\\text[a-z]*\{{)?)?){_LETTER}(?P<close>[\])>\"'*_`$}}]*)"
     r"(?:(?=[ \t]*(?:$|[.,;:!?\n(\u2013\u2014]|-[ \t]))|(?=[ \t]+(?:is|wins|because|since|as)\b))"
     r"|(?P<other>(?!\[)[^\s\[]{2,20})(?=[ \t.*_]*(?:$|\n)))",
 )
@@ -59,8 +59,8 @@ _LABELS = r"my|final|better|answer|verdict|judge?ment|decision|output|result|cho
 
 
 _SIDE = re.compile(
-    rf"(?P<label>(?:the[ \t]+)?(?:(?:{_LABELS})[ \t]*){{1,4}}(?:is[ \t]*)?[:=-]?[ \t*_`\"]*"
-    rf"|{REVISION}[ \t]*[:,-]?[ \t*_`\"]*)?(?:the[ \t]+)?(?:{_OF})?"
+    rf"(?P<label>(?:the[ \t]+)?(?:(?:{_LABELS})[ \t]*+){{1,4}}(?:is[ \t]*+)?[:=-]?[ \t*_`\"]*+"
+    rf"|{REVISION}[ \t]*+[:,-]?[ \t*_`\"]*+)?(?:the[ \t]+)?(?:{_OF})?"
     r"(?:(?:the[ \t]+)?assistant[ \t]*#?(?P<side>[12])(?:'s[ \t]+(?:answer|response))?"
     rf"(?:[ \t]+is[ \t]+better(?:{_OTHER})?)?|(?P<tie>same|tie))",
 )

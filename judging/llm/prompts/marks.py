@@ -136,7 +136,7 @@ END_OF_TURN = re.compile(
 )
 # A judge may also write of such a sign: "a stray <|im_end|> token".
 MENTION_BEFORE = re.compile(r"[a-z,][ \t]+$")
-MENTION_AFTER = re.compile(r"[ \t]+(?!(?:user|human|assistant|system)\b)[a-z]|[.,;:]")
+MENTION_AFTER = re.compile(r"(?<![ \t])[ \t]+(?!(?:user|human|assistant|system)\b)[a-z]|[.,;:]")
 # The boxes of some models around their answer, and what opens a model's turn.
 BOX = re.compile(
     r"<\|(?:begin|start|end)_(?:of_)?(?:box|solution|response)\|>"

@@ -472,12 +472,12 @@ def response_blocks(template: Template) -> tuple[str, str, str]:
     return template.text[: match.start()], match["blocks"], template.text[match.end() :]
 
 
-_BLOCK = r"\[The Start of [^\n\]]*\]\n\{(?P<%s>\w+)\}\n\[The End of [^\n\]]*\]"
+_BLOCK = r"\[The Start of [^\n\[\]]*\]\n\{(?P<%s>\w+)\}\n\[The End of [^\n\[\]]*\]"
 _BLOCKS = re.compile(rf"(?P<blocks>{_BLOCK % 'a'}\n+{_BLOCK % 'b'})")
 
 
 def _numbered(blocks: str, number: int) -> str:
-    return re.sub(r"(\[The (?:Start|End) of [^\n\]]*)\]", rf"\1 part {number}]", blocks)
+    return re.sub(r"(\[The (?:Start|End) of [^\n\[\]]*)\]", rf"\1 part {number}]", blocks)
 
 
 def _pair(

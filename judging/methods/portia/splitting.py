@@ -101,7 +101,7 @@ _CLOSING_MARKUP = re.compile(r"([.!?。！？…])([*_~`]+)(?=\s|$)")
 # What sentencex leaves out: Thai and Lao part sentences by a space, Tibetan and Khmer by strokes.
 _OTHER_END = re.compile(
     "(?<=[\u0e00-\u0eff])[ \t]+(?=[\u0e00-\u0eff])"
-    "|[\u0f0d\u0f0e\u17d4\u17d5]+(?=[ \t]*[^ \t\u0f0d\u0f0e])"
+    "|(?<![\u0f0d\u0f0e\u17d4\u17d5])[\u0f0d\u0f0e\u17d4\u17d5]++(?=[ \t]*[^ \t\u0f0d\u0f0e])"
 )
 _ASCII_END = re.compile(rf"""[.!?]["')\]}}*_~`]*(?=[^\s{UNSPACED}])""")
 
