@@ -416,7 +416,8 @@ LONGEST_NAME = 100
 SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|us|µs|d|h|m|s)")
 # "Please try again in 1m30s", "Retry after 10 seconds", "Please wait 43200 seconds".
 STATED = re.compile(
-    r"(?:(?:try again|retry\w{0,20}|resets?|available|renews?)(?: again)?(?: after| in| within)|wait)"
+    r"(?:(?:try again|retry\w{0,20}|resets?|available|renews?)(?: again)?(?: after| in| within)"
+    r"|wait)"
     r"(?: about| another| for)* (\d[\d.,]*(?:\s?(?:ms|m(?!onth|illi)|[dhs])[\d.]*)*)",
     re.IGNORECASE,
 )
