@@ -242,8 +242,9 @@ LEAST_LABEL = 5
 
 # A model without a chat template goes on with the user's next turn and an answer to it.
 _NEXT_TURN = re.compile(
-    r"^[ \t*_]*(?:user|human|<human>)[ \t*_]*:"
-    r"(?=.{0,2000}?\n[ \t*_]*(?:assistant|<bot>)[ \t*_]*:)[^\n]*",
+    r"^[ \t*_]*(?:(?:user|human|<human>)[ \t*_]*:"
+    r"(?=.{0,2000}?\n[ \t*_]*(?:assistant|<bot>)[ \t*_]*:)"
+    r"|q[ \t*_]*:(?=.{0,2000}?\n[ \t*_]*a[ \t*_]*:))[^\n]*",
     re.MULTILINE | re.DOTALL,
 )
 
@@ -253,7 +254,7 @@ def _restart(folded: str, template: str, quoted: Sequence[str]) -> int | None:
     patterns = [RESTART_MARK, _openings(template)]
     found = [match.start() for pattern in patterns if pattern and (match := pattern.search(folded))]
     # A response may hold such a conversation too, and the judge may repeat it.
-    for turn in _NEXT_TURN.finditer(folded) if "assistant" in folded or "<bot>" in folded else ():
+    for turn in _NEXT_TURN.finditer(folded):
         line = turn[0].strip(" \t*_")
         if folded[: turn.start()].strip() and not any(line in fold(text) for text in quoted):
             found.append(turn.start())

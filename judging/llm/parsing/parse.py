@@ -70,7 +70,7 @@ __all__ = [
 ]
 
 # Raise it whenever any reply would be read differently: stored replies are then parsed again.
-PARSER_VERSION = 6
+PARSER_VERSION = 7
 
 CUT = frozenset({"length", "max_tokens", "max_output_tokens", "model_length"})
 FILTERED = frozenset(

@@ -129,7 +129,8 @@ _TURN_WORDS = (
 END_OF_TURN = re.compile(
     r"[<\[][|](?![/]?(?:end|begin|start)_(?:of_)?(?:thought|thinking|box|solution)[|])"
     rf"/?(?:{_TURN_WORDS}|end[ \u2581]of[ \u2581]\w+|begin[ \u2581]of[ \u2581]\w+)[|][>\]]"
-    r"|</?(?:start|end)_of_(?:turn|utterance|message)>|<turn[|]>|<[|]turn>|<eo[sdt]>|<bos>|<pad>|</s>"
+    r"|</?(?:start|end)_of_(?:turn|utterance|message)>|<turn[|]>|<[|]turn>"
+    r"|<_(?:start|end|user|bot|system|pad)>|<eo[sdt]>|<bos>|<pad>|</s>"
     r"|<(?:extra_id|special)_[0-9]{1,3}>|</(?:assistant|model)>|\[/?inst\]|<</?sys>>|\[(?:eos|sep)\]|\[e~\["
     r"|^(?:###[ \t]*(?:human|user|instruction)\b|<?human>?[ \t]*:)",
     re.MULTILINE,

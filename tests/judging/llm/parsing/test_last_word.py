@@ -55,6 +55,8 @@ def read(name, text, finish_reason="stop", quoted=()):
         "</assistant>\n<user>Next one.</user>\n<assistant>",
         "\n\nUSER: Next one.\nASSISTANT: ",
         "\n<human>: Next one.\n<bot>: ",
+        "\n\nQ: Next one.\nA: ",
+        "<_end><_user>Next one.<_bot>",
         "\n\n### Human: Next one.\n### Assistant: ",
         "\n\n[Question]\nWhat else?\n\n[The Start of Assistant 1's response]\nX\n",
         "\n[The Start of Assistant 1's Answer]\nX\n",
@@ -82,6 +84,11 @@ def test_a_conversation_that_a_response_holds_begins_no_next_turn():
     reply = f"The first has\n{dialog}\nand is right.\n{SCORES.format(8, 7)}"
     assert read("faireval-table3", reply, quoted=["Q?", f"So it goes.\n{dialog}"]) == (8, 7)
     assert read("faireval-table3", reply) == UNPARSED
+
+
+def test_a_question_that_the_judge_asks_itself_begins_no_next_turn():
+    reply = f"Q: Is it far?\nIt is right.\n{SCORES.format(8, 7)}\nQ: Who says so? I do."
+    assert read("faireval-table3", reply) == (8, 7)
 
 
 @pytest.mark.parametrize(
