@@ -1,4 +1,5 @@
-"""Backup and restore over a data folder of their own, by the commands as people type them."""
+"""Backup, restore and the move to PostgreSQL, over a data folder of their own, by the commands as
+people type them."""
 
 import fcntl
 import json
@@ -10,6 +11,8 @@ import subprocess
 import sys
 import uuid
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta, timezone
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile
@@ -18,7 +21,7 @@ import psycopg
 import pytest
 from django.core.management import CommandError, call_command
 
-from fairjudge_site import backups
+from fairjudge_site import backups, moving
 from judging.core.errors import UserError
 from tests.conftest import folder_of_the_run, made_once
 
@@ -695,3 +698,95 @@ def test_three_processes_that_migrate_at_once_all_succeed(launched):
 def test_three_that_migrate_a_server_at_once_all_succeed(server_tables):
     _, ended = server_tables
     assert [code for code, _ in ended] == [0, 0, 0], ended
+
+
+def counted(url, *tables):
+    with psycopg.connect(url) as server:
+        return [server.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in tables]
+
+
+def test_a_site_moves_to_postgresql_and_goes_on_there(
+    manage, data, on_server, server_database, tmp_path
+):
+    file = write_example(tmp_path)
+    assert manage("import_examples", "moved", str(file)).returncode == 0
+    with sqlite3.connect(data / "fairjudge.sqlite3") as database:
+        add_running_run(database)
+        database.execute("UPDATE judging_run SET id = 41")
+    done = manage("move_to_postgresql", server_database, "--json")
+    assert done.returncode == 0, done.stderr
+    tables = {each["table"]: each["rows"] for each in json.loads(done.stdout)["tables"]}
+    names = ["judging_example", "judging_run", "auth_permission"]
+    assert counted(server_database, *names) == [tables[name] for name in names]
+    assert tables["judging_example"] == tables["judging_run"] == 1
+    # New rows get numbers after those that were moved.
+    file.write_text("question,response_1,response_2\nWhich?,Another one.,That one.\n")
+    more = on_server.run("import_examples", "moved", str(file))
+    assert more.returncode == 0, more.stderr
+    assert counted(server_database, "judging_example", "judging_project") == [2, 1]
+    again = manage("move_to_postgresql", server_database)
+    assert again.returncode == 1
+    assert "holds projects already" in again.stderr
+    assert counted(server_database, "judging_example") == [2]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        pytest.param("UPDATE judging_example SET question = char(0)", "a row of judging_example"),
+        pytest.param(None, "The table judging_example reads otherwise on PostgreSQL"),
+    ],
+    ids=["a row that PostgreSQL refuses", "a server that changes a row"],
+)
+def test_a_move_that_fails_moves_nothing(manage, data, server_database, tmp_path, spoil, said):
+    assert manage("import_examples", "kept", str(write_example(tmp_path))).returncode == 0
+    if spoil:
+        with sqlite3.connect(data / "fairjudge.sqlite3") as database:
+            database.execute(spoil)
+    else:
+        with psycopg.connect(server_database) as server:
+            server.execute(
+                "CREATE FUNCTION shout() RETURNS trigger AS "
+                "'BEGIN NEW.question = upper(NEW.question); RETURN NEW; END' LANGUAGE plpgsql"
+            )
+            server.execute(
+                "CREATE TRIGGER shouts BEFORE INSERT ON judging_example "
+                "FOR EACH ROW EXECUTE FUNCTION shout()"
+            )
+    before = counted(server_database, "auth_permission")
+    failed = manage("move_to_postgresql", server_database)
+    assert failed.returncode == 1
+    assert said in failed.stderr
+    assert "Nothing was moved." in failed.stderr
+    assert counted(server_database, "judging_project", "judging_example") == [0, 0]
+    assert counted(server_database, "auth_permission") == before
+    assert rows(data, "SELECT count(*) FROM judging_example") == [1]
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("sqlite:///elsewhere.sqlite3", "must be postgres://"),
+        ("nonsense", "must be postgres://"),
+        ("postgres://nobody@127.0.0.1:1/nothing", "can't be used"),
+    ],
+)
+def test_a_move_to_what_is_no_database_of_postgresql_is_refused(manage, address, said):
+    failed = manage("move_to_postgresql", address)
+    assert failed.returncode == 1
+    assert said in failed.stderr
+    assert "Nothing was moved." in failed.stderr
+
+
+def test_values_are_the_same_however_a_database_writes_them():
+    noon = datetime(2026, 5, 1, 12, tzinfo=UTC)
+    later = noon.astimezone(timezone(timedelta(hours=2)))
+    for one, other in [
+        ({"b": 1, "a": [2.0]}, {"a": [2], "b": 1.0}),
+        (Decimal("1.50"), Decimal("1.5")),
+        (noon, later),
+        (1e300, 1e300),
+    ]:
+        assert moving._same(one) == moving._same(other)
+    for one, other in [({"a": 1}, {"a": 2}), (True, 1), (None, ""), (2**60, 2**60 + 1)]:
+        assert moving._same(one) != moving._same(other)
