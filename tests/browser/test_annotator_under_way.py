@@ -5,6 +5,7 @@ from playwright.sync_api import expect
 
 from annotation.models import Draft, Flag, Vote
 from tests.browser.annotating import answer_of, said, settled, stop_the_clock, token_of, waited_for
+from tests.browser.conftest import PHONE
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -50,6 +51,19 @@ def test_nothing_can_be_entered_while_the_last_vote_is_on_its_way(start):
     let_go(page, routes, "**/vote")
     expect(page.get_by_role("heading", name="You are done")).to_be_visible()
     assert (answer_of(token), Vote.objects.get().comment) == ({"overall": "left"}, "before")
+
+
+def test_what_submit_asks_for_stays_when_an_entry_is_stored_meanwhile(start):
+    page = start(2, PHONE)
+    routes = held_back(page, "**/draft")
+    page.locator(".option", has_text="Left is better").tap()
+    waited_for(page, lambda: routes)
+    page.get_by_role("button", name="Submit").tap()
+    expect(said(page)).to_contain_text("Look at the right response first")
+    let_go(page, routes, "**/draft")
+    # The browser keeps an entry until it has heard that the server has it.
+    page.wait_for_function("Object.keys(localStorage).every((key) => !key.includes('-draft:'))")
+    expect(said(page)).to_contain_text("Look at the right response first")
 
 
 def test_a_vote_that_failed_and_is_changed_waits_for_enter_and_says_so(start):
