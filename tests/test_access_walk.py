@@ -11,9 +11,11 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import transaction
+from django.test import Client
 from django.urls import get_resolver, reverse
 from django.utils.encoding import force_bytes
 from django.utils.http import urlsafe_base64_encode
@@ -118,6 +120,7 @@ class World:
 
     project: Project
     users: dict
+    sessions: dict[str, str]
     arguments: dict[str, dict]
     folder: Path
 
@@ -147,7 +150,16 @@ def made(rows_of_module, tmp_path_factory):
     make_examples(another, 2)
     make_run(another)
     open_round(another, None, None, RoundSettings(everything=True, votes=1, seed=1))
-    return World(project, users, arguments_of(project, users["annotator"], folder), folder)
+    sessions = {role: session_of(user) for role, user in users.items() if user}
+    arguments = arguments_of(project, users["annotator"], folder)
+    return World(project, users, sessions, arguments, folder)
+
+
+def session_of(user) -> str:
+    """The key of a session in which they have logged in."""
+    client = Client()
+    client.force_login(user)
+    return client.session.session_key
 
 
 @pytest.fixture
@@ -301,12 +313,16 @@ def outcome(response) -> str:
     return {404: UNKNOWN, 403: REFUSED, 401: TOKEN}.get(response.status_code, IN)
 
 
-def ask(client, method, address, user):
+def come_as(client, session: str | None) -> None:
+    client.cookies.clear()
+    if session is not None:
+        client.cookies[settings.SESSION_COOKIE_NAME] = session
+
+
+def ask(client, method, address, session):
     """As if nothing had been asked before: whatever it changes is rolled back."""
     with transaction.atomic():
-        client.logout()
-        if user is not None:
-            client.force_login(user)
+        come_as(client, session)
         response = getattr(client, method)(address)
         # A download is closed when it was read.
         list(response)
@@ -325,7 +341,7 @@ def test_only_those_are_let_in_who_may(client, world, name):
     answered = False
     for method in ("get", "post"):
         for role in ROLES:
-            response = ask(client, method, address, world.users[role])
+            response = ask(client, method, address, world.sessions.get(role))
             if response.status_code == 405:
                 # What is only ever posted says so to everybody alike, before it looks.
                 continue
@@ -341,7 +357,7 @@ def test_an_owner_reaches_nothing_of_another_project_from_their_own(client, worl
     """What is named by a number of the whole site is looked for in the project alone."""
     address = reverse(name, kwargs=world.arguments[name] | {"slug": "another"})
     for method in ("get", "post"):
-        response = ask(client, method, address, world.users["outsider"])
+        response = ask(client, method, address, world.sessions["outsider"])
         assert response.status_code in (404, 405), f"{method} {address}"
 
 
@@ -388,7 +404,7 @@ def test_no_page_or_export_names_a_model_next_to_its_response_unmarked(client, w
         address = reverse(name, kwargs=world.arguments[name])
         for method, sent in [("get", {}), *(("post", form) for form in FORMS)]:
             with transaction.atomic():
-                client.force_login(owner)
+                come_as(client, world.sessions["owner"])
                 response = getattr(client, method)(address, sent)
                 if found_in(response):
                     assert is_marked(owner), f"{method} {address} {sent}"

@@ -18,6 +18,8 @@
   const { isSet, meant, show: showKeys, serif, reading } = window.annotation.settings();
   let keep; let show; let appearedAt; let ahead = null;
   let holds = 0; let focused = null; let isWithdrawn = false;
+  // What a person who submitted was asked to do first. It stays when an earlier entry is stored.
+  let asked = "";
 
   const base = () => form.dataset.url;
   const isDouble = () => performance.now() - appearedAt < DOUBLE;
@@ -67,7 +69,8 @@
   }
 
   function kept() {
-    if (document.getElementById("said").dataset.state === "failed") say(isWithdrawn ? WITHDRAWN : "What you entered is stored.");
+    const said = document.getElementById("said");
+    if (said.dataset.state === "failed" && said.textContent !== asked) say(isWithdrawn ? WITHDRAWN : "What you entered is stored.");
   }
 
   // A vote of this pair that waits for a connection is no longer what is on the screen.
@@ -145,7 +148,7 @@
   async function submit() {
     if (isBusy()) return;
     const missing = problem();
-    if (missing) { say(missing, true); return; }
+    if (missing) { asked = missing; say(missing, true); return; }
     withdraw();
     isWithdrawn = false;
     const { token } = form.dataset;

@@ -34,7 +34,9 @@ from judging.projects.accounts import password_link, password_link_behind, reset
 from judging.projects.models import Membership, PasswordLink, Project, Role
 from tests.factories import make_examples, make_member, make_project, make_user
 
-pytestmark = [pytest.mark.django_db, pytest.mark.databases]
+pytestmark = pytest.mark.django_db
+# Each change and each call is tried on both databases, and their combinations on one.
+on_both = pytest.mark.databases
 
 PASSWORD = "a long enough one"
 REMOVED = "You were removed from this project. Ask an owner for a new link."
@@ -177,10 +179,17 @@ CHANGES = (
 )
 
 
+def mostly_on_one(values):
+    """The first of them on both databases."""
+    first, *others = values
+    return [pytest.param(first, marks=on_both), *others]
+
+
 def changed_by(change):
     return pytest.mark.parametrize("change", change)
 
 
+@on_both
 @changed_by([pytest.param(lambda cast: None, id="nothing changes")])
 def test_an_owners_link_sets_the_password_once(cast, settings, change):
     path = path_of(reset_link(cast.membership(cast.person), cast.maker), settings)
@@ -194,6 +203,7 @@ def test_an_owners_link_sets_the_password_once(cast, settings, change):
     assert not PasswordLink.objects.exists()
 
 
+@on_both
 @changed_by(CHANGES)
 def test_an_owners_link_ends_with_any_change_of_rights(cast, settings, change):
     if change is ELSEWHERE["saw another project deleted"]:
@@ -221,6 +231,7 @@ def test_the_operators_link_stays_as_it_is(cast, settings, capsys, change):
     assert User.objects.get(pk=cast.person.pk).check_password(PASSWORD)
 
 
+@on_both
 @pytest.mark.parametrize("still", [True, False])
 def test_a_superusers_link_needs_a_superuser_when_it_is_used(cast, settings, still):
     sue = make_user("sue", is_superuser=True)
@@ -230,6 +241,7 @@ def test_a_superusers_link_needs_a_superuser_when_it_is_used(cast, settings, sti
     assert Client().get(path).status_code == (302 if still else 200)
 
 
+@on_both
 def test_whoever_becomes_owner_of_orphans_ends_links(cast, settings):
     path = path_of(reset_link(cast.membership(cast.person), cast.maker), settings)
     make_project("orphan")
@@ -237,6 +249,7 @@ def test_whoever_becomes_owner_of_orphans_ends_links(cast, settings):
     assert "no longer valid" in Client().get(path).text
 
 
+@on_both
 def test_a_link_that_ends_while_it_is_used_sets_nothing(cast, settings):
     path = path_of(reset_link(cast.membership(cast.person), cast.maker), settings)
     token = path.rstrip("/").rpartition("/")[2]
@@ -246,6 +259,7 @@ def test_a_link_that_ends_while_it_is_used_sets_nothing(cast, settings):
     assert not use_up(second)
 
 
+@on_both
 @pytest.mark.parametrize("who", ["researcher", "annotator", "removed", "outsider"])
 def test_nobody_but_owners_makes_links(cast, who, outsider):
     users = {
@@ -285,7 +299,7 @@ def logged_in(user):
     return client
 
 
-@pytest.mark.parametrize("role", Role.values)
+@pytest.mark.parametrize("role", mostly_on_one(Role.values))
 @changed_by([pytest.param(change, id=name) for name, change in OF_THE_MAKER.items()])
 def test_an_invitation_lets_nobody_in_once_its_maker_may_not_invite(
     cast, settings, outsider, role, change
@@ -314,6 +328,7 @@ def test_an_invitation_lets_nobody_in_once_its_maker_may_not_invite(
     assert not User.objects.filter(username="nina").exists()
 
 
+@on_both
 @changed_by([pytest.param(change, id=name) for name, change in ELSEWHERE.items()])
 def test_an_invitation_does_not_care_what_its_maker_does_elsewhere(
     cast, settings, outsider, change
@@ -325,6 +340,7 @@ def test_an_invitation_does_not_care_what_its_maker_does_elsewhere(
     assert joined.status_code == 302
 
 
+@on_both
 @pytest.mark.parametrize("still", [True, False])
 def test_a_superusers_invitation_needs_a_superuser_when_it_is_used(cast, settings, outsider, still):
     sue = make_user("sue", is_superuser=True)
@@ -356,7 +372,7 @@ ENDED = {
 }
 
 
-@pytest.mark.parametrize("role", Role.values)
+@pytest.mark.parametrize("role", mostly_on_one(Role.values))
 @pytest.mark.parametrize("way", ["used", "never used", "of their own"])
 @pytest.mark.parametrize("end", ENDED)
 def test_who_was_removed_needs_a_new_link(cast, settings, outsider, role, way, end):
@@ -401,6 +417,7 @@ def signed_number(link):
     return signing.loads(link.rstrip("/").rpartition("/")[2], salt="fairjudge.invitation")[0]
 
 
+@on_both
 def test_a_lowered_owner_does_not_come_back_as_one(cast, settings):
     link = link_of(invite(cast.project, cast.keeper, Terms(role=Role.OWNER, uses=9)))
     join(logged_in(cast.maker), link, settings)
@@ -412,6 +429,7 @@ def test_a_lowered_owner_does_not_come_back_as_one(cast, settings):
     assert not Membership.objects.filter(project=cast.project, user=cast.maker).exists()
 
 
+@on_both
 def test_a_removal_says_nothing_about_other_projects(cast, settings):
     link = link_of(invite(make_project(), None, Terms()))
     cast.remove(cast.person)
@@ -421,6 +439,7 @@ def test_a_removal_says_nothing_about_other_projects(cast, settings):
 # What a link names
 
 
+@on_both
 def test_a_number_that_is_signed_alone_opens_nothing(cast, settings, outsider):
     """As the links of the first release were."""
     invitation = invite(cast.project, cast.maker, Terms())
@@ -448,6 +467,7 @@ def test_a_number_that_is_signed_alone_opens_nothing(cast, settings, outsider):
     assert waiting["HX-Redirect"] == reverse("annotate")
 
 
+@on_both
 def test_a_link_opens_no_row_but_its_own(cast, settings, outsider):
     """As after a restore, when the number belongs to another row."""
     mine, other = (invite(cast.project, cast.maker, Terms()) for _ in range(2))
@@ -472,6 +492,7 @@ def test_a_link_opens_no_row_but_its_own(cast, settings, outsider):
         assert ana.post(address).url == reverse("annotate")
 
 
+@on_both
 @pytest.mark.parametrize(
     "token", ["", "1", "1-a-b", "0-a-b", "9" * 18 + "-a-b", "9" * 40 + "-a-b", "١-a-b", "1-a-b-c"]
 )
@@ -506,6 +527,7 @@ def test_nothing_else_signs_links():
     assert found == {Path(module.__file__) for module in (crowds, invitations, hand, accounts)}
 
 
+@on_both
 def test_a_crowd_link_ends_with_a_restore_and_names_no_other_row():
     """What a restore does: each row gets a new nonce. A key without it opens nothing."""
     project = make_project("crowded")

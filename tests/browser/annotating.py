@@ -18,6 +18,25 @@ def settled(page):
     page.evaluate("new Promise(done => setTimeout(done, 320))")
 
 
+def at_rest(page):
+    """Until nothing has scrolled for some pictures in a row."""
+    page.evaluate(
+        """async () => {
+            const places = () => JSON.stringify([scrollY, ...[...document.querySelectorAll("*")]
+                .filter((part) => part.scrollTop || part.scrollLeft)
+                .map((part) => [part.scrollTop, part.scrollLeft])]);
+            const drawn = () => new Promise((done) => requestAnimationFrame(done));
+            let before, still = 0;
+            while (still < 20) {
+                await drawn();
+                const now = places();
+                still = now === before ? still + 1 : 0;
+                before = now;
+            }
+        }"""
+    )
+
+
 def waited_for(page, condition):
     """Until something that the browser or a handler of its requests is about to do."""
     deadline = time.monotonic() + 60

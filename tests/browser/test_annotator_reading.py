@@ -7,7 +7,15 @@ from playwright.sync_api import expect
 from annotation.models import Draft, Flag, Vote
 from judging.projects.models import Preferences
 from tests.annotation.rendering.reading import CORPUS
-from tests.browser.annotating import LONG, answer_of, read_guidelines, said, settled, token_of
+from tests.browser.annotating import (
+    LONG,
+    answer_of,
+    at_rest,
+    read_guidelines,
+    said,
+    settled,
+    token_of,
+)
 from tests.browser.conftest import PHONE
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -128,7 +136,7 @@ def test_showing_all_of_a_long_response_stays_on_its_side_of_a_phone(start):
     expect(page.get_by_role("link", name="Right")).to_have_attribute("aria-current", "true")
     page.locator("#right [data-unfold]").scroll_into_view_if_needed()
     page.locator("#right [data-unfold]").tap()
-    page.wait_for_timeout(600)
+    at_rest(page)
     expect(page.locator("#right .response")).to_be_in_viewport()
     expect(page.get_by_role("link", name="Right")).to_have_attribute("aria-current", "true")
 

@@ -5,6 +5,7 @@ from playwright.sync_api import expect
 
 from annotation.models import Draft, Flag, Vote
 from tests.browser.annotating import answer_of, said, settled, stop_the_clock, token_of, waited_for
+from tests.browser.conftest import PHONE
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -20,6 +21,13 @@ def let_go(page, routes, pattern):
     waited_for(page, lambda: routes)
     with page.expect_response(pattern):
         routes.pop(0).continue_()
+
+
+def votes_of(page):
+    """The votes that the page sends from now on."""
+    sent = []
+    page.on("request", lambda request: sent.append(request.url) if "/vote" in request.url else None)
+    return sent
 
 
 def test_nothing_can_be_entered_while_the_last_vote_is_on_its_way(start):
@@ -45,10 +53,24 @@ def test_nothing_can_be_entered_while_the_last_vote_is_on_its_way(start):
     assert (answer_of(token), Vote.objects.get().comment) == ({"overall": "left"}, "before")
 
 
+def test_what_submit_asks_for_stays_when_an_entry_is_stored_meanwhile(start):
+    page = start(2, PHONE)
+    routes = held_back(page, "**/draft")
+    page.locator(".option", has_text="Left is better").tap()
+    waited_for(page, lambda: routes)
+    page.get_by_role("button", name="Submit").tap()
+    expect(said(page)).to_contain_text("Look at the right response first")
+    let_go(page, routes, "**/draft")
+    # The browser keeps an entry until it has heard that the server has it.
+    page.wait_for_function("Object.keys(localStorage).every((key) => !key.includes('-draft:'))")
+    expect(said(page)).to_contain_text("Look at the right response first")
+
+
 def test_a_vote_that_failed_and_is_changed_waits_for_enter_and_says_so(start):
     page = start(1)
     token = token_of(page)
-    settled(page)
+    stop_the_clock(page)
+    page.clock.run_for(1000)
     page.route("**/vote", lambda route: route.abort())
     page.keyboard.press("1")
     page.keyboard.press("Enter")
@@ -56,9 +78,12 @@ def test_a_vote_that_failed_and_is_changed_waits_for_enter_and_says_so(start):
     page.get_by_label("Comment", exact=True).fill("half a")
     expect(said(page)).to_contain_text("submit it again")
     page.unroute("**/vote")
+    sent = votes_of(page)
     page.evaluate("window.dispatchEvent(new Event('online'))")
-    page.wait_for_timeout(6000)
-    assert token_of(page) == token
+    # Longer than a vote that waits is tried again after.
+    with page.expect_response("**/draft"):
+        page.clock.run_for(6000)
+    assert (token_of(page), sent) == (token, [])
     assert not Vote.objects.exists()
     assert Draft.objects.get().comment == "half a"
     expect(said(page)).to_contain_text("submit it again")
@@ -79,8 +104,11 @@ def test_a_vote_that_waits_unchanged_is_sent_when_no_flag_is_being_written(start
     page.keyboard.press("f")
     page.get_by_label("Reason").fill("Cut")
     page.unroute("**/vote")
+    sent = votes_of(page)
     page.evaluate("window.dispatchEvent(new Event('online'))")
-    page.wait_for_timeout(500)
+    # Whatever that sends is sent before this.
+    page.evaluate("fetch('/static/img/icon.svg').then((answer) => answer.text())")
+    assert sent == []
     expect(page.get_by_label("Reason")).to_have_value("Cut")
     page.keyboard.press("Enter")
     expect(said(page)).to_contain_text("Flagged")

@@ -88,8 +88,11 @@ def test_the_arrow_keys_lead_to_the_neighbours_within_the_filter(
     page = log_in(researcher, f"/p/{project.slug}/examples/{first.pk}?run=1")
     page.keyboard.press("ArrowRight")
     expect(page.locator("h1")).to_contain_text("e1")
+    # Its script has come too, and hears the next key.
+    page.wait_for_load_state()
     page.keyboard.press("ArrowLeft")
     expect(page.locator("h1")).to_contain_text("e0")
+    page.wait_for_load_state()
     page.locator("#run").focus()
     page.keyboard.press("ArrowRight")
     expect(page.locator("h1")).to_contain_text("e0")

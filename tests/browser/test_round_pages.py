@@ -13,6 +13,7 @@ from annotation.people.invitations import Terms, invite, link_of, open_invitatio
 from annotation.rounds.opening import RoundSettings, open_round
 from annotation.votes.voting import choose_first
 from judging.projects.models import Preferences, Project
+from tests.browser.annotating import settled
 from tests.browser.conftest import PHONE
 from tests.browser.opening import in_both_schemes
 from tests.factories import make_annotator, make_examples, make_run, make_verdict, make_vote
@@ -155,6 +156,12 @@ def test_long_names_in_any_script_make_no_page_wider_than_a_phone(log_in, owner,
         ), name
 
 
+def listens(page):
+    """Until keys count: a key that is pressed right after a page came up is not for its item."""
+    page.wait_for_load_state()
+    settled(page)
+
+
 def test_decisions_by_keyboard_go_from_item_to_item_and_back(
     log_in, researcher, project, round_, items
 ):
@@ -165,8 +172,7 @@ def test_decisions_by_keyboard_go_from_item_to_item_and_back(
     page = log_in(researcher, reverse("round_item", args=[project.slug, 1, items[0].pk]))
 
     def press(key):
-        # A key right after a page came up is not for this item.
-        page.wait_for_timeout(400)
+        listens(page)
         page.keyboard.press(key)
 
     expect(page.get_by_text("the votes", exact=True)).to_have_count(0)
@@ -198,7 +204,7 @@ def test_decisions_take_the_keys_that_a_person_moved_or_switched_off(
     moved = {"B": "K", "2": "", "R": "W"}
     own = Preferences.objects.create(user=researcher, keys=moved)
     page = log_in(researcher, reverse("round_item", args=[project.slug, 1, items[0].pk]))
-    page.wait_for_timeout(400)
+    listens(page)
     page.keyboard.press("b")
     page.keyboard.press("2")
     expect(page.get_by_label("Right is better")).not_to_be_checked()
@@ -206,7 +212,7 @@ def test_decisions_take_the_keys_that_a_person_moved_or_switched_off(
     expect(page.get_by_label("Right is better")).to_be_checked()
     page.keyboard.press("Enter")
     expect(page.get_by_text("You chose the right response before")).to_be_visible()
-    page.wait_for_timeout(400)
+    listens(page)
     page.keyboard.press("r")
     expect(page.get_by_label("Reason")).not_to_be_focused()
     page.keyboard.press("w")
@@ -214,7 +220,7 @@ def test_decisions_take_the_keys_that_a_person_moved_or_switched_off(
     own.no_letter_keys = True
     own.save()
     page.reload()
-    page.wait_for_timeout(400)
+    listens(page)
     page.keyboard.press("t")
     expect(page.get_by_label("Tie")).not_to_be_checked()
     expect(page.locator("form kbd").filter(has_text="T")).to_have_count(0)

@@ -90,6 +90,16 @@ def slow(seconds: float) -> Fault:
     return fault
 
 
+def silent_until(event: threading.Event) -> Fault:
+    """Say nothing until the test has seen enough, and never pass on."""
+
+    def fault(handler: "_Handler", body: bytes) -> None:
+        event.wait(timeout=60)
+        handler.close_connection = True
+
+    return fault
+
+
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: "_Server"

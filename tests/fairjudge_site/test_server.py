@@ -211,9 +211,12 @@ def test_what_a_proxy_says_arrives_and_the_peer_stays_the_peer(listening):
 
 
 SLOW_APPLICATION = """
-import time
+import pathlib, time
+here = pathlib.Path(__file__).parent
 def application(environ, start_response):
-    time.sleep(2)
+    (here / "asked").touch()
+    while not (here / "told to stop").exists():
+        time.sleep(0.05)
     start_response("200 OK", [("Content-Type", "text/plain")])
     return [b"whole"]
 """
@@ -236,8 +239,10 @@ def test_a_request_that_is_being_answered_is_finished_before_the_server_stops(
             idle = held.enter_context(socket.create_connection(address))
             client = held.enter_context(socket.create_connection(address))
             client.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-            time.sleep(1)
+            assert eventually((tmp_path / "asked").exists)
             process.send_signal(signal.SIGTERM)
+            assert eventually(lambda: "Handling signal: term" in (tmp_path / "log").read_text())
+            (tmp_path / "told to stop").touch()
             client.settimeout(20)
             received = b""
             while part := client.recv(1000):

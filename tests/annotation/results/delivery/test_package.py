@@ -359,10 +359,10 @@ ENDLESS = {"descr": "<i8", "fortran_order": False, "shape": (10**13,)}
     ],
 )
 def test_what_would_take_memory_or_hours_becomes_a_sentence(delivered, name, change, problem):
-    began = time.monotonic()
+    began = time.process_time()
     problems = verify(resealed(delivered, name, change))
     assert any(problem in one for one in problems), problems
-    assert time.monotonic() - began < 20
+    assert time.process_time() - began < 20
 
 
 def test_a_manifest_that_nests_without_an_end_is_no_report(delivered):

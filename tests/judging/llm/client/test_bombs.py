@@ -6,10 +6,13 @@ import sys
 import threading
 import zlib
 from contextlib import contextmanager
+from functools import cache
 
 import pytest
 
 INFLATED = 2**29
+# The sizes of the window, by which zlib writes either coding.
+WINDOWS = {"gzip": 31, "deflate": 15}
 MOST_MEMORY = 120 * 2**20
 # Imports are done before the peak is read, so that only the answer counts.
 CLIENT = """
@@ -47,24 +50,22 @@ print(peak() - before)
 """
 
 
-def bomb(wbits):
-    packer = zlib.compressobj(9, zlib.DEFLATED, wbits)
+@cache
+def bomb(coding):
+    packer = zlib.compressobj(9, zlib.DEFLATED, WINDOWS[coding])
     piece = b" " * 2**24
     pieces = [packer.compress(piece) for _ in range(INFLATED // len(piece))]
     return b"".join(pieces) + packer.flush()
 
 
-BOMBS = {"gzip": bomb(31), "deflate": bomb(15)}
-
-
 def with_length(coding):
-    body = BOMBS[coding]
+    body = bomb(coding)
     head = f"Content-Encoding: {coding}\r\nContent-Length: {len(body)}\r\n\r\n"
     return head.encode() + body
 
 
 def chunked(coding):
-    body = BOMBS[coding]
+    body = bomb(coding)
     pieces = [body[at : at + 10_000] for at in range(0, len(body), 10_000)]
     written = b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces)
     return f"Content-Encoding: {coding}\r\nTransfer-Encoding: chunked\r\n\r\n".encode() + (
@@ -73,7 +74,7 @@ def chunked(coding):
 
 
 def until_the_end(coding):
-    return f"Content-Encoding: {coding}\r\nConnection: close\r\n\r\n".encode() + BOMBS[coding]
+    return f"Content-Encoding: {coding}\r\nConnection: close\r\n\r\n".encode() + bomb(coding)
 
 
 @contextmanager
