@@ -491,6 +491,8 @@ KNOWN = frozenset(name for names in ALIASES.values() for name in names)
 BOTH_MODELS = "cmp_key"
 # A column of exports with the lists of messages behind the texts, as one JSON object by field.
 CONVERSATION = "fairjudge_conversation"
+# Columns by which a table is known as an export of labels.
+OF_EXPORTS = frozenset({"judge_label", "final_label", "n_valid"})
 # How a mapping says what a cell with a JSON list in it is: `--map prompt=question:messages`.
 AS_MESSAGES, AS_TEXT = "messages", "text"
 # Words by their plain spelling.
@@ -683,8 +685,8 @@ class _Lists:
     """The lists of messages of a record by field, with problems noted in its cells.
 
     They are values of JSON files, cells of tables that hold such a list as JSON and nothing else,
-    or in the column that FairJudge's own exports have for them. In a file with this column, all
-    other cells are texts.
+    or in the column that FairJudge's own exports have for them. All other cells of these exports
+    are texts.
     """
 
     def __init__(
@@ -697,10 +699,12 @@ class _Lists:
         if self._exported:
             self._read_exported(record.values.get(columns.cells[CONVERSATION]))
             return
+        # An export without the column holds nothing but texts.
+        table = record.header_line is not None and not record.values.keys() >= OF_EXPORTS
         for name in REQUIRED:
             if len(columns.sources[name]) == 1:
                 value = record.values.get(columns.cells[name])
-                self._look(name, value, ways.get(name, ""), table=record.header_line is not None)
+                self._look(name, value, ways.get(name, ""), table=table)
 
     def text(self, field: str) -> str:
         return conversations.text_of(self.found[field], field)

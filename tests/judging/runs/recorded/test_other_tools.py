@@ -61,7 +61,7 @@ def test_fastchats_games_are_samples_in_both_orders(fastchat, tmp_path):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"turn": 2}, "line 2: This is a conversation of several turns"),
+        ({"turn": "0"}, "line 2: turn should be a whole number from 1 to 1000"),
         ({"g2_winner": "model_3"}, "line 2: g2_winner should be model_1, model_2, tie or error"),
         ({"judge": ["claude-3", "pair-v2"]}, "The judge is claude-3, and on line 1 it is gpt-4"),
         ({"question_id": 99}, "has no example 99:claude:gpt-4"),
