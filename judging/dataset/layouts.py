@@ -296,11 +296,11 @@ def _fastchat_judgments(values: Values, known: Container[str]) -> Rows:
 
 def _conversation_id(values: Values, known: Container[str]) -> tuple[str, bool]:
     """Return the ID: of a question's number, with both models; an arena's ID is a pair's own."""
-    number = _name(values["question_id"])
+    number, turn = _name(values["question_id"]), _turn(values) or 1
     if not NUMBER.fullmatch(number):
         return number, True
     models = _name(values["model_a"]), _name(values["model_b"])
-    return _pair_of(known, number, *models, _turn(values) or 1)
+    return _pair_of(known, number, *models, turn)
 
 
 def _conversation_pairs(values: Values, known: Container[str]) -> Rows:

@@ -22,7 +22,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from django.utils.dateparse import parse_datetime
 
 from judging.core import conversations
-from judging.core.conversations import Messages, Unusable
+from judging.core.conversations import Messages, Unusable, text_of
 from judging.core.errors import UserError
 from judging.core.text import ESCAPE_COLUMN, unstorable
 
@@ -646,10 +646,11 @@ def to_example(
     """
     cells = Cells(record, columns.cells)
     parts = range(len(columns.sources["question"]))
-    lists = _Lists(record, columns, cells, ways)
+    lists = _Lists(record, columns, cells, ways) if _may_hold_lists(record, columns, ways) else None
+    found = lists.found if lists else {}
     texts = [
-        lists.text("question")
-        if "question" in lists.found
+        text_of(found["question"], "question")
+        if "question" in found
         else cells.text(f"question {part}", present=True)
         for part in parts
     ]
@@ -657,13 +658,14 @@ def to_example(
     if not question.strip() and not cells.problems:
         cells.require("question")
     models = _both_models(cells) or (cells.name("model_1"), cells.name("model_2"))
-    lists.settle(question)
+    if lists:
+        lists.settle(question)
     row = ExampleRow(
         record.place,
         cells.name("external_id"),
         question,
         *(
-            lists.text(field) if field in lists.found else cells.text(field, present=True)
+            text_of(found[field], field) if field in found else cells.text(field, present=True)
             for field in ("response_1", "response_2")
         ),
         *models,
@@ -672,13 +674,25 @@ def to_example(
         is_check=cells.boolean("is_check"),
         reference=cells.text("reference"),
         tags=cells.tags("tags"),
-        conversation=lists.packed(),
-        notes=tuple(lists.notes),
+        conversation=conversations.dumped(found) if found else None,
+        notes=tuple(lists.notes) if lists else (),
     )
-    lists.compare(row)
+    if lists:
+        lists.compare(row)
     if row.is_check and row.gold_label is None and not cells.problems:
         cells.complain("gold_label", "A check example needs its known label in gold_label.")
     return cells.refused() or row
+
+
+def _may_hold_lists(record: Record, columns: Columns, ways: Mapping[str, str]) -> bool:
+    """Return True unless the row is one of plain texts, as most are. It takes hardly any time."""
+    if ways or CONVERSATION in columns.cells:
+        return True
+    for name in REQUIRED:
+        value = record.values.get(columns.cells[name])
+        if type(value) is not str or value.lstrip()[:1] == "[":
+            return True
+    return False
 
 
 class _Lists:
@@ -705,9 +719,6 @@ class _Lists:
             if len(columns.sources[name]) == 1:
                 value = record.values.get(columns.cells[name])
                 self._look(name, value, ways.get(name, ""), table=table)
-
-    def text(self, field: str) -> str:
-        return conversations.text_of(self.found[field], field)
 
     def _look(self, field: str, value: Any, way: str, *, table: bool) -> None:
         """Take a value that is a list, or a cell that holds one."""
@@ -775,9 +786,6 @@ class _Lists:
             if REPEATED not in self.notes:
                 self.notes.append(REPEATED)
 
-    def packed(self) -> str | None:
-        return conversations.dumped(self.found) if self.found else None
-
     def compare(self, row: ExampleRow) -> None:
         """Note texts of an export that were changed without their lists of messages."""
         if not self._exported or self._cells.problems:
@@ -797,8 +805,6 @@ READ_AS_MESSAGES, OTHER_KEYS, REPEATED = "read as messages", "other keys", "whol
 
 def _decoded(cell: str) -> Any:
     """Return the JSON in a cell, None if there is none."""
-    if cell.lstrip()[:1] not in ("[", "{"):
-        return None
     try:
         return json.loads(cell, parse_constant=lambda name: None)
     except (ValueError, RecursionError):
