@@ -35,7 +35,7 @@ _READ = frozenset(("role", "content", "tool_calls", "tool_call_id", "function_ca
 _NO_NAME = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _SPEAKER_LINE = re.compile(
     r"^([ \t]*)(system|developer|user|assistant(?: calls [^\n]{1,200})?|tool(?: [^\n]{1,200})?)"
-    r"(?=:[ \t]*\r?$)",
+    r"(?=:[ \t]{0,80}\r?$)",
     re.IGNORECASE | re.MULTILINE,
 )
 
