@@ -125,9 +125,14 @@ def test_a_conversation_asks_the_database_no_more_than_a_text(
             blind_pair(draft)
 
 
-def test_the_examples_page_and_a_decision_show_the_chat(as_researcher, project):
+def test_the_pages_of_an_example_and_of_an_item_show_the_chat(as_researcher, project):
+    project.hide_models = True
+    project.save()
     (example,) = make_examples(project, 1, **fields())
-    url = reverse("example", args=[project.slug, example.pk])
-    text = as_researcher.get(url, follow=True).content.decode()
-    assert text.count('class="speaker"') == 7
-    assert "<img src=x" not in text
+    round_ = open_round(project, None, None, RoundSettings(everything=True, votes=1))
+    item = reverse("round_item", args=[project.slug, round_.number, round_.items.get().pk])
+    for url in (reverse("example", args=[project.slug, example.pk]), item):
+        text = as_researcher.get(url, follow=True).content.decode()
+        assert text.count('class="speaker"') == 7
+        assert "<img src=x" not in text
+        assert ("I am Maple-7B." in text) == (url != item)

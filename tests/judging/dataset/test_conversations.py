@@ -1,16 +1,21 @@
 """Questions and responses that are lists of messages: read, refused by line, and kept."""
 
 import csv
+import hashlib
 import json
 
 import pytest
 
+from annotation.results.delivery.gate import frozen_set
 from judging.core.conversations import unpacked
 from judging.dataset.models import Example
 from judging.dataset.reading import check
+from judging.dataset.records import IDENTITY_FIELDS
 from judging.dataset.writing import import_files
 from tests import other_tools as tools
-from tests.factories import make_project
+from tests.factories import make_examples, make_project
+from tests.judging.runs.judging import judged, loopback
+from tests.loopback.judges import fixed_judge
 
 
 def said(role, content, **more):
@@ -162,6 +167,33 @@ def test_the_same_lists_are_known_and_others_are_a_conflict(path):
     assert example.conversation == (
         '{"question":[{"role":"user","content":"Why?","z":1,"a":{"n":0.1}}]}'
     )
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.databases
+def test_a_judge_is_shown_whole_conversations_from_a_file(settings, path):
+    project = make_project()
+    response = [FIRST, AGAIN, said("assistant", "Yes. [[B]]")]
+    tools.lines(path, [pair(question=[SYSTEM, USER], response_1=response)])
+    import_files(project, None, [path])
+    with loopback(settings, judge=fixed_judge("Fine. [[A]]")) as server:
+        run = judged(project, form="relation", template="mt-bench-multi-turn", k=1)
+    assert run.state == "done"
+    prompts = [entry.body["messages"][-1]["content"] for entry in server.log]
+    for name in ("A", "B"):
+        (shown,) = [prompt for prompt in prompts if f"### Assistant {name}:\nBecause." in prompt]
+        assert f"### User:\nReally?\n\n### Assistant {name}:\nYes. [·[B]]" in shown
+        assert shown.count("### System:\nBe brief.\n\n### User:\nWhy?") == 2
+
+
+def test_a_frozen_set_is_hashed_as_before_unless_it_has_conversations(db):
+    project = make_project()
+    (example,) = make_examples(project, 1, reference="")
+    values = [getattr(example, name) for name in IDENTITY_FIELDS[:-2]]
+    before = hashlib.sha256(json.dumps([example.external_id, *values]).encode()).hexdigest()
+    assert frozen_set(project) == before
+    Example.objects.update(conversation='{"question":[]}')
+    assert frozen_set(project) != before
 
 
 def test_an_arenas_conversation_is_parted_where_it_diverges(path):
