@@ -26,10 +26,10 @@ from annotation.pages.rounds import managed_round
 from annotation.queue.drafts import side_of
 from annotation.queue.settling import counted_slots
 from annotation.rendering import render as rendered
+from annotation.rendering import render_shown, shown_of, without_names
 from annotation.votes.voting import choose_first, decide, sides_for, withdraw
 from judging.core.errors import UserError
 from judging.core.queries import count_of
-from judging.core.text import hide_names
 from judging.projects.access import Access, preferences_of, version_of
 from judging.projects.models import Project
 
@@ -202,13 +202,14 @@ def _chosen(request: HttpRequest, first: FirstChoice | None, left: int) -> str:
 def _texts(item: Item, protocol: Protocol, left: int) -> dict[str, object]:
     """Return what annotators saw too: names of models are hidden here if they were for them."""
     example, how = item.example, protocol.rendering
-    texts = [example.response_1, example.response_2]
+    texts = example.question, example.response_1, example.response_2
+    question, *responses = shown_of(texts, example.conversation)
     if protocol.hide_models:
-        texts = [hide_names(text, example.model_1, example.model_2) for text in texts]
-    first, second = (rendered(text, how) for text in texts)
+        responses = [without_names(one, example.model_1, example.model_2) for one in responses]
+    first, second = (render_shown(one, how) for one in responses)
     sides = (first, second) if left == 1 else (second, first)
     return {
-        "question": rendered(example.question, how),
+        "question": render_shown(question, how),
         "reference": rendered(example.reference, how) if protocol.show_reference else "",
         "sides": list(zip(("Left", "Right"), sides, strict=True)),
     }

@@ -8,13 +8,19 @@ as it was written, with a note that says so: a formula by itself, anything else 
 import re
 import unicodedata
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
 from html import escape, unescape
 from typing import Literal, get_args
 
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from annotation.rendering import gate, markdown
 from annotation.rendering.gate import balance
+from judging.core import conversations
+from judging.core.conversations import Turn
+from judging.core.text import hide_names
 
 
 def _plain_html(text: str) -> str:
@@ -92,3 +98,62 @@ def render(text: str, how: How = "markdown") -> SafeString:
     if not _shows_all(text, html.removeprefix(note), page.elsewhere):
         return gate.sanitise(_TEXT_AS_WRITTEN + _plain_html(text))
     return html if shows_text(html) else gate.sanitise(_plain_html(text))
+
+
+# A text, or the turns of a conversation.
+Shown = str | tuple[Turn, ...]
+
+
+def shown_of(texts: Sequence[str], conversation: str | None) -> list[Shown]:
+    """Return what is shown of a question and both responses.
+
+    A text that is all of a question or a response is shown by itself, also if it came as a message.
+
+    Args:
+        conversation: the example's lists of messages.
+    """
+    if not conversation:
+        return list(texts)
+    found: list[Shown] = []
+    for field, turns in conversations.turns_by_field(texts, conversation).items():
+        alone = len(turns) == 1 and turns[0].role == conversations.ALONE[field]
+        found.append(turns[0].text if alone and not turns[0].call else tuple(turns))
+    return found
+
+
+def without_names(shown: Shown, *names: str) -> Shown:
+    """Return the same with the names of models hidden, also in the names of tools."""
+    if isinstance(shown, str):
+        return hide_names(shown, *names)
+    return tuple(
+        replace(turn, speaker=hide_names(turn.speaker, *names), text=hide_names(turn.text, *names))
+        for turn in shown
+    )
+
+
+def text_shown(shown: Shown) -> str:
+    """Return a conversation as one text, each turn after a line with its speaker."""
+    if isinstance(shown, str):
+        return shown
+    return "\n\n".join(f"{turn.speaker}:\n{turn.text}" for turn in shown)
+
+
+def render_shown(shown: Shown, how: How = "markdown") -> SafeString:
+    """Return safe HTML of a text, or of a chat. What tools take and return is shown as written."""
+    if isinstance(shown, str):
+        return render(shown, how)
+    turns = format_html_join(
+        "",
+        '<div class="turn {}"><p class="speaker"><bdi>{}</bdi></p>{}</div>',
+        (
+            ("tool" if turn.call else turn.role, balance(turn.speaker), _said(turn, how))
+            for turn in shown
+        ),
+    )
+    return format_html('<div class="chat">{}</div>', turns)
+
+
+def _said(turn: Turn, how: How) -> SafeString:
+    if not has_visible(turn.text):
+        return SafeString('<p class="quiet">(empty)</p>')
+    return render(turn.text, "plain" if turn.call or turn.role == "tool" else how)

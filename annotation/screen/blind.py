@@ -1,6 +1,7 @@
-"""All that an annotator may see of an example: a question and two texts, but not whose they are.
+"""All that an annotator may see of an example: a question and two responses, not whose they are.
 
-The reference answer is shown as well if the protocol says so.
+A conversation is a chat: the messages that both responses share are the question, shown once. The
+reference answer is shown as well if the protocol says so.
 """
 
 from dataclasses import dataclass
@@ -11,8 +12,16 @@ from django.db.models import QuerySet
 from django.utils.safestring import SafeString
 
 from annotation.models import Draft
-from annotation.rendering import differences, has_visible, render
-from annotation.rendering.responses import How
+from annotation.rendering import (
+    differences,
+    has_visible,
+    render,
+    render_shown,
+    shown_of,
+    text_shown,
+    without_names,
+)
+from annotation.rendering.responses import How, Shown
 from judging.core.sql.statements import prepared
 from judging.core.text import hide_names
 from judging.dataset.models import Example
@@ -39,40 +48,47 @@ class BlindPair:
 
 
 @lru_cache(maxsize=_KEPT)
-def _rendered(text: str, how: How) -> SafeString:
-    return render(text, how) if has_visible(text) else SafeString()
+def _rendered(shown: Shown, how: How) -> SafeString:
+    if not isinstance(shown, str):
+        return render_shown(shown, how)
+    return render(shown, how) if has_visible(shown) else SafeString()
 
 
 def blind_pair(draft: Draft, view: View = "rendered") -> BlindPair:
     """Return the pair with the sides of this draft. Only the texts that are shown are read.
 
-    If the protocol hides models' names, both names are replaced in both responses. The question
-    and the reference answer stay as they are, since they may be about a model.
+    If the protocol hides models' names, both names are replaced in both responses, in each of
+    their turns. The question and the reference answer stay as they are, since they may be about a
+    model.
     """
     protocol = draft.item.round.protocol
-    question, first, second = _texts.first(example=draft.item.example_id)
+    *texts, conversation = _texts.first(example=draft.item.example_id)
+    question, first, second = shown_of(texts, conversation) if conversation else texts
     reference = ""
     if protocol.show_reference:
         (reference,) = _references.first(example=draft.item.example_id)
     if protocol.hide_models:
         models = _models.first(example=draft.item.example_id)
-        first, second = hide_names(first, *models), hide_names(second, *models)
+        hide = without_names if conversation else hide_names
+        first, second = hide(first, *models), hide(second, *models)
     left, right = (first, second) if draft.left_response == 1 else (second, first)
     how = cast(How, protocol.rendering)
     if view == "differences":
+        if conversation:
+            left, right = text_shown(left), text_shown(right)
         marked = zip(differences(left, right), (left, right), strict=True)
         sides = [html if has_visible(text) else SafeString() for html, text in marked]
         answer = _rendered(reference, how) or None
         return BlindPair(_rendered(question, how), *sides, view=view, reference=answer)
     if view == "raw":
         how = "plain"
-    texts = (_rendered(text, how) for text in (question, left, right))
-    return BlindPair(*texts, view=view, reference=_rendered(reference, how) or None)
+    shown = (_rendered(one, how) for one in (question, left, right))
+    return BlindPair(*shown, view=view, reference=_rendered(reference, how) or None)
 
 
 @prepared
 def _texts(example: Any) -> QuerySet[Example, Any]:
-    texts = Example.objects.values_list("question", "response_1", "response_2")
+    texts = Example.objects.values_list("question", "response_1", "response_2", "conversation")
     return texts.filter(pk=example)
 
 

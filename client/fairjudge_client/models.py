@@ -162,6 +162,8 @@ class ExampleOut:
     gold_label: str | None
     is_check: bool
     tags: list[str]
+    fairjudge_conversation: dict[str, list[dict[str, Any]]] | None
+    """The lists of messages behind the texts, by field; null if all are plain texts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

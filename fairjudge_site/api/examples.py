@@ -12,9 +12,10 @@ from fairjudge_site.api.gate import READ, WRITE, access_to, answer, once
 from fairjudge_site.api.paging import Cursor, Limit, Number, Page, Text, page_of, storable
 from fairjudge_site.api.problems import FieldError, Refusal
 from fairjudge_site.api.projects import address_of
+from judging.core.conversations import unpacked
 from judging.dataset import writing
 from judging.dataset.models import Example, Import, TagChange, tags_of_examples
-from judging.dataset.records import Place
+from judging.dataset.records import CONVERSATION, Place
 from judging.dataset.subsets import change_tag, condition_of, undo_tag
 from judging.dataset.uploads import FirstPass, first_pass, record_checked
 from judging.projects.models import Role
@@ -34,6 +35,9 @@ class ExampleOut(Schema):
     gold_label: str | None
     is_check: bool
     tags: list[str]
+    fairjudge_conversation: dict[str, list[dict[str, Any]]] | None = Field(
+        description="The lists of messages behind the texts, by field; null if all are plain texts."
+    )
 
 
 class ImportOut(Schema):
@@ -81,9 +85,11 @@ def list_examples(
         rows = rows.filter(gold_label=None if label == "none" else label)
     page = page_of(rows, cursor, limit, lambda row: row, by="number")
     tags = tags_of_examples([row.pk for row in page["items"]])
-    names = [name for name in ExampleOut.model_fields if name != "tags"]
+    names = [name for name in ExampleOut.model_fields if hasattr(Example, name) and name != "tags"]
     page["items"] = [
-        {name: getattr(row, name) for name in names} | {"tags": tags.get(row.pk, [])}
+        {name: getattr(row, name) for name in names}
+        | {"tags": tags.get(row.pk, [])}
+        | {CONVERSATION: unpacked(row.conversation) if row.conversation else None}
         for row in page["items"]
     ]
     return page
@@ -138,7 +144,10 @@ def undo_tags(request: HttpRequest, slug: str, number: Number) -> HttpResponse:
     "/projects/{slug}/examples",
     auth=WRITE,
     response={202: ImportOut},
-    openapi_extra=rows_in_schema("One example a line; docs/files.md has the columns."),
+    openapi_extra=rows_in_schema(
+        "One example a line; docs/files.md has the columns. The question and the responses are "
+        "texts or lists of messages."
+    ),
 )
 def upsert_examples(
     request: HttpRequest, slug: str, skip_invalid: Annotated[bool, Query()] = False

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from judging.core.bounds import LARGEST_CELL, allow_long_cells
+from judging.core.conversations import NumberText
 from judging.core.errors import UserError
 from judging.core.text import (
     ESCAPE_COLUMN,
@@ -35,7 +36,15 @@ from judging.core.text import (
     undecoded,
     unescape_cell,
 )
-from judging.dataset.layouts import answer_of, is_answers, path_of, question_of, rows_of
+from judging.dataset.layouts import (
+    answer_of,
+    answers_by_turn,
+    is_answers,
+    later_turns,
+    path_of,
+    question_of,
+    rows_of,
+)
 from judging.dataset.records import (
     BOOLEANS,
     KNOWN,
@@ -138,7 +147,10 @@ def _repeated(value: Any) -> str:
 
 # Numbers keep the text that the file has for them, so that no digit is lost.
 _decoder = json.JSONDecoder(
-    parse_int=str, parse_float=str, parse_constant=_missing_value, object_pairs_hook=_object
+    parse_int=NumberText,
+    parse_float=NumberText,
+    parse_constant=_missing_value,
+    object_pairs_hook=_object,
 )
 
 
@@ -539,7 +551,8 @@ def _broken_quotes(place: Place, raw: str, error: csv.Error) -> Refused:
     return refusal(place, "", sentence, raw, fatal=fatal)
 
 
-Answers = dict[str, tuple[int, Any]]
+# The line, the first answer, and the answers to all turns if there are several.
+Answers = dict[str, tuple[int, Any, Sequence[Any]]]
 
 
 def faireval(sources: Sequence[Source]) -> Iterator[Record | Refused]:
@@ -578,8 +591,17 @@ def faireval(sources: Sequence[Source]) -> Iterator[Record | Refused]:
             "category": record.values.get("category"),
         }
         yield Record(record.place, values, record.raw)
+        several = [of_model[number][2] for of_model in answers]
+        for turn, first_question, responses in later_turns(record.values, several):
+            again = {
+                "external_id": ":".join((number, *models, str(turn))),
+                "question": first_question,
+                "response_1": responses[0],
+                "response_2": responses[1],
+            }
+            yield Record(record.place, values | again, record.raw)
     for source, of_model in zip((first, second), answers, strict=True):
-        for number, (line, _) in of_model.items():
+        for number, (line, *_) in of_model.items():
             if number not in asked:
                 sentence = f"The answer is to question {number}, which {questions.path.name} lacks."
                 yield refusal(source.place(line), "question_id", sentence)
@@ -621,7 +643,8 @@ def _read_answers(source: Source, into: Answers) -> Iterator[Refused]:
             sentence = f"Question {number} is answered on line {into[number][0]} already."
             yield record.refuse("question_id", sentence)
         else:
-            into[number] = (record.place.line, text)
+            several = answers_by_turn(record.values)
+            into[number] = (record.place.line, text, several if len(several) > 1 else ())
 
 
 def _missing(number: str, asked: set[str], answers: dict[str, Answers]) -> list[str]:

@@ -9,6 +9,7 @@ source or data card; docs/files.md names them.
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from typing import Any
 
+from judging.core import conversations
+from judging.core.conversations import Messages, Unusable
 from judging.core.text import storable
 from judging.dataset.records import (
     NUMBER,
@@ -36,11 +39,8 @@ Rows = Iterator[dict[str, Any]]
 Read = Callable[[Values, Container[str]], Rows]
 OTHER = {"win": "lose", "lose": "win", "tie": "tie"}
 MOST_KEPT = 1000
+MOST_TURNS = 1000
 ORDERS = {True: "original", False: "swapped"}
-SEVERAL_TURNS = (
-    "This is a conversation of several turns. FairJudge compares single answers: keep the rows "
-    "with one turn."
-)
 
 
 class Holds(StrEnum):
@@ -206,15 +206,19 @@ def _judgment(
     }
 
 
-def _pair_of(known: Container[str], number: str, first: str, second: str) -> tuple[str, bool]:
+def _pair_of(
+    known: Container[str], number: str, first: str, second: str, turn: int = 1
+) -> tuple[str, bool]:
     """Return the ID of two models' answers to a question, and whether `first` gave response 1.
 
-    If the project has neither order, the models are in the order of their names.
+    If the project has neither order, the models are in the order of their names. Of turns after
+    the first one, the ID says which it is.
     """
+    later = (str(turn),) if turn > 1 else ()
     for models in ((first, second), (second, first)):
-        if (external_id := ":".join((number, *models))) in known:
+        if (external_id := ":".join((number, *models, *later))) in known:
             return external_id, models[0] == first
-    return ":".join((number, *sorted((first, second)))), first <= second
+    return ":".join((number, *sorted((first, second)), *later)), first <= second
 
 
 def _as_1(label: str, first_is_1: bool) -> str:
@@ -222,27 +226,50 @@ def _as_1(label: str, first_is_1: bool) -> str:
     return label if first_is_1 else OTHER[label]
 
 
-def _exchange(messages: Any, turn: object = None) -> tuple[str, str]:
-    """Return the question and the answer of a conversation of one turn.
+def _turn(values: Values) -> int | None:
+    """Return which turn of a conversation a row is about; None if it doesn't say."""
+    found = values.get("turn")
+    if found is None or found == "":
+        return None
+    number = canonical(str(found))
+    if not number.isdecimal() or not 1 <= int(number) <= MOST_TURNS:
+        raise _unexpected("turn", f"a whole number from 1 to {MOST_TURNS}", found)
+    return int(number)
 
-    A system prompt is put before the question. MT-bench's rows about the first turn hold the
-    second one, too.
+
+def _parted(
+    first: Any, second: Any, names: tuple[str, str], turn: int | None = None
+) -> tuple[Any, Any, Any]:
+    """Return the question and the responses of two conversations, as texts where that is all.
+
+    Args:
+        turn: the last one that counts. MT-bench's rows about the first turn hold the second, too.
     """
-    if not isinstance(messages, list) or not all(isinstance(one, dict) for one in messages):
-        raise _unexpected("conversation", "a list of messages", messages)
-    if turn is not None and canonical(str(turn)) != "1":
-        raise Unreadable("turn", SEVERAL_TURNS)
-    before = [one for one in messages[:1] if one.get("role") == "system"]
-    turns = messages[len(before) :]
-    if turn is None and len(turns) > 2:
-        raise Unreadable("", SEVERAL_TURNS)
-    if [one.get("role") for one in turns[:2]] != ["user", "assistant"]:
-        raise _unexpected("conversation", "a user's message and its answer", messages)
-    texts = [one.get("content") for one in (*before, *turns[:2])]
-    if not all(isinstance(text, str) for text in texts):
-        raise Unreadable("conversation", "A message of the conversation has no text.")
-    *questions, answer = texts
-    return "\n\n".join(questions), answer
+    whole = []
+    for name, value in zip(names, (first, second), strict=True):
+        try:
+            messages = conversations.checked(value, name)
+        except Unusable as error:
+            raise Unreadable(name, str(error)) from None
+        asked = [n for n, message in enumerate(messages) if message["role"] == "user"]
+        end = asked[turn] if turn is not None and turn < len(asked) else len(messages)
+        whole.append(messages[:end])
+    try:
+        question, *responses = conversations.parted(*whole)
+    except Unusable as error:
+        raise Unreadable(names[1], str(error)) from None
+    return _plain(question, "question"), *(_plain(said, "response_1") for said in responses)
+
+
+def _plain(value: Any, field: str) -> Any:
+    """Return the text of a list that is one message with a text; anything else as it is."""
+    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], dict):
+        message = value[0]
+        calls = message.get("tool_calls") or message.get("function_call")
+        if message.get("role") == conversations.ALONE[field] and not calls:
+            content = message.get("content")
+            return content if isinstance(content, str) else value
+    return value
 
 
 def _fastchat_judgments(values: Values, known: Container[str]) -> Rows:
@@ -250,11 +277,9 @@ def _fastchat_judgments(values: Values, known: Container[str]) -> Rows:
 
     Winners are named as models, whatever the order.
     """
-    if canonical(str(values.get("turn", "1"))) != "1":
-        raise Unreadable("turn", SEVERAL_TURNS)
     number, judge = _name(values["question_id"]), values["judge"]
     models = _name(values["model_1"]), _name(values["model_2"])
-    external_id, first_is_1 = _pair_of(known, number, *models)
+    external_id, first_is_1 = _pair_of(known, number, *models, _turn(values) or 1)
     labels = {"model_1": "win", "tie": "tie", "model_2": "lose"}
     for game, shown_first in (("g1", True), ("g2", False)):
         winner = values[f"{game}_winner"]
@@ -271,18 +296,16 @@ def _fastchat_judgments(values: Values, known: Container[str]) -> Rows:
 
 def _conversation_id(values: Values, known: Container[str]) -> tuple[str, bool]:
     """Return the ID: of a question's number, with both models; an arena's ID is a pair's own."""
-    number = _name(values["question_id"])
+    number, turn = _name(values["question_id"]), _turn(values) or 1
     if not NUMBER.fullmatch(number):
         return number, True
-    return _pair_of(known, number, _name(values["model_a"]), _name(values["model_b"]))
+    models = _name(values["model_a"]), _name(values["model_b"])
+    return _pair_of(known, number, *models, turn)
 
 
 def _conversation_pairs(values: Values, known: Container[str]) -> Rows:
-    turn = values.get("turn")
-    question, first = _exchange(values["conversation_a"], turn)
-    other_question, second = _exchange(values["conversation_b"], turn)
-    if question != other_question:
-        raise Unreadable("conversation_b", "The two conversations begin with other questions.")
+    names = ("conversation_a", "conversation_b")
+    question, first, second = _parted(*(values[name] for name in names), names, _turn(values))
     external_id, first_is_1 = _conversation_id(values, known)
     sides = [(first, values["model_a"]), (second, values["model_b"])]
     yield _as_pair(external_id, question, sides if first_is_1 else sides[::-1])
@@ -306,8 +329,6 @@ def _as_pair(
 
 def _conversation_votes(values: Values, known: Container[str]) -> Rows:
     """Read the vote of a person on an arena or on MT-bench."""
-    if values.get("turn") is not None and canonical(str(values["turn"])) != "1":
-        raise Unreadable("turn", SEVERAL_TURNS)
     judge = values.get("judge")
     if isinstance(judge, list) or plain(_name(judge)).startswith("gpt4"):
         raise Unreadable(
@@ -459,19 +480,13 @@ def _preference_pairs(values: Values, known: Container[str]) -> Rows:
 
     If response 1 were always the chosen one, a judge that prefers the first would look good.
     """
-    before = values["prompt"] if isinstance(values["prompt"], list) else []
-    prompt, sides = None if before else values["prompt"], []
-    for name in ("chosen", "rejected"):
-        text = values[name]
-        if isinstance(text, list):
-            asked, text = _exchange([*before, *text])
-            if before and prompt not in (None, asked):
-                raise Unreadable(name, "The two responses answer other questions.")
-            prompt = asked if before else prompt
-        sides.append((text, values.get(f"{name}_model")))
+    prompt, *texts = _preferred(values["prompt"], values["chosen"], values["rejected"])
+    models = (values.get(f"{name}_model") for name in ("chosen", "rejected"))
+    sides = list(zip(texts, models, strict=True))
     scores = values.get("score_chosen"), values.get("score_rejected")
     tie = None not in scores and scores[0] == scores[1]
-    drawn = content_id([str(prompt), *sorted(str(text) for text, _ in sides)])
+    said = [_as_text(prompt, "question"), *sorted(_as_text(text, "response_1") for text in texts)]
+    drawn = content_id(said)
     chosen_is_1 = int(drawn, 16) % 2 == 0
     yield _as_pair(
         next(filter(None, (_name(values.get(n)) for n in ("external_id", "prompt_id", "id"))), ""),
@@ -483,23 +498,80 @@ def _preference_pairs(values: Values, known: Container[str]) -> Rows:
     )
 
 
+def _preferred(prompt: Any, chosen: Any, rejected: Any) -> tuple[Any, Any, Any]:
+    """Return the question and both responses. Lists may hold the question's messages as well."""
+    sides = chosen, rejected
+    if isinstance(prompt, list) or not all(isinstance(side, list) for side in sides):
+        responses = (_plain(side, "response_1") for side in sides)
+        return _plain(prompt, "question"), *responses
+    question, *responses = _parted(*sides, ("chosen", "rejected"))
+    if not isinstance(question, list):
+        # Of one question and its answers, the prompt is the question, whatever is before it there.
+        return prompt, *responses
+    if prompt not in [turn.text for turn in conversations.turns(question)]:
+        raise Unreadable("prompt", "The prompt is no message that both conversations begin with.")
+    return question, *responses
+
+
+def _as_text(value: Any, field: str) -> str:
+    """Return the text form of messages. Lists that can't be used are refused later."""
+    if isinstance(value, list):
+        try:
+            return conversations.text_of(conversations.checked(value, field), field)
+        except Unusable:
+            pass
+    return str(value)
+
+
 def _helpsteer_pairs(values: Values, known: Container[str]) -> Rows:
     """Read HelpSteer2's preferences: below 0 response 1 is better, above 0 response 2.
 
     Its annotators have no names, so that what they agreed on is the gold label.
     """
-    prompt, found = values["prompt"], values["preference_strength"]
-    if isinstance(prompt, str) and "<extra_id_1>" in prompt:
-        raise Unreadable("prompt", SEVERAL_TURNS)
-    strength = _number("preference_strength", found, "a number from -3 to 3")
-    gold = "tie" if strength == 0 else "win" if strength < 0 else "lose"
+    gold = _strength("preference_strength", values["preference_strength"])
+    sides = [(values["response_1"], ""), (values["response_2"], "")]
+    yield _as_pair("", _marked_turns(values["prompt"]), sides, gold_label=gold)
+
+
+def _helpsteer3_pairs(values: Values, known: Container[str]) -> Rows:
+    """Read HelpSteer3's preferences, whose question is a list of messages."""
+    gold = _strength("overall_preference", values["overall_preference"])
+    sides = [(values["response1"], ""), (values["response2"], "")]
+    question, category = _plain(values["context"], "question"), _name(values.get("domain"))
+    yield _as_pair("", question, sides, category=category, gold_label=gold)
+
+
+def _strength(column: str, found: Any) -> str | None:
+    strength = _number(column, found, "a number from -3 to 3")
     # -100 says that neither response is valid.
     if strength == -100:
-        gold = None
-    elif abs(strength) > 3:
-        raise _unexpected("preference_strength", "a number from -3 to 3", found)
-    sides = [(values["response_1"], ""), (values["response_2"], "")]
-    yield _as_pair("", prompt, sides, gold_label=gold)
+        return None
+    if abs(strength) > 3:
+        raise _unexpected(column, "a number from -3 to 3", found)
+    return "tie" if strength == 0 else "win" if strength < 0 else "lose"
+
+
+_MARKED_TURN = re.compile(r"\n?<extra_id_1>(User|Assistant)\n")
+
+
+def _marked_turns(prompt: Any) -> Any:
+    """Return HelpSteer2's prompt of several turns as messages. Its first turn has no mark."""
+    if not isinstance(prompt, str) or "<extra_id_1>" not in prompt:
+        return prompt
+    first, *rest = _MARKED_TURN.split(prompt)
+    messages: Messages = [{"role": "user", "content": first}]
+    for role, content in zip(rest[::2], rest[1::2], strict=True):
+        messages.append({"role": role.lower(), "content": content})
+    if messages[-1] == {"role": "assistant", "content": ""}:
+        messages.pop()
+    by_turns = all(one["role"] == ("user", "assistant")[n % 2] for n, one in enumerate(messages))
+    if (
+        not by_turns
+        or len(messages) % 2 == 0
+        or any("<extra_id_" in m["content"] for m in messages)
+    ):
+        raise Unreadable("prompt", "The marks <extra_id_1> of the prompt name no turns in order.")
+    return messages
 
 
 def _fields_of(task: Values, about: Values, fallback_id: Any) -> dict[str, Any]:
@@ -691,7 +763,7 @@ def _log_pairs(values: Values, known: Container[str]) -> Rows:
     for sample in values["answers"]:
         question = sample["input"]
         if isinstance(question, list):
-            question, _ = _exchange([*question, {"role": "assistant", "content": ""}])
+            question = _plain(question, "question")
         choices = (sample["output"] or {}).get("choices")
         message = choices[0].get("message") if choices and isinstance(choices[0], dict) else None
         content = message.get("content") if isinstance(message, dict) else None
@@ -701,7 +773,8 @@ def _log_pairs(values: Values, known: Container[str]) -> Rows:
             )
         asked.append(question)
         sides.append((content, sample["eval"].get("model")))
-    if asked[0] != asked[1]:
+    # Each log gives the messages IDs of its own.
+    if len({_as_text(question, "question") for question in asked}) != 1:
         raise Unreadable("input", "The two logs have other inputs for this sample.")
     first = values["answers"][0]
     epoch = str(first["epoch"])
@@ -768,6 +841,12 @@ LAYOUTS = (
         pairs=_helpsteer_pairs,
     ),
     _layout(
+        "HelpSteer3",
+        "context response1 response2 overall_preference",
+        nested="context",
+        pairs=_helpsteer3_pairs,
+    ),
+    _layout(
         "Label Studio",
         "id data annotations",
         nested="data annotations",
@@ -802,13 +881,45 @@ LAYOUTS = (
 def question_of(values: Values) -> tuple[str, Any]:
     """Return the number and the text of a question: FairEval's, FastChat's or arena-hard's.
 
-    Of a question with several turns it is the first one, which is answered by itself.
+    Of a question with several turns it is the first one; `later_turns` gives the others.
     """
     number = str(values.get("question_id") or values.get("uid") or "")
     turns = values.get("turns")
     if isinstance(turns, list) and turns:
         return number, turns[0].get("content") if isinstance(turns[0], dict) else turns[0]
     return number, values.get("text", values.get("prompt"))
+
+
+def later_turns(
+    values: Values, answers: Sequence[Sequence[Any]]
+) -> Iterator[tuple[int, Any, list[Any]]]:
+    """Yield each turn of FastChat's questions after the first one, with the question's text.
+
+    A response begins with the model's first answer and ends with the one of that turn.
+
+    Args:
+        answers: what each of the two models answered, turn by turn.
+    """
+    asked = values.get("turns")
+    if not isinstance(asked, list) or not all(isinstance(text, str) for text in asked):
+        return
+    for turn in range(2, min(len(asked), *map(len, answers)) + 1):
+        responses: list[Any] = []
+        for texts in answers:
+            messages = [{"role": "assistant", "content": texts[0]}]
+            for question, text in zip(asked[1:turn], texts[1:turn], strict=True):
+                messages.append({"role": "user", "content": question})
+                messages.append({"role": "assistant", "content": text})
+            responses.append(messages)
+        yield turn, asked[0], responses
+
+
+def answers_by_turn(values: Values) -> list[Any]:
+    """Return a model's answers in FastChat's first choice, one a turn."""
+    choices = values.get("choices")
+    first = choices[0] if isinstance(choices, list) and choices else None
+    turns = first.get("turns") if isinstance(first, dict) else None
+    return turns if isinstance(turns, list) else []
 
 
 def answer_of(values: Values) -> tuple[str, Any, str]:

@@ -109,6 +109,9 @@ class Example(models.Model):
     reference = models.TextField(blank=True)
     gold_label = models.CharField(max_length=4, choices=Label.choices, null=True, blank=True)
     is_check = models.BooleanField(default=False)
+    # The lists of messages behind the texts as JSON, by field; null if all three are plain texts.
+    # PostgreSQL's own JSON would lose the order of keys.
+    conversation = models.TextField(null=True, blank=True)
 
     objects = ExampleQuerySet.as_manager()
 
@@ -121,6 +124,11 @@ class Example(models.Model):
             # Counts read no texts.
             models.Index(fields=["project", "is_check", "source"], name="example_counted"),
             models.Index(fields=["project", "category", "number"], name="example_by_category"),
+            models.Index(
+                fields=["project"],
+                name="example_conversations",
+                condition=models.Q(conversation__isnull=False),
+            ),
         ]
 
     def __str__(self) -> str:

@@ -37,6 +37,9 @@ from judging.dataset.records import (
     CONVENTIONS,
     FIELDS,
     IGNORE,
+    OTHER_KEYS,
+    READ_AS_MESSAGES,
+    REPEATED,
     REQUIRED,
     Codes,
     Columns,
@@ -55,6 +58,7 @@ from judging.dataset.records import (
     recognise,
     refusal,
     to_example,
+    way_of,
 )
 
 # JSON objects may each have other columns. What is remembered of them stays bounded.
@@ -83,7 +87,9 @@ class Reader:
         self.codes: Counter[tuple[str, str]] = Counter()
         self._labels = labels or CONVENTIONS[0]
         self.records = Records(paths, file_format)
-        self._mapping = mapping or {}
+        mapping = {column: way_of(target) for column, target in (mapping or {}).items()}
+        self._mapping = {column: field for column, (field, _) in mapping.items()}
+        self._ways = {field: way for field, way in mapping.values() if way}
 
     def __iter__(self) -> Iterator[ExampleRow | Refused]:
         identities = Identities()
@@ -104,7 +110,7 @@ class Reader:
                 yield columns
                 continue
             self._count_code(record, columns)
-            row = to_example(record, columns, self._labels)
+            row = to_example(record, columns, self._labels, self._ways)
             yield identities.settle(row, record.raw) if isinstance(row, ExampleRow) else row
 
     def _count_code(self, record: Record, columns: Columns) -> None:
@@ -146,6 +152,7 @@ def _unusable(record: Record, columns: Columns) -> Refused:
 
 def mapping_faults(mapping: Mapped) -> list[str]:
     """Say what is wrong with a mapping of columns to fields."""
+    mapping = {column: way_of(target)[0] for column, target in mapping.items()}
     faults = [
         f"There is no field {field}. Fields: {', '.join(FIELDS)}, or {IGNORE}."
         for field in mapping.values()
@@ -168,6 +175,11 @@ SENTENCES = {
     NAMED: "{} in which a response names its own model.",
     "same texts": "{} with the texts of an earlier row under another id.",
     "repeated": "{} word for word like an earlier row, imported once.",
+    READ_AS_MESSAGES: "{} in which a cell holds messages as JSON, read as a conversation. To keep "
+    "the text, map its column to question:text, response_1:text or response_2:text.",
+    REPEATED: "{} in which responses repeat the question's messages, which are kept once.",
+    OTHER_KEYS: "{} whose messages have other keys than role, content, tool calls and a tool's "
+    "name. Exports keep them. Nobody is shown them.",
 }
 
 
@@ -248,6 +260,8 @@ class _Acceptance:
             self._notice(NAMED, row)
         if texts in self._texts:
             self._notice("same texts", row)
+        for note in row.notes:
+            self._notice(note, row)
         self._ids.add(name)
         self._texts.add(texts)
 

@@ -16,10 +16,13 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from django.utils.dateparse import parse_datetime
 
+from judging.core import conversations
+from judging.core.conversations import Messages, Unusable, text_of
 from judging.core.errors import UserError
 from judging.core.text import ESCAPE_COLUMN, unstorable
 
@@ -238,6 +241,8 @@ class Cells:
             found = kind(value) if field in self._columns else "nothing"
             self.complain(field, f"{self.column(field)} should be text, found {found}.")
             return ""
+        # A number of JSON is a text of its own kind.
+        value = str(value)
         if fault := unstorable(value):
             self.complain(field, unstorable_sentence(self.column(field), fault))
             return ""
@@ -428,6 +433,10 @@ class ExampleRow:
     reference: str = ""
     # Not part of the content: people tag examples in the project, and its tags stay.
     tags: tuple[str, ...] = ()
+    # The lists of messages as JSON; None if the question and the responses are plain texts.
+    conversation: str | None = None
+    # What was assumed in reading it: keys of `reading.SENTENCES`.
+    notes: tuple[str, ...] = ()
 
     @property
     def texts(self) -> tuple[str, str, str]:
@@ -437,7 +446,7 @@ class ExampleRow:
     def content(self) -> tuple[Any, ...]:
         """All that the row says, without its ID and its place, in the order of IDENTITY_FIELDS."""
         models = (self.model_1, self.model_2)
-        about = (self.category, self.gold_label, self.is_check, self.reference)
+        about = (self.category, self.gold_label, self.is_check, self.reference, self.conversation)
         return (*self.texts, *models, *about)
 
     def conflict(self, held: tuple[Any, ...]) -> str | None:
@@ -453,7 +462,7 @@ class ExampleRow:
 
 IDENTITY_FIELDS = (
     "question", "response_1", "response_2", "model_1", "model_2",
-    "category", "gold_label", "is_check", "reference",
+    "category", "gold_label", "is_check", "reference", "conversation",
 )  # fmt: skip
 REQUIRED = ("question", "response_1", "response_2")
 IGNORE = "ignore"
@@ -480,6 +489,12 @@ FIELDS = tuple(ALIASES)
 KNOWN = frozenset(name for names in ALIASES.values() for name in names)
 # A column of PandaLM that names both models at once, `bloom-7b_llama-7b`.
 BOTH_MODELS = "cmp_key"
+# A column of exports with the lists of messages behind the texts, as one JSON object by field.
+CONVERSATION = "fairjudge_conversation"
+# Columns by which a table is known as an export of labels.
+OF_EXPORTS = frozenset({"judge_label", "final_label", "n_valid"})
+# How a mapping says what a cell with a JSON list in it is: `--map prompt=question:messages`.
+AS_MESSAGES, AS_TEXT = "messages", "text"
 # Words by their plain spelling.
 LABELS = {
     "win": "win", "response1": "win", "model1": "win", "a": "win", "modela": "win",
@@ -595,7 +610,10 @@ def recognise(names: Iterable[str], mapping: Mapping[str, str] | None = None) ->
     cells |= {f"question {part}": column for part, column in enumerate(question)}
     if both is not None:
         cells[BOTH_MODELS] = both
-    used = {name for columns in sources.values() for name in columns} | {both, ESCAPE_COLUMN}
+    lists = free.pop(plain(CONVERSATION), None)
+    if lists is not None:
+        cells[CONVERSATION] = lists
+    used = {name for columns in sources.values() for name in columns} | {both, lists, ESCAPE_COLUMN}
     return Columns(
         sources=sources,
         cells=cells,
@@ -608,33 +626,197 @@ def recognise(names: Iterable[str], mapping: Mapping[str, str] | None = None) ->
     )
 
 
+def way_of(target: str) -> tuple[str, str]:
+    """Return the field that a mapping names, and whether its cells are messages or text, or ""."""
+    field, _, way = target.partition(":")
+    known = field in REQUIRED and way in (AS_MESSAGES, AS_TEXT)
+    return (field, way) if known else (target, "")
+
+
 def to_example(
-    record: Record, columns: Columns, codes: Codes = CONVENTIONS[0]
+    record: Record,
+    columns: Columns,
+    codes: Codes = CONVENTIONS[0],
+    ways: Mapping[str, str] = MappingProxyType({}),
 ) -> ExampleRow | Refused:
-    """Return the pair that a record describes, or all that is wrong with it."""
+    """Return the pair that a record describes, or all that is wrong with it.
+
+    Args:
+        ways: of fields that somebody mapped so, whether cells are messages or text.
+    """
     cells = Cells(record, columns.cells)
     parts = range(len(columns.sources["question"]))
-    texts = [cells.text(f"question {part}", present=True) for part in parts]
+    lists = _Lists(record, columns, cells, ways) if _may_hold_lists(record, columns, ways) else None
+    found = lists.found if lists else {}
+    texts = [
+        text_of(found["question"], "question")
+        if "question" in found
+        else cells.text(f"question {part}", present=True)
+        for part in parts
+    ]
     question = "\n\n".join(text for text in texts if text)
     if not question.strip() and not cells.problems:
         cells.require("question")
     models = _both_models(cells) or (cells.name("model_1"), cells.name("model_2"))
+    if lists:
+        lists.settle(question)
     row = ExampleRow(
         record.place,
         cells.name("external_id"),
         question,
-        cells.text("response_1", present=True),
-        cells.text("response_2", present=True),
+        *(
+            text_of(found[field], field) if field in found else cells.text(field, present=True)
+            for field in ("response_1", "response_2")
+        ),
         *models,
         category=cells.name("category"),
         gold_label=cells.label("gold_label", codes, models),
         is_check=cells.boolean("is_check"),
         reference=cells.text("reference"),
         tags=cells.tags("tags"),
+        conversation=conversations.dumped(found) if found else None,
+        notes=tuple(lists.notes) if lists else (),
     )
+    if lists:
+        lists.compare(row)
     if row.is_check and row.gold_label is None and not cells.problems:
         cells.complain("gold_label", "A check example needs its known label in gold_label.")
     return cells.refused() or row
+
+
+def _may_hold_lists(record: Record, columns: Columns, ways: Mapping[str, str]) -> bool:
+    """Return True unless the row is one of plain texts, as most are. It takes hardly any time."""
+    if ways or CONVERSATION in columns.cells:
+        return True
+    for name in REQUIRED:
+        value = record.values.get(columns.cells[name])
+        if type(value) is not str or value.lstrip()[:1] == "[":
+            return True
+    return False
+
+
+class _Lists:
+    """The lists of messages of a record by field, with problems noted in its cells.
+
+    They are values of JSON files, cells of tables that hold such a list as JSON and nothing else,
+    or in the column that FairJudge's own exports have for them. All other cells of these exports
+    are texts.
+    """
+
+    def __init__(
+        self, record: Record, columns: Columns, cells: Cells, ways: Mapping[str, str]
+    ) -> None:
+        self.found: dict[str, Messages] = {}
+        self.notes: list[str] = []
+        self._cells = cells
+        self._exported = CONVERSATION in columns.cells
+        if self._exported:
+            self._read_exported(record.values.get(columns.cells[CONVERSATION]))
+            return
+        # An export without the column holds nothing but texts.
+        table = record.header_line is not None and not record.values.keys() >= OF_EXPORTS
+        for name in REQUIRED:
+            if len(columns.sources[name]) == 1:
+                value = record.values.get(columns.cells[name])
+                self._look(name, value, ways.get(name, ""), table=table)
+
+    def _look(self, field: str, value: Any, way: str, *, table: bool) -> None:
+        """Take a value that is a list, or a cell that holds one."""
+        if isinstance(value, str) and way != AS_TEXT and (table or way):
+            decoded = _decoded(value)
+            sure = isinstance(decoded, list) and all(map(_looks_like_a_message, decoded))
+            if way:
+                self._take(field, value if decoded is None else decoded)
+            elif sure and decoded:
+                self._take(
+                    field, decoded, f" Map the column to {field}:{AS_TEXT} to keep the text."
+                )
+                if READ_AS_MESSAGES not in self.notes:
+                    self.notes.append(READ_AS_MESSAGES)
+        elif isinstance(value, list) and (not value or any(isinstance(m, dict) for m in value)):
+            self._take(field, value)
+
+    def _take(self, field: str, value: Any, otherwise: str = "") -> None:
+        try:
+            messages = conversations.checked(value, self._cells.column(field))
+        except Unusable as error:
+            self._refuse(field, f"{error}{otherwise}")
+            return
+        fault = next(filter(None, map(unstorable, conversations.texts_in(messages))), None)
+        if fault:
+            self._refuse(field, unstorable_sentence(self._cells.column(field), fault))
+            return
+        self.found[field] = messages
+        if conversations.other_keys(messages) and OTHER_KEYS not in self.notes:
+            self.notes.append(OTHER_KEYS)
+
+    def _refuse(self, field: str, sentence: str) -> None:
+        """Note a problem. The list stands in for the text, which is not asked for as well."""
+        self._cells.complain(field, sentence)
+        self.found[field] = [{"role": conversations.ALONE[field], "content": ""}]
+
+    def _read_exported(self, value: Any) -> None:
+        if value is None or value == "":
+            return
+        decoded = _decoded(value) if isinstance(value, str) else value
+        if not isinstance(decoded, dict) or not decoded or not decoded.keys() <= set(REQUIRED):
+            self._cells.expect(CONVERSATION, f"an object with lists for {listed(REQUIRED)}", value)
+            return
+        for name in filter(decoded.__contains__, REQUIRED):
+            self._take(name, decoded[name])
+
+    def settle(self, question: str) -> None:
+        """Leave the question out of responses that begin with it. Its text is a user's message."""
+        asked = self.found.get("question", [{"role": "user", "content": question}])
+        for name in ("response_1", "response_2"):
+            messages = self.found.get(name)
+            if self._exported or self._cells.problems or messages is None:
+                continue
+            if not conversations.is_claim(messages):
+                continue
+            rest = conversations.after(asked, messages)
+            if rest is None:
+                self._cells.complain(
+                    name,
+                    f"{self._cells.column(name)} begins with other messages than the question. A "
+                    "response holds its own messages, or the question's messages before them.",
+                )
+                continue
+            self.found[name] = rest
+            if REPEATED not in self.notes:
+                self.notes.append(REPEATED)
+
+    def compare(self, row: ExampleRow) -> None:
+        """Note texts of an export that were changed without their lists of messages."""
+        if not self._exported or self._cells.problems:
+            return
+        for name in self.found:
+            if self._cells.text(name) not in ("", getattr(row, name)):
+                self._cells.complain(
+                    name,
+                    f"{self._cells.column(name)} differs from its messages in {CONVERSATION}. "
+                    f"Change the messages, or empty {CONVERSATION} to import the text.",
+                )
+
+
+# What was assumed in reading messages.
+READ_AS_MESSAGES, OTHER_KEYS, REPEATED = "read as messages", "other keys", "whole conversations"
+
+
+def _decoded(cell: str) -> Any:
+    """Return the JSON in a cell, None if there is none."""
+    try:
+        return json.loads(cell, parse_constant=lambda name: None)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _looks_like_a_message(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and isinstance(value.get("role"), str)
+        and not {"content", "tool_calls"}.isdisjoint(value)
+    )
 
 
 def _both_models(cells: Cells) -> tuple[str, str] | None:

@@ -8,6 +8,7 @@ from decimal import Decimal, InvalidOperation
 from judging.llm.parsing.choice import UnusableIds, check_ids
 from judging.llm.parsing.parse import Status, parse
 from judging.llm.prompts.templates import (
+    CONVERSATION_SLOTS,
     ID_SLOTS,
     LEAST_MASS,
     LIKERT,
@@ -97,11 +98,15 @@ def custom_template(name: str, fields: Mapping[str, object]) -> Template:
 def problems(template: Template, *, sample_reply: str = "") -> list[str]:
     """Return why the template can't be used, one sentence for each reason."""
     form, text = template.form, template.text
-    allowed = REQUIRED_SLOTS[form] | _OPTIONAL_SLOTS[form]
+    required = REQUIRED_SLOTS[form]
+    allowed = required | _OPTIONAL_SLOTS[form]
     named = [canonical(name) for name in _ANY_SLOT.findall(text)]
-    reasons = [
-        f"The slot {{{slot}}} is missing." for slot in sorted(REQUIRED_SLOTS[form] - set(named))
-    ]
+    if required >= PAIR_SLOTS:
+        allowed |= CONVERSATION_SLOTS
+        # Whole conversations hold the question and both responses.
+        if CONVERSATION_SLOTS & set(named):
+            required = (required - PAIR_SLOTS) | CONVERSATION_SLOTS
+    reasons = [f"The slot {{{slot}}} is missing." for slot in sorted(required - set(named))]
     reasons += [
         f"{{{slot}}} is not a slot of the form {form}. Its slots are "
         + ", ".join(f"{{{name}}}" for name in sorted(allowed))
@@ -110,7 +115,7 @@ def problems(template: Template, *, sample_reply: str = "") -> list[str]:
     ]
     reasons += [
         f"The slot {{{slot}}} occurs {named.count(slot)} times. It must occur once."
-        for slot in ("first", "second", "output")
+        for slot in ("first", "second", "output", *sorted(CONVERSATION_SLOTS))
         if named.count(slot) > 1
     ]
     if template.reply not in REPLIES_OF_FORM[form]:

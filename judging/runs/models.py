@@ -14,6 +14,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
+from judging.core.conversations import turns_by_field
 from judging.core.errors import UserError
 from judging.dataset.models import Example, Frame, Label, PointItem, judged_in
 from judging.llm.parsing.parse import Status
@@ -554,6 +555,7 @@ class ContentFree:
     response_2: str
     pk: ClassVar[None] = None
     reference: ClassVar[str] = ""
+    conversation: ClassVar[None] = None
 
 
 Subject = Example | PointItem | ContentFree
@@ -596,4 +598,7 @@ def shown_texts(subject: Subject) -> tuple[str, ...]:
     else:
         responses = subject.response_1, subject.response_2
         texts = (subject.question, *responses, subject.reference)
+        if subject.conversation:
+            said = turns_by_field(texts[:3], subject.conversation).values()
+            texts += tuple(turn.text for turns in said for turn in turns)
     return tuple(text for text in texts if text)

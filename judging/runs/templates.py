@@ -214,6 +214,7 @@ def try_out(project: Project, template: Template, sample_reply: str) -> Template
         *texts,
         "original",
         reference=example.reference,
+        conversation=example.conversation,
         criteria=criteria_of(project) or "(the criteria that the run names)",
     )
     parsed = parse(template, sample_reply, "stop", quoted=[text for text in texts if text])

@@ -234,7 +234,7 @@ def _next(
 
 def _read(keys: Sequence[int]) -> list[Example]:
     """Read what a row shows, in this order: not the texts, which may be long."""
-    texts = ("question", "response_1", "response_2", "reference")
+    texts = ("question", "response_1", "response_2", "reference", "conversation")
     rows = Example.objects.defer(*texts).annotate(excerpt=Left("question", EXCERPT))
     found = rows.in_bulk(keys)
     return [found[key] for key in keys if key in found]

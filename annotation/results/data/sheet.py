@@ -164,7 +164,10 @@ class VerdictRows:
 
 
 def example_rows(project: Project, frame: int | None) -> ExampleRows:
-    """One query, and no text: equal questions are known by their hash."""
+    """One query, and no text: equal questions are known by their hash.
+
+    A conversation has the length of its text form, without the messages that both responses share.
+    """
     rows = (
         frame_of(project, frame)
         .annotate(

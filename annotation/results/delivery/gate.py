@@ -317,8 +317,8 @@ def _digest(value: Any) -> str:
 def frozen_set(project: Project, frame: int | None = None) -> str:
     """Return a hash of everything that the examples of the project, or of a frame, say.
 
-    An example without a reference answer is hashed as before references existed, so that looks of
-    earlier releases are found.
+    An example without a reference answer, or without messages, is hashed as before these existed,
+    so that looks of earlier releases are found.
     """
     total = hashlib.sha256()
     rows = (
@@ -327,7 +327,9 @@ def frozen_set(project: Project, frame: int | None = None) -> str:
         .values_list("external_id", *IDENTITY_FIELDS)
     )
     for row in rows.iterator(chunk_size=_CHUNK):
-        total.update(json.dumps(row if row[-1] else row[:-1]).encode())
+        while row and not row[-1] and len(row) > len(IDENTITY_FIELDS) - 1:
+            row = row[:-1]
+        total.update(json.dumps(row).encode())
     return total.hexdigest()
 
 

@@ -8,6 +8,7 @@ from django.views.decorators.http import require_GET
 
 from annotation.models import Adjudication, Vote
 from annotation.rendering import render as rendered
+from annotation.rendering import render_shown, shown_of
 from annotation.results.data.browsing import neighbours
 from annotation.results.merge.final_labels import merged_page
 from annotation.results.pages.examples import MOST_RUNS, asked_form, query_of
@@ -50,12 +51,14 @@ def example(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
 
 
 def texts_of(example: Example, how: str) -> dict[str, object]:
+    texts = example.question, example.response_1, example.response_2
+    question, *responses = (render_shown(one, how) for one in shown_of(texts, example.conversation))
     return {
-        "question": rendered(example.question, how),
+        "question": question,
         "reference": rendered(example.reference, how) if example.reference else "",
         "responses": [
-            (1, example.model_1, rendered(example.response_1, how)),
-            (2, example.model_2, rendered(example.response_2, how)),
+            (1, example.model_1, responses[0]),
+            (2, example.model_2, responses[1]),
         ],
     }
 

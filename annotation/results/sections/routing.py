@@ -104,7 +104,8 @@ _SUREST = 1 - 1e-6
 
 def texts_of(project: Project, run: Run, sheet: Sheet) -> Data:
     """Lengths in characters, and what some runs and projects have: PORTIA's stage, and how much
-    likelier a language model finds response 1 a token. In the order of the sheet."""
+    likelier a language model finds response 1 a token. In the order of the sheet. Of a
+    conversation, a response's length is that of its own turns in their text form."""
     lengths = frame_of(project).values_list(
         "pk", Length("response_1"), Length("response_2"), Length("question")
     )

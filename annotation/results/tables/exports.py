@@ -38,11 +38,13 @@ from annotation.results.tables.other_tools import OTHER_TOOLS, TASKS, table_for
 from annotation.results.tables.people import people_columns, people_rows
 from annotation.votes.files import CRITERION
 from annotation.votes.imports import vote_id
+from judging.core.conversations import ALONE, dumped, unpacked
 from judging.core.errors import UserError
 from judging.core.queries import count_of
 from judging.core.sql.statements import after_snapshot
 from judging.core.text import ESCAPE_COLUMN, escape_cell, escape_row
-from judging.dataset.models import Frame, FrameMember, Label, tags_of_examples
+from judging.dataset.models import Example, Frame, FrameMember, Label, tags_of_examples
+from judging.dataset.records import CONVERSATION
 from judging.llm.prompts.templates import PromptVariant
 from judging.methods.agreement.votes import JUDGE_SOURCES, LabelSource
 from judging.projects import access
@@ -58,6 +60,12 @@ LABEL_COLUMNS = (
     "n_votes", "human_label", "final_label", "source", "rule", "adjudicator", "judge_usd",
     "human_usd", "winner", "reference", "tags",
 )  # fmt: skip
+
+
+def label_columns(project: Project) -> tuple[str, ...]:
+    """Return the columns of labels, with that of messages if an example came as a conversation."""
+    lists = Example.objects.filter(project=project, conversation__isnull=False)
+    return (*LABEL_COLUMNS, CONVERSATION) if lists.exists() else LABEL_COLUMNS
 
 
 def label_rows(
@@ -110,6 +118,8 @@ def _label_row(
         "winner": _winner(final),
         "reference": example.reference,
     }
+    if example.conversation:
+        row[CONVERSATION] = InJson(example.conversation)
     if verdict is not None:
         row |= {
             "judge_label": verdict.label,
@@ -125,6 +135,12 @@ def _label_row(
     return row
 
 
+class InJson(str):
+    """A cell of JSON: in JSON files the value itself, in tables its text."""
+
+    __slots__ = ()
+
+
 def _winner(final: Merged) -> str | None:
     """Return the name of the model that wins, or `tie`; None without a label or a name."""
     example = final.example
@@ -137,7 +153,7 @@ VOTE_COLUMNS = (
     "active_seconds", "submitted_at", "round", "protocol", "example_votes_n", "selection",
     "probability", "source",
 )  # fmt: skip
-TEXTS = ("question", "response_1", "response_2", "reference")
+TEXTS = ("question", "response_1", "response_2", "reference", "conversation")
 # After the criteria, the mark as the last one, so that scripts that read columns by position keep
 # working.
 IDENTITY = ("vote_id", "protocol_fingerprint")
@@ -312,6 +328,23 @@ def _texts(final: Merged) -> tuple[str, str, str]:
     return final.example.question, chosen, rejected
 
 
+def _messages(final: Merged) -> tuple[str, str, str] | None:
+    """Return the same three as lists of messages if one of them is a conversation.
+
+    Trainers take either three texts or three lists.
+    """
+    example = final.example
+    if not example.conversation:
+        return None
+    lists = unpacked(example.conversation)
+    question, *responses = (
+        InJson(dumped(lists.get(name) or [{"role": role, "content": getattr(example, name)}]))
+        for name, role in ALONE.items()
+    )
+    chosen, rejected = responses if final.label == Label.WIN else responses[::-1]
+    return question, chosen, rejected
+
+
 def _pair_hash(final: Merged) -> bytes:
     """Return the same hash for a pair in either order."""
     question, chosen, rejected = _texts(final)
@@ -323,7 +356,7 @@ def _hash(*texts: str) -> bytes:
 
 
 def _preference_row(final: Merged) -> dict[str, Any]:
-    prompt, chosen, rejected = _texts(final)
+    prompt, chosen, rejected = _messages(final) or _texts(final)
     reviewed = final.source not in JUDGE_SOURCES
     share = _share_of_votes(final) if reviewed else _share_of_samples(final.verdict, final.label)
     return {
@@ -355,6 +388,8 @@ def _share_of_samples(verdict: Verdict | None, label: str | None) -> float | Non
 
 def as_cell(value: Any) -> str:
     """Return a CSV cell: floats as their shortest exact text, empty for what isn't known."""
+    if isinstance(value, InJson):
+        return str(value)
     value = as_json(value)
     if value is None:
         return ""
@@ -369,6 +404,8 @@ _PLAIN = frozenset({str, int, float, bool, type(None)})
 
 def as_json(value: Any) -> Any:
     """Return a JSON value. Decimals become text, since a JSON number is read as a float."""
+    if isinstance(value, InJson):
+        return json.loads(value)
     if isinstance(value, Decimal):
         text = f"{value:f}"
         return text.rstrip("0").rstrip(".") if "." in text else text
@@ -497,7 +534,7 @@ def _table(
         raise UserError("Samples belong to a run, and this project has none yet.")
     frame = request.frame or (run.frame if run else None)
     preferences = PreferencePairs(project, run, frame) if request.what == "preferences" else None
-    columns: Sequence[str] = LABEL_COLUMNS
+    columns: Sequence[str] = label_columns(project) if request.what == "labels" else ()
     if preferences is not None:
         columns, rows = PREFERENCE_COLUMNS, preferences.rows()
     elif request.what == "votes":

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from django import forms
@@ -19,7 +20,19 @@ from judging.dataset import writing
 from judging.dataset.files import FORMATS
 from judging.dataset.models import Import
 from judging.dataset.reading import NAMED
-from judging.dataset.records import FIELDS, IGNORE, Codes, codes_of, readings, spelled
+from judging.dataset.records import (
+    AS_MESSAGES,
+    AS_TEXT,
+    FIELDS,
+    IGNORE,
+    READ_AS_MESSAGES,
+    REQUIRED,
+    Codes,
+    codes_of,
+    readings,
+    spelled,
+    way_of,
+)
 from judging.dataset.uploads import check_again, discard, record_import, refused_files_of, store
 from judging.dataset.writing import refuse_invalid, undo
 from judging.projects.access import Access, project_for, version_of
@@ -64,10 +77,26 @@ class UploadForm(forms.Form):
 
 
 class MappingForm(forms.Form):
-    """One choice for each column. What stays as it was recognised is not part of the mapping."""
+    """One choice for each column. What stays as it was recognised is not part of the mapping.
 
-    def __init__(self, summary: Mapping[str, Any], data: Any = None) -> None:
+    If cells hold messages as JSON, a column can also be texts, or messages in every cell.
+    """
+
+    def __init__(
+        self,
+        summary: Mapping[str, Any],
+        data: Any = None,
+        *,
+        mapping: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         super().__init__(data)
+        chosen = {column: target for column, target in mapping.items() if way_of(target)[1]}
+        kinds = {notice["kind"] for notice in summary.get("notices", ())}
+        fields = [(field, field) for field in FIELDS]
+        if chosen or READ_AS_MESSAGES in kinds:
+            for field in REQUIRED:
+                fields.append((f"{field}:{AS_TEXT}", f"{field}: texts"))
+                fields.append((f"{field}:{AS_MESSAGES}", f"{field}: messages as JSON"))
         sources = {
             column: field
             for field, columns in summary["columns"].items()
@@ -93,8 +122,8 @@ class MappingForm(forms.Form):
             self.columns[name] = column
             self.fields[name] = forms.ChoiceField(
                 label=column,
-                choices=[(IGNORE, "not read"), *((field, field) for field in FIELDS)],
-                initial=sources.get(column, IGNORE),
+                choices=[(IGNORE, "not read"), *fields],
+                initial=chosen.get(column, sources.get(column, IGNORE)),
             )
 
     @property
@@ -178,7 +207,7 @@ def import_detail(request: HttpRequest, slug: str, number: int) -> HttpResponse:
 def import_check(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     """Read the file again with another mapping of its columns."""
     access, imported = import_for(request, slug, number)
-    form = MappingForm(imported.summary, request.POST)
+    form = MappingForm(imported.summary, request.POST, mapping=imported.mapping)
     try:
         if form.is_valid():
             refuse_overtaken(imported, request.POST.get("made_for"))
@@ -256,7 +285,7 @@ def _detail(
     # FairEval's three files have no columns to map.
     by_column = "faireval" not in (imported.format, summary.get("format")) and summary.get("names")
     if form is None and imported.state == Import.State.CHECKED and by_column:
-        form = MappingForm(summary)
+        form = MappingForm(summary, mapping=imported.mapping)
     named = any(any(row["models"]) for row in summary.get("rows", ()))
     if imported.state == Import.State.CHECKED and named:
         # The first rows name the models next to their responses.

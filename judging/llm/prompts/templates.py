@@ -22,9 +22,10 @@ from importlib.resources import files
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar
 
+from judging.core import conversations
 from judging.core.enums import LabelledEnum
 from judging.llm.client.messages import Message
-from judging.llm.prompts.marks import disarm
+from judging.llm.prompts.marks import DISARMED, disarm
 from judging.methods.calibration.probabilities import PERMUTATIONS, SHOWN_FIRST, bears_t1
 from judging.methods.portia.stages import Stage
 
@@ -193,7 +194,9 @@ REPLIES_OF_FORM = {
 ALIASES = {"Q": "question", "R1": "first", "R2": "second"}
 PAIR_SLOTS = frozenset({"question", "first", "second"})
 ID_SLOTS = frozenset({"id_1", "id_2", "id_first", "id_second"})
-_SLOTS = PAIR_SLOTS | ID_SLOTS | {"reference", "criteria", "input", "output"}
+# Whole conversations, the question's messages and the response's own, in MT-bench's layout.
+CONVERSATION_SLOTS = frozenset({"conversation_first", "conversation_second"})
+_SLOTS = PAIR_SLOTS | ID_SLOTS | CONVERSATION_SLOTS | {"reference", "criteria", "input", "output"}
 SLOT = re.compile(r"\{(" + "|".join(sorted(_SLOTS | ALIASES.keys())) + r")\}")
 
 
@@ -371,6 +374,7 @@ class Shot:
     response_2: str
     better: int
     reference: str = ""
+    conversation: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -392,18 +396,25 @@ def render(
     reference: str = "",
     criteria: str = "",
     shots: Sequence[Shot] = (),
+    conversation: str | None = None,
 ) -> list[Message]:
-    """Return the messages of one call about a pair; `part` says which response is shown first."""
+    """Return the messages of one call about a pair; `part` says which response is shown first.
+
+    The texts are the text forms of what came as lists of messages. `conversation` holds these
+    lists, for templates that show whole conversations.
+    """
     variant = PromptVariant.parse(part)
     values = {"reference": disarm(reference), "criteria": criteria}
     messages = []
     for shot in shots:
         of_shot = values | {"reference": disarm(shot.reference)}
-        text = _pair(template, (shot.question, shot.response_1, shot.response_2), variant, of_shot)
+        texts = shot.question, shot.response_1, shot.response_2
+        text = _pair(template, texts, variant, of_shot, shot.conversation)
         first_token = (shot.better == 1) == variant.response_1_bears_first_token
         answer = template.ids[0] if first_token else template.ids[1]
         messages += [Message("user", text), Message("assistant", answer)]
-    text = _pair(template, (question, response_1, response_2), variant, values)
+    texts = question, response_1, response_2
+    text = _pair(template, texts, variant, values, conversation)
     return [*messages, Message("user", text)]
 
 
@@ -485,10 +496,17 @@ def _pair(
     texts: tuple[str, str, str],
     variant: PromptVariant,
     values: dict[str, str],
+    conversation: str | None = None,
 ) -> str:
     question, response_1, response_2 = texts
     first, second = variant.shown(response_1, response_2)
     shown = {"first": disarm(first), "second": disarm(second)}
+    if template.slots & CONVERSATION_SLOTS:
+        by_field = conversations.turns_by_field(texts, conversation)
+        sides = variant.shown(by_field["response_1"], by_field["response_2"])
+        names = variant.shown_ids(template.ids)
+        for slot, own, name in zip(("first", "second"), sides, names, strict=True):
+            shown[f"conversation_{slot}"] = _laid_out(by_field["question"], own, name)
     return template.fill(_values(template, question, variant) | shown | values)
 
 
@@ -496,3 +514,33 @@ def _values(template: Template, question: str, variant: PromptVariant) -> dict[s
     id_first, id_second = variant.shown_ids(template.ids)
     ids = {"id_1": template.ids[0], "id_2": template.ids[1]}
     return {"question": disarm(question), "id_first": id_first, "id_second": id_second} | ids
+
+
+# What a message may not forge: the lines that name speakers, and the marks around a conversation.
+_HEADING = re.compile(
+    r"^([ \t]*#)(?=#{0,5}[ \t]*(?:system|developer|user|assistant|tool)\b)"
+    r"|(<)(?=\|the (?:start|end) of [^|\n]{1,80}\|>)",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+
+def _laid_out(
+    shared: Sequence[conversations.Turn], own: Sequence[conversations.Turn], name: str
+) -> str:
+    """Return a conversation in the layout of MT-bench's multi-turn prompt (Zheng et al., Fig. 9).
+
+    Only messages of the response itself are by `Assistant A` or `Assistant B`.
+    """
+    said = [(disarm(turn.speaker), turn.text) for turn in shared]
+    for turn in own:
+        speaker = disarm(turn.speaker)
+        if turn.role == "assistant":
+            speaker = f"Assistant {name}{speaker.removeprefix('Assistant')}"
+        said.append((speaker, turn.text))
+    return "\n\n".join(
+        f"### {speaker}:\n{_HEADING.sub(_dotted, disarm(text))}" for speaker, text in said
+    )
+
+
+def _dotted(match: re.Match[str]) -> str:
+    return f"{match[1] or match[2]}{DISARMED}"

@@ -2,6 +2,7 @@
 
 import shutil
 from dataclasses import asdict
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,16 @@ from judging.core.formatting import count, number_of
 from judging.dataset.files import FORMATS
 from judging.dataset.models import Import
 from judging.dataset.reading import NAMED, Summary
-from judging.dataset.records import FIELDS, IGNORE, codes_of, plain, spelled
+from judging.dataset.records import (
+    AS_MESSAGES,
+    AS_TEXT,
+    FIELDS,
+    IGNORE,
+    REQUIRED,
+    codes_of,
+    plain,
+    spelled,
+)
 from judging.dataset.uploads import FirstPass, first_pass, refused_files_of
 from judging.dataset.writing import hide_models, refuse_ambiguous, undo, write_checked
 from judging.projects.access import project_for_command
@@ -36,7 +46,9 @@ class Command(FairJudgeCommand):
             metavar="COL=FIELD",
             action="append",
             default=[],
-            help=f"read the column COL as one of: {', '.join(FIELDS)}; or {IGNORE} it",
+            help=f"read the column COL as one of: {', '.join(FIELDS)}; or {IGNORE} it. "
+            "question:messages says that cells of a table hold messages as JSON, question:text "
+            "that they are texts. The same goes for the responses",
         )
         parser.add_argument("--dry-run", action="store_true", help="check, and write nothing")
         parser.add_argument(
@@ -169,9 +181,11 @@ def one_mapping(text: str) -> tuple[str, str]:
     """Parse `COL=FIELD`. The field's case and punctuation don't matter."""
     column, equals, field = text.rpartition("=")
     fields = {plain(name): name for name in (*FIELDS, IGNORE)}
+    for name, way in product(REQUIRED, (AS_MESSAGES, AS_TEXT)):
+        fields[plain(f"{name}:{way}")] = f"{name}:{way}"
     if not equals or plain(field) not in fields:
         raise UserError(
-            f"--map {text} is not COL=FIELD with one of: {', '.join(fields.values())}. "
+            f"--map {text} is not COL=FIELD with one of: {', '.join((*FIELDS, IGNORE))}. "
             "Nothing was imported."
         )
     return column, fields[plain(field)]

@@ -241,7 +241,14 @@ class Shots:
     def before(self, example: Example) -> tuple[Shot, ...]:
         """Return what is shown before this example: never itself or its own question."""
         others = [
-            Shot(shot.question, shot.response_1, shot.response_2, better, shot.reference)
+            Shot(
+                shot.question,
+                shot.response_1,
+                shot.response_2,
+                better,
+                shot.reference,
+                shot.conversation,
+            )
             for shot, better in self.drawn
             if shot.pk != example.pk and shot.question != example.question
         ]

@@ -1,7 +1,9 @@
 """Recorded likelihoods of a project's texts, and the report of a run over single responses.
 
 LS = log P(output | task description, input) in nats (Ohi et al., section 2). The key of a text is
-the hash of task, input and output, so the same text in several places is one text.
+the hash of task, input and output, so the same text in several places is one text. Of a
+conversation, the output is the text form of the response's own turns, and the input that of the
+shared ones.
 """
 
 import hashlib

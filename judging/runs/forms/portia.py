@@ -2,7 +2,8 @@
 
 The settings are chosen when a run starts, and kept with it. Splitting and aligning are
 deterministic and take milliseconds, so parts are not stored but found again when needed. A few
-pairs are remembered, since the orders and samples of an example are asked one after the other.
+pairs are remembered, since the orders and samples of an example are asked one after the other. Of a
+conversation, the text form of the response's own turns is split.
 """
 
 import hashlib

@@ -474,5 +474,6 @@ class Questioner:
             example.response_2,
             part,
             shots=self.shots.before(example),
+            conversation=example.conversation,
             **filled,
         )

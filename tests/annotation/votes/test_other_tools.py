@@ -57,6 +57,14 @@ def test_mt_benchs_votes_are_turned_to_the_pairs_own_order(project, tmp_path):
     ]
 
 
+def test_votes_on_a_second_turn_belong_to_its_own_pair(project, tmp_path):
+    rows = [tools.mt_bench_vote(81, "alpaca-13b", "gpt-4", "model_b", turn=turn) for turn in (1, 2)]
+    assert imported(project, tools.array(tmp_path / "human_judgments.json", rows)) == [
+        ("81:alpaca-13b:gpt-4", "expert_0", "lose"),
+        ("81:alpaca-13b:gpt-4:2", "expert_0", "lose"),
+    ]
+
+
 def test_the_projects_own_order_of_the_models_counts(project, tmp_path):
     files = [
         tools.lines(tmp_path / "question.jsonl", tools.FASTCHAT_QUESTIONS),
@@ -72,7 +80,7 @@ def test_the_projects_own_order_of_the_models_counts(project, tmp_path):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"turn": 2}, "line 2: This is a conversation of several turns"),
+        ({"turn": "last"}, "line 2: turn should be a whole number from 1 to 1000"),
         ({"judge": "gpt4_pair"}, "line 2: This verdict is by a judge model"),
         ({"winner": "nobody"}, "line 2: winner should be model_a, model_b, tie"),
         ({"tstamp": "yesterday"}, "line 2: tstamp should be seconds since 1970"),

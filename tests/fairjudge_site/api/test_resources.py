@@ -21,8 +21,8 @@ def lines(*rows) -> bytes:
 def pair(name, response="a", **more):
     return {
         "external_id": name, "question": f"Q {name}?", "response_1": response, "response_2": "b",
-        "model_1": "maple-7b", "model_2": "birch-3b", **more,
-    }  # fmt: skip
+        "model_1": "maple-7b", "model_2": "birch-3b",
+    } | more  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -54,6 +54,21 @@ def test_examples_come_in_once_however_often_they_are_sent(as_owner, project):
     assert (third["written"], third["conflicts"]) == (1, 1)
     assert "b" in third["conflicting"][0]
     assert Example.objects.get(external_id="b").response_1 == "a"
+
+
+def test_conversations_go_in_and_come_out_as_they_were(as_owner, project):
+    lists = {
+        "question": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "?"}],
+        "response_1": [{"role": "assistant", "content": [{"type": "text", "text": "Yes."}]}],
+    }
+    rows = lines(pair("c", **lists), pair("d"))
+    written(as_owner, as_owner.post("projects/vicuna/examples", rows))
+    chat, plain = as_owner.get("projects/vicuna/examples").json()["items"]
+    assert chat["fairjudge_conversation"] == lists
+    assert (chat["question"], chat["response_1"]) == ("System:\nBe brief.\n\nUser:\n?", "Yes.")
+    assert plain["fairjudge_conversation"] is None
+    again = written(as_owner, as_owner.post("projects/vicuna/examples", lines(chat, plain)))
+    assert (again["written"], again["known"], again["conflicts"]) == (0, 2, 0)
 
 
 def test_an_invalid_line_is_named_and_nothing_is_imported(as_owner, project, media):

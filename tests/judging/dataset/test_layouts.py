@@ -79,20 +79,14 @@ def test_an_mt_bench_pair_is_the_same_one_in_both_orders(tmp_path):
     assert sides(row) == (("alpaca-13b writes.", "alpaca-13b"), ("gpt-4 writes.", "gpt-4"))
 
 
-def test_a_conversation_of_several_turns_is_refused_by_its_line(tmp_path):
-    battles = [tools.arena_battle("a", "tie"), tools.arena_battle("b", "tie", turn=2)]
-    (problem,) = problems(tools.lines(tmp_path / "arena.jsonl", battles))
-    assert problem.place.line == 2
-    assert "several turns" in problem.sentence
-
-
-def test_a_system_prompt_is_put_before_the_question(tmp_path):
+def test_a_system_prompt_is_a_message_of_the_question(tmp_path):
     system = {"role": "system", "content": "Be brief."}
     battle = tools.arena_battle("a", "tie")
     for side in ("conversation_a", "conversation_b"):
         battle[side] = [system, *battle[side]]
     (row,) = pairs(tools.lines(tmp_path / "arena.jsonl", [battle]))
-    assert row.question == "Be brief.\n\nWhat is 1+1?"
+    assert row.question == "System:\nBe brief.\n\nUser:\nWhat is 1+1?"
+    assert json.loads(row.conversation) == {"question": [system, *tools.chat("What is 1+1?")]}
 
 
 def test_alpaca_evals_annotations_are_pairs_with_their_generators(tmp_path):
@@ -159,26 +153,14 @@ def test_a_prompt_of_messages_is_a_question(tmp_path):
     assert (found.question, {found.response_1, found.response_2}) == ("Why?", {"Good.", "Bad."})
 
 
-def test_a_chosen_conversation_of_several_turns_is_refused(tmp_path):
-    row = tools.ultrafeedback(1)
-    row["chosen"] = tools.chat("Question 1?", "Good.", "Better.")
-    (problem,) = problems(tools.lines(tmp_path / "ultrafeedback.jsonl", [row]))
-    assert "several turns" in problem.sentence
-
-
 def test_helpsteers_strength_says_which_response_is_better(tmp_path):
     strengths = (-3, 1, 0, -100)
     rows = [tools.helpsteer(number, strength) for number, strength in enumerate(strengths)]
     found = pairs(tools.lines(tmp_path / "preference.jsonl", rows))
     assert [row.gold_label for row in found] == ["win", "lose", "tie", None]
-    wrong = [
-        tools.helpsteer(1, 7),
-        tools.helpsteer(2, 1, prompt="Hello\n<extra_id_1>Assistant\nHi\n<extra_id_1>User\nSo?"),
-    ]
-    refused = problems(tools.lines(tmp_path / "wrong.jsonl", wrong))
-    assert [problem.place.line for problem in refused] == [1, 2]
-    assert "a number from -3 to 3" in refused[0].sentence
-    assert "several turns" in refused[1].sentence
+    (refused,) = problems(tools.lines(tmp_path / "wrong.jsonl", [tools.helpsteer(1, 7)]))
+    assert refused.place.line == 1
+    assert "a number from -3 to 3" in refused.sentence
 
 
 def test_label_studios_tasks_and_argillas_records_are_pairs(tmp_path):

@@ -57,12 +57,23 @@ def test_all_problems_are_told_at_once():
     assert refused(text="{first} {first} {winner} {input}") == [
         "The slot {question} is missing.",
         "The slot {second} is missing.",
-        "{input} is not a slot of the form relation. Its slots are {criteria}, {first}, "
-        "{question}, {reference}, {second}.",
-        "{winner} is not a slot of the form relation. Its slots are {criteria}, {first}, "
-        "{question}, {reference}, {second}.",
+        "{input} is not a slot of the form relation. Its slots are "
+        "{conversation_first}, {conversation_second}, {criteria}, {first}, {question}, "
+        "{reference}, {second}.",
+        "{winner} is not a slot of the form relation. Its slots are "
+        "{conversation_first}, {conversation_second}, {criteria}, {first}, {question}, "
+        "{reference}, {second}.",
         "The slot {first} occurs 2 times. It must occur once.",
         "The template must ask for an answer with “[[A]]” in it.",
+    ]
+
+
+def test_whole_conversations_take_the_place_of_question_and_responses():
+    asked = "{conversation_first} or {conversation_second}? [[A]]"
+    assert custom_template("own", {"form": "relation", "text": asked}).text == asked
+    assert refused(text="{conversation_first} {conversation_first} [[A]]") == [
+        "The slot {conversation_second} is missing.",
+        "The slot {conversation_first} occurs 2 times. It must occur once.",
     ]
 
 

@@ -140,6 +140,22 @@ def test_columns_that_are_not_recognised_can_be_mapped(upload, act, as_researche
     assert "Import 1 pair" in page(as_researcher, project)
 
 
+def test_cells_of_messages_are_a_conversation_unless_somebody_says_they_are_texts(
+    upload, act, as_researcher, project
+):
+    upload('id,prompt,a,b\n1,"[{""role"": ""user"", ""content"": ""Why?""}]",x,y\n', "pairs.csv")
+    fields = {"column-0": "external_id", "column-2": "response_1", "column-3": "response_2"}
+    act("import_check", fields | {"column-1": "question"})
+    html = page(as_researcher, project)
+    assert "1 row in which a cell holds messages as JSON, read as a conversation." in html
+    assert '<option value="question:text">question: texts</option>' in html
+    act("import_check", fields | {"column-1": "question:text"})
+    html = page(as_researcher, project)
+    assert "read as a conversation" not in html
+    assert '<option value="question:text" selected>' in html
+    assert Import.objects.get().mapping["prompt"] == "question:text"
+
+
 def test_two_columns_for_one_field_are_refused(upload, act):
     upload("id,question,mine,theirs\n1,q,a,b\n", name="pairs.csv")
     fields = {"column-0": "external_id", "column-1": "question"}

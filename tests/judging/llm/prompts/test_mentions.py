@@ -36,7 +36,7 @@ def responses(text, part="swapped", **options):
 def test_every_template_s_own_words_for_its_responses_are_known(name, part, expected):
     """A judge repeats the words of the prompt: those around each response are read as it."""
     (message,) = render(template(name), "Q?", "FIRST TEXT", "OTHER TEXT", part)
-    starts = re.findall(r"\[The Start of (.+?)\]", message.content)
+    starts = re.findall(r"[\[|]The Start of (.+?)[\]|]", message.content)
     assert len(starts) == 2
     assert responses(f"{starts[0]} is fine. {starts[1]} is not.", part) == expected
 

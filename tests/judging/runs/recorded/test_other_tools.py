@@ -39,6 +39,7 @@ def test_fastchats_games_are_samples_in_both_orders(fastchat, tmp_path):
         # The other way round: claude is model 1 of the file, and response 2 of the project.
         tools.fastchat_pair(82, "claude", "gpt-4", "model_1", "tie"),
         tools.fastchat_pair(83, "gpt-4", "claude", "error", "model_1"),
+        tools.fastchat_pair(83, "claude", "gpt-4", "model_2", "model_2", turn=2),
     ]
     run = import_judgments(fastchat, None, [tools.lines(tmp_path / "gpt-4_pair.jsonl", rows)])
     assert samples(run) == [
@@ -48,12 +49,17 @@ def test_fastchats_games_are_samples_in_both_orders(fastchat, tmp_path):
         ("82:gpt-4:claude", "original", "tie"),
         ("83:gpt-4:claude", "original", None),
         ("83:gpt-4:claude", "swapped", "win"),
+        # A second turn is a pair of its own.
+        ("83:gpt-4:claude:2", "swapped", "win"),
+        ("83:gpt-4:claude:2", "original", "win"),
     ]
     assert (run.model, run.orders) == ("gpt-4", ("original", "swapped"))
-    labels = Verdict.objects.filter(run=run).order_by("example__number")
+    verdicts = Verdict.objects.filter(run=run)
+    labels = dict(verdicts.values_list("example__external_id", "label"))
     # Winning once each is a tie.
-    assert labels[0].label == "tie"
-    assert labels[1].label == "lose"
+    assert labels["81:gpt-4:claude"] == "tie"
+    assert labels["82:gpt-4:claude"] == "lose"
+    assert labels["83:gpt-4:claude:2"] == "win"
     first = Parse.objects.filter(sample__call__run=run).order_by("pk").first()
     assert first.sample.raw_text == "Game 1: model_1."
 
@@ -61,7 +67,7 @@ def test_fastchats_games_are_samples_in_both_orders(fastchat, tmp_path):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"turn": 2}, "line 2: This is a conversation of several turns"),
+        ({"turn": "0"}, "line 2: turn should be a whole number from 1 to 1000"),
         ({"g2_winner": "model_3"}, "line 2: g2_winner should be model_1, model_2, tie or error"),
         ({"judge": ["claude-3", "pair-v2"]}, "The judge is claude-3, and on line 1 it is gpt-4"),
         ({"question_id": 99}, "has no example 99:claude:gpt-4"),
