@@ -119,6 +119,7 @@ class Report:
     models: win_rates.ModelRanking
     people: sections_people.PeopleFigures
     pace: Sequence[sections_people.Pace]
+    criteria: sections_people.CriteriaFigures | Undefined
     by_category: Sequence[win_rates.CategoryFigures]
     category_differences: win_rates.CategoryDifferences
     cost: Costs
@@ -344,6 +345,14 @@ CHAPTERS = (
                 read=sections_people.read,
                 plots=(lambda report: sections_people.pace_plot(report.pace),),
             ),
+            Section(
+                sections_people.CRITERIA,
+                "results/_criteria.html",
+                "What do people say on each criterion?",
+                has=lambda report: not isinstance(report.criteria, Undefined),
+                read=sections_people.read_criteria,
+                plots=(lambda report: sections_people.criteria_plot(report.criteria),),
+            ),
         ),
     ),
     Chapter(
@@ -477,6 +486,7 @@ def report(of: Analysis) -> Report:
         models=win_rates.models(of.sheet),
         people=sections_people.people(of.sheet, of.rng),
         pace=sections_people.pace(of),
+        criteria=sections_people.criteria(of),
         by_category=win_rates.by_category(of.sheet, of.samples, of.rng, by_chance),
         category_differences=win_rates.category_differences(by_chance),
         # Rows of the database do not belong in what is kept.
@@ -502,6 +512,7 @@ class PeopleAlone:
     unblinded: trust.Unblinded
     people: sections_people.PeopleFigures
     pace: Sequence[sections_people.Pace]
+    criteria: sections_people.CriteriaFigures | Undefined
     cost: Costs
 
 
@@ -512,6 +523,8 @@ def people_alone(project: Project, frame: Frame | None = None) -> PeopleAlone | 
     if not given:
         return None
     times = sections_people.times_of(project)
+    answers = sections_people.criterion_votes(project, sheet)
+    rng = np.random.default_rng(0)
     return PeopleAlone(
         project=ProjectName(project.slug, project.name),
         run=None,
@@ -523,6 +536,9 @@ def people_alone(project: Project, frame: Frame | None = None) -> PeopleAlone | 
         unblinded=trust.unblinded(sheet),
         people=sections_people.people(sheet, np.random.default_rng(0)),
         pace=[] if isinstance(times, Undefined) else sections_people.by_person(times),
+        criteria=answers
+        if isinstance(answers, Undefined)
+        else sections_people.criteria_of(sheet, answers, rng),
         cost=replace(project_costs(project, None), runs=()),
     )
 

@@ -6,7 +6,8 @@ Each table is a tuple of columns and a generator of rows:
 - votes: one row per vote, with why it was asked for and how the pair was shown;
 - samples: one row per sample, with scores turned back to responses 1 and 2;
 - preferences: the better and the worse response, as trainers such as TRL's DPO read them;
-- people: what each annotator did, costs, and agrees with, in `annotation.results.tables.people`;
+- people: what each annotator did, costs, and agrees with, and what people say on each criterion of
+  each example, in `annotation.results.tables.people`;
 - tables for other tools (`other_tools`).
 
 `export` writes a table, piece by piece in constant memory, and puts the file and its hash on
@@ -35,7 +36,12 @@ from django.db.models import Exists, Model, OuterRef, QuerySet
 from annotation.models import Annotator, Protocol, RoutingScores, Vote
 from annotation.results.merge.final_labels import Merged, merged
 from annotation.results.tables.other_tools import OTHER_TOOLS, TASKS, table_for
-from annotation.results.tables.people import people_columns, people_rows
+from annotation.results.tables.people import (
+    CRITERION_COLUMNS,
+    criterion_rows,
+    people_columns,
+    people_rows,
+)
 from annotation.votes.files import CRITERION
 from annotation.votes.imports import vote_id
 from judging.core.errors import UserError
@@ -397,7 +403,7 @@ def whole_file(path: Path) -> Iterator[Path]:
         raise UserError(f"{path} could not be written: {error.strerror}.") from error
 
 
-KINDS = ("labels", "votes", "samples", "preferences", "people", *OTHER_TOOLS)
+KINDS = ("labels", "votes", "samples", "preferences", "people", "criteria", *OTHER_TOOLS)
 # These show neither what a judge said nor whose response is whose.
 BLIND_KINDS = ("votes", "people")
 CONTENT_TYPES = {
@@ -414,11 +420,11 @@ _ROWS_A_GROUP = 5_000
 _WHOLE = frozenset(
     "rank n_valid n_asked votes_win votes_tie votes_lose n_votes left_response round "
     "example_votes_n slot attempt prompt_tokens completion_tokens rounds votes imported_votes "
-    "checks checks_passed self_agreement_n agreement_n left_n".split()
+    "checks checks_passed self_agreement_n agreement_n left_n win tie lose".split()
 )
 _REAL = frozenset(
     "score_1 score_2 bpde routing_score probability active_seconds rating p_first mass "
-    "p_chosen hours self_agreement agreement left_rate left_p".split()
+    "p_chosen hours self_agreement agreement left_rate left_p mean".split()
 )
 _MONEY = frozenset({"judge_usd", "human_usd", "usd"})
 _TRUTH = frozenset({"estimated", UNBLINDED, "reviewed"})
@@ -508,6 +514,8 @@ def _table(
         votes = in_frame(Vote.objects.filter(example__project=project), "example", request.frame)
         columns = people_columns(project, background=request.background)
         rows = people_rows(project, votes, names=request.names, background=request.background)
+    elif request.what == "criteria":
+        columns, rows = CRITERION_COLUMNS, criterion_rows(project, run, frame)
     elif request.what == "samples" and run is not None:
         columns, rows = SAMPLE_COLUMNS, sample_rows(run, request.frame)
     elif request.what in OTHER_TOOLS:

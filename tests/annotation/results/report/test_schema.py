@@ -203,7 +203,9 @@ def of_learned_routing(folder):
 
 
 def of_people():
-    """Three people at different speeds on every example, which the judge gets wrong in part."""
+    """Three people at different speeds on every example, which the judge gets wrong in part.
+
+    They answer two criteria."""
     project = make_project()
     run = make_run(project)
     for example in make_examples(project, 40):
@@ -217,6 +219,8 @@ def of_people():
         for place, person in enumerate(people):
             label = "tie" if n % 9 == 0 else "lose" if n % 5 == 0 or n % 7 == place else "win"
             timed = {"active_seconds": 30.0 + n, "submitted_at": start + timedelta(minutes=n)}
+            said = {"tone": ("left", "tie", "right")[(n * 7 + place) % 3], "facts": label}
+            timed["answer"] = {"criteria": said}
             make_vote(item, person, label, left_response=1 + (n + place) % 2, **timed)
     yield run
 
