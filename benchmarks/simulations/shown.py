@@ -58,6 +58,9 @@ SIMULATED_BY: dict[str, tuple[str, ...]] = {
     "length.bias": ("length bias, judge less people",),
     "length.*": (LENGTH,),
     # Position, ID token, length, likelihood, self-preference, stability and unparsed; not cost.
+    "judge_criteria.conflict_rate": (SHARES,),
+    "judge_criteria.accuracy": (ACCURACY, REPEATED),
+    "judge_criteria.kappa": (KAPPA, "agreement on criteria by chance"),
     "judge_card.entries.*": (CALIBRATIONS, CARD, LENGTH, "length bias, judge less people", SHARES),
     "win_rate.judge": (DIFFERENCES,),
     "win_rate.final": (DIFFERENCES,),

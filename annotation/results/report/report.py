@@ -111,6 +111,7 @@ class Report:
     expected: sections_review.Expectation | sections_review.Unforeseen
     length: win_rates.Preference
     judge_card: sections_judge_card.JudgeCard
+    judge_criteria: Sequence[sections_judge_card.JudgeOnCriterion]
     win_rate: win_rates.WinRates
     certificate: trust.CertificateFigures
     alt_test: trust.AlternativeTest | Undefined
@@ -274,6 +275,13 @@ CHAPTERS = (
                 "results/_position.html",
                 "Does the judge prefer a position?",
                 plots=(lambda report: sections_position.score_gap_plot(report.conflict_by_gap),),
+            ),
+            Section(
+                sections_judge_card.JUDGE_CRITERIA,
+                "results/_judge_criteria.html",
+                "Does the judge agree with people on each criterion?",
+                has=lambda report: bool(report.judge_criteria),
+                read=sections_judge_card.read_judge_criteria,
             ),
             Section("length", "results/_length.html", "Does the judge prefer longer responses?"),
             Section(
@@ -478,6 +486,7 @@ def report(of: Analysis) -> Report:
         expected=sections_review.expectation(of.sheet, of.review, of.rng),
         length=of.length,
         judge_card=sections_judge_card.judge_card(of),
+        judge_criteria=sections_judge_card.judge_criteria(of),
         win_rate=win_rates.win_rates(of.sheet),
         certificate=trust.certificate(of.sheet, of.audit, of.unchecked),
         alt_test=trust.alt_test(of.sheet, of.replacement),

@@ -505,7 +505,7 @@ def criteria_of(sheet: Sheet, read: Data, rng: np.random.Generator) -> CriteriaF
         there = answers[:, column] != MISSING
         signs, rows = np.sign(answers[there, column]), example[there]
         labels = _labels_on(sheet, rows, signs)
-        votes, present = _votes_table(signs, rows, read.arrays["person"][there], len(sheet))
+        votes, present = votes_on(signs, rows, read.arrays["person"][there], len(sheet))
         met = audited if alone else np.ones(len(sheet), bool)
         counts = category_counts(votes[met], present[met], SIGNS)
         inside = sheet.question[met]
@@ -534,7 +534,7 @@ def criteria_of(sheet: Sheet, read: Data, rng: np.random.Generator) -> CriteriaF
                 "slope": explained[column].slope,
             }
         )
-    adjusted = zip(*(_by_holm(family) for family in zip(*tests, strict=True)), strict=True)
+    adjusted = zip(*(by_holm(family) for family in zip(*tests, strict=True)), strict=True)
     keys = ("p_win_rate_holm", "p_agreement_holm", "p_slope_holm")
     return CriteriaFigures(
         agreement_on="the audited examples, which were chosen at random"
@@ -554,15 +554,25 @@ def _labels_on(sheet: Sheet, rows: Codes, signs: Codes) -> AuditedLabels | Undef
     n = len(sheet)
     votes = np.bincount(rows, minlength=n)
     mean = np.bincount(rows, (1 + signs) / 2, n) / np.maximum(votes, 1)
-    voted, nothing = votes > 0, np.zeros(0)
+    design = design_on(sheet, votes > 0)
+    if isinstance(design, Undefined):
+        return design
+    seen = design.selected | design.audited
+    effect = design_effect(mean[seen], sheet.question[seen])
+    unseen, audited = np.zeros(design.n_rest), mean[design.audited]
+    return AuditedLabels(mean[design.selected], unseen, audited, np.zeros(len(audited)), *effect)
+
+
+def design_on(sheet: Sheet, voted: Booleans) -> Design | Undefined:
+    """Say which examples have votes on a criterion, and why; or why these speak for no others."""
     if voted.all():
-        return AuditedLabels(mean, nothing, nothing, nothing, *design_effect(mean, sheet.question))
+        return Design(voted, ~voted)
     design = Design(sheet.selected, sheet.audited & ~sheet.selected)
     asked = design.selected | design.audited
     if not asked.any():
         return Undefined(
-            f"only {count(int(voted.sum()))} of {number_of(n, 'example')} have a vote on this "
-            "criterion, perhaps not typical ones"
+            f"only {count(int(voted.sum()))} of {number_of(len(sheet), 'example')} have a vote on "
+            "this criterion, perhaps not typical ones"
         )
     if lacking := int((asked & ~voted).sum()):
         return Undefined(
@@ -570,15 +580,10 @@ def _labels_on(sheet: Sheet, rows: Codes, signs: Codes) -> AuditedLabels | Undef
             "criterion yet"
         )
     weights = design.weights()
-    if isinstance(weights, Undefined):
-        return weights
-    unseen = np.zeros(design.n_rest)
-    effect = design_effect(mean[asked], sheet.question[asked])
-    audited = mean[design.audited]
-    return AuditedLabels(mean[design.selected], unseen, audited, np.zeros(len(audited)), *effect)
+    return weights if isinstance(weights, Undefined) else design
 
 
-def _votes_table(signs: Codes, rows: Codes, person: Codes, n: int) -> tuple[Codes, Booleans]:
+def votes_on(signs: Codes, rows: Codes, person: Codes, n: int) -> tuple[Codes, Booleans]:
     """(n, people) signs, and whether there is one."""
     people, column = np.unique(person, return_inverse=True)
     votes = np.zeros((n, len(people)), np.int8)
@@ -587,7 +592,7 @@ def _votes_table(signs: Codes, rows: Codes, person: Codes, n: int) -> tuple[Code
     return votes, present
 
 
-def _by_holm(family: Sequence[float | None]) -> list[float | None]:
+def by_holm(family: Sequence[float | None]) -> list[float | None]:
     """Adjust the p-values that are there."""
     adjusted = iter(holm([p for p in family if p is not None]).tolist())
     return [None if p is None else next(adjusted) for p in family]
@@ -604,6 +609,6 @@ def criteria_plot(found: CriteriaFigures | Undefined) -> Plot:
         "Log odds of an overall win against a lose when the answer moves from a tie to better, the "
         "other answers staying as they are."
     )
-    title = "How much does each criterion count for the overall vote?"
+    title = "Weight of each criterion for the overall vote"
     drawing = intervals("criterion", "log odds", scale={"domain": reach}, line_at=0.0)
     return plot(CRITERIA, title, caption, rows, drawing)

@@ -206,7 +206,7 @@ SAMPLE_COLUMNS = (
     "external_id", "run", "form", "part", "order", "stage", "permutation", "slot", "attempt",
     "status", "score_1", "score_2", "rating", "p_first", "mass", "outcome", "evidence",
     "raw_text", "finish_reason", "model", "prompt_tokens", "completion_tokens", "usd",
-    "estimated", "reused_from",
+    "estimated", "reused_from", "criteria", "why",
 )  # fmt: skip
 
 
@@ -221,7 +221,10 @@ _CALL = {
     "reused_from": "sample__call__reused_from",
 }
 _SAMPLE = ("slot", "attempt", "raw_text", "finish_reason", "completion_tokens")
-_PARSE = ("status", "score_1", "score_2", "rating", "p_first", "mass", "outcome", "evidence")
+_PARSE = (
+    "status", "score_1", "score_2", "rating", "p_first", "mass", "outcome", "evidence", "criteria",
+    "why",
+)  # fmt: skip
 _READ = _CALL | {name: f"sample__{name}" for name in _SAMPLE} | {name: name for name in _PARSE}
 
 
@@ -254,6 +257,7 @@ def _derived(row: dict[str, Any], index: int, run: Run) -> dict[str, Any]:
         "order": None if run.form == Form.POINTWISE else PromptVariant.parse(part).order,
         "stage": PromptVariant.parse(part).stage if run.stages else None,
         "permutation": PromptVariant.parse(part).permutation,
+        "criteria": row["criteria"] and json.dumps(row["criteria"], ensure_ascii=False),
         "model": row["model"] or run.model,
         "prompt_tokens": row["prompt_tokens"] if index == 0 else 0,
         "usd": row["usd"] if index == 0 else 0,
