@@ -1,12 +1,15 @@
 """How people agree in a round: with each other, on attention checks, and across the two sides."""
 
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
-from annotation.models import Annotator, Round, Selection, Slot
+from annotation.models import Annotator, Protocol, Round, Selection, Slot, Vote
+from annotation.queue.drafts import FIVE, label_of
 from annotation.queue.settling import counted_slots, leaving_out_unblinded
 from judging.methods.agreement.annotators import (
     PooledSideBias,
@@ -25,9 +28,28 @@ from judging.methods.agreement.votes import (
     rater_against_majority,
 )
 from judging.methods.intervals.estimates import Undefined
+from judging.projects.models import Project
 
 SIGN = {"win": 1, "tie": 0, "lose": -1}
 _SIGNS = (1, 0, -1)
+
+
+def strength_of(value: str, left_response: int | None, *, five: bool) -> int | None:
+    """Return how much better response 1 is on a criterion: 2, 1, 0, -1 or -2.
+
+    Where "better" is the most that can be said, it counts as "much better" does on a five-point
+    scale. Imported votes may say win, tie or lose instead of a side.
+
+    Returns: None if the vote doesn't say which response was on that side, or says something else.
+    """
+    size = 1 if five and not value.endswith("_much") else 2
+    if value in SIGN:
+        return size * SIGN[value]
+    if left_response is None or value not in FIVE:
+        return None
+    return size * SIGN[label_of(value, left_response)]
+
+
 # A lean to one side is pointed out if its p-value, adjusted by Holm, is below this.
 SUSPECT = 0.05
 
@@ -39,6 +61,40 @@ class Figure:
     value: float | None = None
     n: int | None = None
     reason: str = ""
+
+
+class CriterionAnswers(NamedTuple):
+    """A vote's answers on criteria, each as `strength_of` gives it."""
+
+    vote: int
+    annotator: int
+    label: str
+    strengths: dict[str, int]
+
+
+def criterion_answers(project: Project) -> Iterator[CriterionAnswers]:
+    """Yield the votes of a project that answer a criterion. Two queries.
+
+    Answers whose side isn't known are left out.
+    """
+    scales = dict(Protocol.objects.filter(project=project).values_list("pk", "scale"))
+    columns = ("pk", "annotator", "label", "left_response", "protocol", "answer")
+    votes = Vote.objects.filter(example__project=project, answer__criteria__isnull=False)
+    rows = votes.order_by("pk").values_list(*columns)
+    for pk, annotator, label, left, protocol, answer in rows.iterator(chunk_size=500):
+        five = scales[protocol] == Project.Scale.FIVE
+        found = {
+            name: strength_of(value, left, five=five) for name, value in answer["criteria"].items()
+        }
+        known = {name: value for name, value in found.items() if value is not None}
+        if known:
+            yield CriterionAnswers(pk, annotator, label, known)
+
+
+def criteria_asked(project: Project) -> list[str]:
+    """Return the criteria of the project's protocols, in the order in which people met them."""
+    asked = Protocol.objects.filter(project=project).order_by("number")
+    return list(dict.fromkeys(name for one in asked for name in one.criteria))
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from judging.methods.agreement.accuracy import Design
 from judging.methods.agreement.fewer_samples import expected_labels, expected_right
 from judging.methods.agreement.votes import (
     agreement_interval,
+    beyond_chance,
     category_counts,
     fleiss_kappa,
     gwet_ac1,
@@ -32,8 +33,10 @@ from judging.methods.calibration.probabilities import (
     choice_probabilities,
 )
 from judging.methods.calibration.table import icc, icc_columns, signs
-from judging.methods.intervals.bootstrap import plus_two_ratio, share
-from judging.methods.intervals.estimates import Estimate, Figure, Undefined, median
+from judging.methods.intervals.bootstrap import design_effect, plus_two_ratio, share
+from judging.methods.intervals.covariates import explained_by
+from judging.methods.intervals.estimates import Estimate, Figure, Undefined, holm, median
+from judging.methods.intervals.win_rate import AuditedLabels, win_rate
 from judging.methods.likelihood.bias import likelihood_bias, unfairness
 from judging.methods.portia.breakdowns import (
     agreement_with_people,
@@ -46,6 +49,7 @@ from judging.methods.portia.stages import OrderLabels, StageLabels
 
 # The population from which truths without a formula are taken.
 MANY = 100_000
+BOUND = 0.05
 # Share of the examples that are like the first one of their question.
 TOGETHER = 0.7
 # Examples, and how many of them share a question.
@@ -359,6 +363,86 @@ def people_checks() -> Iterator[Check]:
         yield Check(f"N={n}, careless {careless:.0%}, {each} to a question", draw)
 
 
+CRITERIA, EACH_VOTES = 3, 3
+
+
+def _criterion_votes(
+    n: int, each: int, slope: float, tie: float, rng: Rng
+) -> tuple[Floats, Signs, Codes]:
+    """(V, C) answers, (V,) overall votes and questions. The first criterion alone counts for the
+    overall vote, by Davidson's model with ties of this weight."""
+    example = np.arange(n).repeat(EACH_VOTES)
+    quality = np.stack([_together(rng.normal(size=n), each, rng) for _ in range(CRITERIA)], axis=1)
+    answers = np.clip(np.rint(quality[example] + rng.normal(size=(len(example), CRITERIA))), -1, 1)
+    # What a question favours besides the criteria.
+    eta = slope * answers[:, 0] + _together(rng.normal(size=n), each, rng)[example]
+    total = np.exp(eta / 2) + np.exp(-eta / 2) + tie
+    drawn = rng.random(len(eta)) * total
+    overall = (drawn < np.exp(eta / 2)).astype(np.int8) - (drawn > np.exp(eta / 2) + tie)
+    return answers, overall.astype(np.int8), example // each
+
+
+@cache
+def _slope_truth(slope: float, tie: float) -> float:
+    answers, overall, question = _criterion_votes(
+        MANY // 5, 1, slope, tie, np.random.default_rng(0)
+    )
+    found = explained_by(answers[:, :1], overall, question, np.random.default_rng(0))[0].slope
+    assert isinstance(found, Estimate)
+    return found.value
+
+
+def criteria_checks() -> Iterator[Check]:
+    for (n, each), slope, tie in product(
+        ((40, 1), (80, 1), (160, 4), (400, 1)), (0.0, 2.0), (0.0, 1.0)
+    ):
+
+        def draw(
+            rng: Rng, n: int = n, each: int = each, slope: float = slope, tie: float = tie
+        ) -> dict[str, Found | None]:
+            answers, overall, question = _criterion_votes(n, each, slope, tie, rng)
+            found = explained_by(answers, overall, question, rng)
+            without = [one.p for one in found[1:] if one.p is not None]
+            mean = (1 + answers[:, 0].reshape(n, EACH_VOTES).mean(axis=1)) / 2
+            apart = design_effect(mean, question[::EACH_VOTES])
+            nothing = np.zeros(0)
+            labels = AuditedLabels(mean, nothing, nothing, nothing, *apart)
+            return {
+                "weight of a criterion": held(found[0].slope, _slope_truth(slope, tie)),
+                "any criterion without weight, by Holm": (
+                    Found(bool(holm(without).min() > BOUND)) if without else None
+                ),
+                "win rate on a criterion": held(win_rate(labels, lam=0.0), 0.5),
+            }
+
+        together = f", {each} to a question" if each > 1 else ""
+        yield Check(f"N={n}{together}, slope {slope:g}, ν {tie:g}", draw)
+
+
+def chance_checks() -> Iterator[Check]:
+    """People who answer at random, each with habits of their own."""
+    for n, each, people in product((12, 40), (1, 4), (2, 3)):
+
+        def draw(
+            rng: Rng, n: int = n, each: int = each, people: int = people
+        ) -> dict[str, Found | None]:
+            p = []
+            for _ in range(CRITERIA):
+                votes = np.stack(
+                    [
+                        np.rint(_together(rng.normal(lean, 1, n), each, rng)).clip(-1, 1)
+                        for lean in rng.normal(0, 0.5, people)
+                    ],
+                    axis=1,
+                )
+                found = beyond_chance(votes, np.ones(votes.shape), _question(n, each), rng)
+                p += [] if found is None else [found]
+            return {"agreement on any criterion, by Holm": Found(bool(holm(p).min() > BOUND))}
+
+        together = f", {each} to a question" if each > 1 else ""
+        yield Check(f"N={n}{together}, {people} people", draw)
+
+
 def pace_checks() -> Iterator[Check]:
     for n in (6, 20, 100):
 
@@ -378,5 +462,7 @@ FIGURES: dict[str, Callable[[], Iterator[Check]]] = {
     "likelihood bias": likelihood_checks,
     "fewer samples": fewer_checks,
     "people's agreement": people_checks,
+    "votes on criteria": criteria_checks,
+    "agreement on criteria by chance": chance_checks,
     "pace of votes": pace_checks,
 }

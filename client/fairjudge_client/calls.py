@@ -563,7 +563,7 @@ def update_settings(
 
 def list_rows(
     slug: str,
-    what: Literal["labels", "votes", "samples", "preferences"],
+    what: Literal["labels", "votes", "samples", "preferences", "criteria"],
     *,
     external_id: str = "",
     category: str = "",
@@ -778,7 +778,7 @@ def send_test_event(
 
 def get_parquet(
     slug: str,
-    what: Literal["labels", "votes", "samples", "preferences"],
+    what: Literal["labels", "votes", "samples", "preferences", "criteria"],
     *,
     external_id: str = "",
     category: str = "",
@@ -816,7 +816,7 @@ def get_parquet(
 
 def get_table(
     slug: str,
-    what: Literal["labels", "votes", "samples", "preferences"],
+    what: Literal["labels", "votes", "samples", "preferences", "criteria"],
     kind: Literal["csv", "jsonl"],
     *,
     external_id: str = "",

@@ -33,7 +33,7 @@ from fairjudge_client.tables import Columns, frame_of_parquet, kind_of_frame
 from fairjudge_client.waiting import waited
 from fairjudge_client.webhooks import Webhooks
 
-Table = Literal["labels", "votes", "samples", "preferences"]
+Table = Literal["labels", "votes", "samples", "preferences", "criteria"]
 Format = Literal["jsonl", "parquet"]
 _SUFFIXES: dict[str, Literal["csv", "jsonl"]] = {".csv": "csv", ".jsonl": "jsonl"}
 _PARQUET = ".parquet"

@@ -1,4 +1,4 @@
-"""Labels, votes, samples and preferences: whole tables as streams, or page by page.
+"""Labels, votes, samples, preferences and criteria: whole tables as streams, or page by page.
 
 Votes, recorded judgments and scores come in here, and what was exported is listed.
 """
@@ -32,7 +32,7 @@ from judging.runs.recorded.writing import import_judgments
 
 router = Router(tags=["tables"])
 
-What = Literal["labels", "votes", "samples", "preferences"]
+What = Literal["labels", "votes", "samples", "preferences", "criteria"]
 
 
 class Filters(Schema):

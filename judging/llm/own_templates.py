@@ -29,15 +29,18 @@ REQUIRED_SLOTS = {
     JudgeForm.LIKERT: PAIR_SLOTS,
     JudgeForm.CHOICE: PAIR_SLOTS | {"id_first", "id_second"},
     JudgeForm.POINTWISE: frozenset({"output"}),
+    JudgeForm.CRITERIA: PAIR_SLOTS | {"criteria"},
 }
 _OPTIONAL_SLOTS = dict.fromkeys(JudgeForm, frozenset({"reference", "criteria"})) | {
     JudgeForm.CHOICE: ID_SLOTS | {"reference", "criteria"},
     JudgeForm.POINTWISE: frozenset({"input", "criteria"}),
+    JudgeForm.CRITERIA: frozenset({"reference"}),
 }
 # Without these words in the template, the reply can't be read.
 OUTPUT_MARKS = {
     ReplyFormat.SCORE_LINES: "The score of Assistant 1:",
     ReplyFormat.SCORE_JSON: '"score_1"',
+    ReplyFormat.CRITERIA_JSON: '"scores"',
     ReplyFormat.VERDICT_MARK: "[[A]]",
     ReplyFormat.VERDICT_LINE: "Assistant 1",
 }
@@ -128,6 +131,8 @@ def problems(template: Template, *, sample_reply: str = "") -> list[str]:
             check_ids(template.ids)
         except UnusableIds as error:
             reasons.append(str(error))
+    elif form is JudgeForm.CRITERIA and sample_reply:
+        reasons.append("The form criteria takes no sample reply: the run names the criteria.")
     elif sample_reply and not reasons:
         status = parse(template, sample_reply, "stop").status
         if status is not Status.VALID:

@@ -38,6 +38,8 @@ Form = JudgeForm
 # Of these the log-probabilities of one token are read. A sample then says everything: by default it
 # is one sample of a few tokens at temperature 0.
 BY_LOGPROBS = (Form.CHOICE, Form.POINTWISE)
+# These give both responses a score.
+SCORED = (Form.SCORE, Form.CRITERIA)
 
 
 # How many calls may bring no verdict before a run pauses, unless the run says otherwise.
@@ -399,6 +401,10 @@ class Parse(models.Model):
     bounded = models.BooleanField(default=False)
     outcome = models.CharField(max_length=4, choices=Label.choices, null=True)
     evidence = models.TextField(blank=True)
+    # By criterion, the scores of responses 1 and 2 as decimal text (form `criteria`).
+    criteria = models.JSONField(null=True)
+    # Why a reply in JSON is unparsed.
+    why = models.CharField(max_length=200, blank=True, default="", db_default="")
     at = models.DateTimeField(auto_now_add=True)
 
     objects = ParseQuerySet.as_manager()

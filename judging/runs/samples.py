@@ -35,6 +35,7 @@ from judging.runs.forms.portia import (
     standing_of_recorded,
 )
 from judging.runs.models import (
+    SCORED,
     Call,
     Form,
     Parse,
@@ -226,7 +227,7 @@ class RecordedSample:
         """
         if self.status != Parse.Status.VALID:
             return None
-        if form == Form.SCORE and self.score_1 is not None and self.score_2 is not None:
+        if form in SCORED and self.score_1 is not None and self.score_2 is not None:
             return exact_scores(self.score_1, self.score_2)
         if form == Form.LIKERT and self.rating is not None:
             return score_pair_from_rating(self.rating)

@@ -6,8 +6,8 @@ templates are tried out before they are kept.
 
 import hashlib
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -21,7 +21,9 @@ from judging.core.queries import count_of
 from judging.dataset.models import Example
 from judging.llm.own_templates import TemplateRefused, read_template
 from judging.llm.parsing.parse import Reading, parse, turn_back
+from judging.llm.prompts.marks import fold
 from judging.llm.prompts.templates import (
+    IN_JSON,
     LEAST_MASS,
     ORDERS,
     JudgeForm,
@@ -93,6 +95,8 @@ def chosen_criteria(project: Project, chosen: Template, criteria: str) -> str:
                 f"Template {chosen.name} has no slot {{criteria}} for them. Nothing was started."
             )
         return ""
+    if chosen.criteria:
+        return listed_criteria(chosen.criteria)
     text = criteria.strip() or criteria_of(project)
     if not text:
         raise UserError(
@@ -100,6 +104,31 @@ def chosen_criteria(project: Project, chosen: Template, criteria: str) -> str:
             "run, or in the project's settings. Nothing was started."
         )
     return text
+
+
+MOST_CRITERIA, LONGEST_CRITERION = 12, 60
+
+
+def with_criteria(project: Project, chosen: Template, criteria: str) -> Template:
+    """Return a template of the form criteria with what is scored, by default what people answer."""
+    if chosen.form is not JudgeForm.CRITERIA:
+        return chosen
+    lines = criteria.splitlines() if "\n" in criteria.strip() else criteria.split(",")
+    given = [line.strip().removeprefix("- ").strip() for line in lines]
+    names = list(dict.fromkeys(filter(None, given))) or list(project.criteria)
+    if not names:
+        raise UserError(
+            "The form criteria asks about criteria, and there are none. Give them with the run, or "
+            "in the project's settings. Nothing was started."
+        )
+    if len({fold(name) for name in names}) < len(names):
+        raise UserError("Two criteria have the same name but for case. Nothing was started.")
+    if len(names) > MOST_CRITERIA or max(map(len, names)) > LONGEST_CRITERION:
+        raise UserError(
+            f"A run scores {MOST_CRITERIA} criteria at most, each with a name of "
+            f"{LONGEST_CRITERION} characters at most. Nothing was started."
+        )
+    return replace(chosen, criteria=tuple(names))
 
 
 FIRST_IDS = 5
@@ -122,12 +151,16 @@ def check_references(chosen: Template, examples: QuerySet[Any]) -> None:
 
 def criteria_of(project: Project) -> str:
     """Return the criteria that people rate by, one per line."""
-    return "\n".join(f"- {name}" for name in project.criteria)
+    return listed_criteria(project.criteria)
+
+
+def listed_criteria(names: Iterable[str]) -> str:
+    return "\n".join(f"- {name}" for name in names)
 
 
 def kept_fields(chosen: Template, max_tokens: int) -> dict[str, Any]:
     """Return the fields of a Run that hold its template."""
-    in_json = chosen.reply is ReplyFormat.SCORE_JSON
+    in_json = chosen.reply in IN_JSON
     return {
         "template_name": chosen.name,
         "template_text": chosen.text,
@@ -140,7 +173,9 @@ def kept_fields(chosen: Template, max_tokens: int) -> dict[str, Any]:
 def output_of(chosen: Template) -> dict[str, Any]:
     """Return as JSON how replies are read."""
     scale = chosen.scale
-    return {
+    # Only of this form, so that the hashes of versions of other templates stay.
+    asked = {"criteria": list(chosen.criteria)} if chosen.criteria else {}
+    return asked | {
         "reply": chosen.reply.value,
         "scale": [str(scale.low), str(scale.high), scale.whole],
         "ids": list(chosen.ids),
@@ -171,6 +206,8 @@ def restored(name: str, text: str, form: str, output: dict[str, Any]) -> Templat
         optional["band"] = Fraction(output["band"])
     if "least_mass" in output:
         optional["least_mass"] = float(output["least_mass"])
+    if "criteria" in output:
+        optional["criteria"] = tuple(output["criteria"])
     return Template(
         name=name,
         text=text,

@@ -68,3 +68,15 @@ class BiasedJudge:
 
     def _score(self, quality: float, draw: random.Random) -> int:
         return min(10, max(1, round(quality + draw.gauss(0.0, self.noise))))
+
+
+def criteria_judge(asked: Asked, n: int) -> list[str]:
+    """Says that whatever begins with "First" is more accurate, and what is shown first has the
+    better tone."""
+    shown = SHOWN.search(asked.prompt)
+    accuracy = (9, 4) if shown and shown[1].startswith("First") else (4, 9)
+    scores = {
+        name: {"score_1": one, "score_2": other}
+        for name, (one, other) in (("accuracy", accuracy), ("tone", (7, 5)))
+    }
+    return [json.dumps({"evidence": "so", "scores": scores})] * n

@@ -61,6 +61,7 @@ class CastVote(NamedTuple):
     unblinded: bool = False
     left_response: int | None = None
     cast_here: bool = True
+    pk: int = 0
 
 
 @dataclass(frozen=True)
@@ -367,11 +368,12 @@ def _read_votes(items: QuerySet[Item]) -> dict[int, list[CastVote]]:
             "unblinded",
             "vote__left_response",
             "cast_here",
+            "vote",
         )
     )
     votes: dict[int, list[CastVote]] = defaultdict(list)
-    for item, annotator, label, seconds, bad, unblinded, left, here in rows.iterator(CHUNK):
-        marks = (bool(bad), bool(unblinded), left, bool(here))
+    for item, annotator, label, seconds, bad, unblinded, left, here, pk in rows.iterator(CHUNK):
+        marks = (bool(bad), bool(unblinded), left, bool(here), pk)
         votes[item].append(CastVote(annotator, label, seconds, *marks))
     return votes
 

@@ -111,6 +111,7 @@ class Report:
     expected: sections_review.Expectation | sections_review.Unforeseen
     length: win_rates.Preference
     judge_card: sections_judge_card.JudgeCard
+    judge_criteria: Sequence[sections_judge_card.JudgeOnCriterion]
     win_rate: win_rates.WinRates
     certificate: trust.CertificateFigures
     alt_test: trust.AlternativeTest | Undefined
@@ -119,6 +120,7 @@ class Report:
     models: win_rates.ModelRanking
     people: sections_people.PeopleFigures
     pace: Sequence[sections_people.Pace]
+    criteria: sections_people.CriteriaFigures | Undefined
     by_category: Sequence[win_rates.CategoryFigures]
     category_differences: win_rates.CategoryDifferences
     cost: Costs
@@ -274,6 +276,13 @@ CHAPTERS = (
                 "Does the judge prefer a position?",
                 plots=(lambda report: sections_position.score_gap_plot(report.conflict_by_gap),),
             ),
+            Section(
+                sections_judge_card.JUDGE_CRITERIA,
+                "results/_judge_criteria.html",
+                "Does the judge agree with people on each criterion?",
+                has=lambda report: bool(report.judge_criteria),
+                read=sections_judge_card.read_judge_criteria,
+            ),
             Section("length", "results/_length.html", "Does the judge prefer longer responses?"),
             Section(
                 "ablation",
@@ -343,6 +352,14 @@ CHAPTERS = (
                 has=lambda report: bool(report.pace),
                 read=sections_people.read,
                 plots=(lambda report: sections_people.pace_plot(report.pace),),
+            ),
+            Section(
+                sections_people.CRITERIA,
+                "results/_criteria.html",
+                "What do people say on each criterion?",
+                has=lambda report: not isinstance(report.criteria, Undefined),
+                read=sections_people.read_criteria,
+                plots=(lambda report: sections_people.criteria_plot(report.criteria),),
             ),
         ),
     ),
@@ -469,6 +486,7 @@ def report(of: Analysis) -> Report:
         expected=sections_review.expectation(of.sheet, of.review, of.rng),
         length=of.length,
         judge_card=sections_judge_card.judge_card(of),
+        judge_criteria=sections_judge_card.judge_criteria(of),
         win_rate=win_rates.win_rates(of.sheet),
         certificate=trust.certificate(of.sheet, of.audit, of.unchecked),
         alt_test=trust.alt_test(of.sheet, of.replacement),
@@ -477,6 +495,7 @@ def report(of: Analysis) -> Report:
         models=win_rates.models(of.sheet),
         people=sections_people.people(of.sheet, of.rng),
         pace=sections_people.pace(of),
+        criteria=sections_people.criteria(of),
         by_category=win_rates.by_category(of.sheet, of.samples, of.rng, by_chance),
         category_differences=win_rates.category_differences(by_chance),
         # Rows of the database do not belong in what is kept.
@@ -502,6 +521,7 @@ class PeopleAlone:
     unblinded: trust.Unblinded
     people: sections_people.PeopleFigures
     pace: Sequence[sections_people.Pace]
+    criteria: sections_people.CriteriaFigures | Undefined
     cost: Costs
 
 
@@ -512,6 +532,8 @@ def people_alone(project: Project, frame: Frame | None = None) -> PeopleAlone | 
     if not given:
         return None
     times = sections_people.times_of(project)
+    answers = sections_people.criterion_votes(project, sheet)
+    rng = np.random.default_rng(0)
     return PeopleAlone(
         project=ProjectName(project.slug, project.name),
         run=None,
@@ -523,6 +545,9 @@ def people_alone(project: Project, frame: Frame | None = None) -> PeopleAlone | 
         unblinded=trust.unblinded(sheet),
         people=sections_people.people(sheet, np.random.default_rng(0)),
         pace=[] if isinstance(times, Undefined) else sections_people.by_person(times),
+        criteria=answers
+        if isinstance(answers, Undefined)
+        else sections_people.criteria_of(sheet, answers, rng),
         cost=replace(project_costs(project, None), runs=()),
     )
 

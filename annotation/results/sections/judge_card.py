@@ -1,4 +1,6 @@
-"""The judge's card: one figure for each bias, its meaning, and how to reduce it."""
+"""The judge's card: one figure for each bias, its meaning, and how to reduce it.
+
+At the end how the judge and people agree on each criterion, of a run that scored criteria."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -11,20 +13,33 @@ from annotation.results.data.figures import (
     Plot,
     Sentence,
     intervals,
+    optional,
     plot,
     value_of,
 )
 from annotation.results.merge.final_labels import CHUNK, spread
 from annotation.results.sections.analysis import Analysis
 from annotation.results.sections.calibration import own_probabilities, read_calibration
-from annotation.results.sections.position import two_orders
+from annotation.results.sections.people import (
+    CRITERIA,
+    MISSING,
+    by_holm,
+    design_on,
+    read_criteria,
+    votes_on,
+)
+from annotation.results.sections.position import ONE_ORDER, two_orders
 from annotation.results.sections.win_rates import Preference, preference
 from judging.core.formatting import count, decimals, interval
+from judging.methods.agreement.accuracy import Comparison, accuracy
+from judging.methods.agreement.votes import VoteCounts, beyond_chance, kappa
+from judging.methods.arrays import Signs
 from judging.methods.calibration.probabilities import advantage, advantage_of
+from judging.methods.intervals.bootstrap import share
 from judging.methods.intervals.estimates import Estimate, Figure, Undefined, wilson
 from judging.methods.verdicts.position import order_labels
 from judging.runs.forms.likelihood import pair_differences
-from judging.runs.models import Verdict
+from judging.runs.models import Form, Parse, Verdict
 
 # Words of a name, the vendor's or the model's own, and the family that they tell.
 _FAMILIES = {
@@ -342,3 +357,128 @@ def likelihood_plot(card: JudgeCard) -> Plot:
     caption = "γ for the likelier response, with 95 % intervals. The line is at no preference."
     drawing = intervals("whose", "γ", scale={"zero": True}, line_at=0)
     return plot("likelihood", "Preference for likely responses", caption, rows, drawing)
+
+
+JUDGE_CRITERIA = "judge_criteria"
+NOT_ASKED = Undefined("the judge was not asked for scores on criteria")
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgeOnCriterion:
+    """The judge against people on a criterion.
+
+    n: examples with the judge's scores. conflict_rate: how often swapping the responses changes
+    which one has the higher mean score. accuracy, kappa: against the majority of people's votes on
+    the criterion, where these have one. p_kappa_holm: that they agree beyond chance, one-sided,
+    adjusted over the criteria.
+    """
+
+    criterion: str
+    n: int
+    conflict_rate: Figure
+    accuracy: Figure
+    kappa: Figure
+    p_kappa_holm: float | None = optional()
+
+
+def read_judge_criteria(of: Analysis) -> Data | Undefined:
+    """Read which response has the higher mean score on each criterion.
+
+    Returns: by example and criterion, in each order and over both: a sign, or MISSING."""
+    run = of.run
+    if run.form != Form.CRITERIA:
+        return NOT_ASKED
+    names = list(run.parameters["output"].get("criteria", ()))
+    place = {pk: row for row, pk in enumerate(of.sheet.ids.tolist())}
+    orders = list(run.orders)
+    sums = np.zeros((len(orders), len(place), len(names)))
+    counts = np.zeros(sums.shape)
+    rows = (
+        Parse.objects.that_count(run)
+        .filter(status=Parse.Status.VALID, criteria__isnull=False)
+        .values_list("sample__call__example", "sample__call__part", "criteria")
+    )
+    for example, part, scores in rows.iterator(chunk_size=CHUNK):
+        if example in place:
+            for column, name in enumerate(names):
+                one, other = scores[name]
+                sums[orders.index(part), place[example], column] += float(one) - float(other)
+                counts[orders.index(part), place[example], column] += 1
+    means = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
+    return Data(
+        {"orders": _signs_of(means), "judge": _signs_of(means.sum(axis=0))}, {"names": names}
+    )
+
+
+# Sums of scores differ by more, or only by rounding.
+_PLACES = 9
+
+
+def _signs_of(means: np.ndarray) -> Signs:
+    signs = np.sign(np.round(means, _PLACES))
+    return np.where(np.isnan(means), MISSING, signs).astype(np.int8)
+
+
+def judge_criteria(of: Analysis) -> Sequence[JudgeOnCriterion]:
+    """One row for each criterion that the judge scored; empty for runs of other forms."""
+    read = of.own(JUDGE_CRITERIA, read_judge_criteria)
+    if isinstance(read, Undefined):
+        return []
+    rng, sheet, people = of.rng, of.sheet, of.own(CRITERIA, read_criteria)
+    rows, tests = [], []
+    for column, name in enumerate(read.plain["names"]):
+        judge = read.arrays["judge"][:, column]
+        compared: Comparison | Undefined = Undefined("nobody voted on this criterion")
+        if not isinstance(people, Undefined) and name in people.plain["names"]:
+            compared = _compared(of, people, people.plain["names"].index(name), judge)
+        orders = read.arrays["orders"][:, :, column]
+        both = (orders != MISSING).all(axis=0)
+        conflict: Figure = ONE_ORDER
+        if len(orders) == 2:
+            conflict = share(
+                orders[0, both] != orders[1, both],
+                sheet.question[both],
+                reason="no example has scores in both orders",
+            )
+        figure = {
+            "criterion": name,
+            "n": int((judge != MISSING).sum()),
+            "conflict_rate": conflict,
+        }
+        if isinstance(compared, Undefined):
+            rows.append(figure | {"accuracy": compared, "kappa": compared})
+            tests.append(None)
+            continue
+        rows.append(figure | {"accuracy": accuracy(compared), "kappa": kappa(compared, rng)})
+        there = compared.judged
+        pairs = np.stack((compared.judge[there], compared.human[there]), axis=1)
+        met = np.ones(pairs.shape, bool)
+        tests.append(beyond_chance(pairs, met, compared.question[there], rng))
+    adjusted = by_holm(tests)
+    return [JudgeOnCriterion(**row, p_kappa_holm=p) for row, p in zip(rows, adjusted, strict=True)]
+
+
+def _compared(of: Analysis, people: Data, column: int, judge: Signs) -> Comparison | Undefined:
+    """The judge's sign and the majority of people's, weighted by why people saw the example."""
+    sheet, answers = of.sheet, people.arrays["answers"][:, column]
+    there = answers != MISSING
+    example, person = people.arrays["example"][there], people.arrays["person"][there]
+    votes, present = votes_on(np.sign(answers[there]), example, person, len(sheet))
+    human, has = VoteCounts.from_votes(votes, present).majority()
+    design = design_on(sheet, present.any(axis=1))
+    if isinstance(design, Undefined):
+        return design
+    weights = design.weights()
+    assert not isinstance(weights, Undefined)
+    rows = np.flatnonzero((weights > 0) & has)
+    if not len(rows):
+        return Undefined("no example has a majority on this criterion")
+    return Comparison(
+        judge[rows],
+        judge[rows] != MISSING,
+        human[rows],
+        weights[rows],
+        (~design.selected[rows]).astype(np.intp),
+        sheet.question[rows],
+        knows_ties=True,
+    )

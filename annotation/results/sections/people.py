@@ -1,4 +1,5 @@
-"""How people work: how they agree, which side they choose, and how fast they vote."""
+"""How people work: how they agree, which side they choose, how fast they vote, what they say on
+each criterion, and which criteria explain their overall votes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from annotation.results.data.figures import (
     Plot,
     Sentence,
     colour,
+    intervals,
     optional,
     plot,
     tooltip,
@@ -25,13 +27,16 @@ from annotation.results.data.figures import (
 )
 from annotation.results.data.sheet import Ballots, Sheet
 from annotation.results.sections.analysis import Analysis
-from judging.methods.agreement.accuracy import Comparison
+from annotation.votes.agreement import SIGN, criteria_asked, criterion_answers
+from judging.core.formatting import count, number_of
+from judging.methods.agreement.accuracy import Comparison, Design
 from judging.methods.agreement.annotators import SideBias, pooled_side_bias, side_bias, side_table
 from judging.methods.agreement.votes import (
     NO_MAJORITY,
     Statistic,
     agreement_interval,
     agrees_with_majority,
+    beyond_chance,
     category_counts,
     equally_often,
     fleiss_kappa,
@@ -41,8 +46,10 @@ from judging.methods.agreement.votes import (
     percent_agreement,
 )
 from judging.methods.arrays import Booleans, Codes, Counts
-from judging.methods.intervals.bootstrap import share
-from judging.methods.intervals.estimates import Figure, Undefined, median, wilson
+from judging.methods.intervals.bootstrap import design_effect, share
+from judging.methods.intervals.covariates import explained_by
+from judging.methods.intervals.estimates import Figure, Undefined, holm, median, wilson
+from judging.methods.intervals.win_rate import AuditedLabels, win_rate, win_rate_test
 from judging.projects.models import Project
 
 SIGNS = (1, 0, -1)
@@ -383,3 +390,228 @@ def agreement_plot(found: PeopleFigures) -> Plot:
         ]
     }
     return plot("people", "Agreement of each pair of people", "Cohen's kappa.", rows, matrix)
+
+
+CRITERIA = "criteria"
+NO_CRITERIA = Undefined("no vote that counts answers a criterion")
+# No answer on this criterion.
+MISSING = -9
+SIGNIFICANT = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class CriterionFigures:
+    """What people say on a criterion.
+
+    n, votes: examples with votes on it, and these votes. win_rate: of response 1, over the
+    examples; agreement, krippendorff_alpha: of two votes. same_as_overall: share of the votes whose
+    answer is the overall vote. slope: log odds of an overall win against a lose when the answer
+    moves from a tie to (much) better, the other answers staying as they are.
+
+    Each p_holm is adjusted over the criteria: that the win rate isn't one half, that people agree
+    beyond chance, that the criterion counts for the overall vote.
+    """
+
+    criterion: str
+    n: int
+    votes: int
+    win_rate: Figure
+    p_win_rate_holm: float | None = optional()
+    agreement: Figure
+    krippendorff_alpha: Figure
+    p_agreement_holm: float | None = optional()
+    same_as_overall: Figure
+    slope: Figure
+    p_slope_holm: float | None = optional()
+
+
+@dataclass(frozen=True, kw_only=True)
+class CriteriaFigures:
+    """agreement_on: which examples the agreement is over. explained: votes that answer every
+    criterion, on which the slopes rest. questions: their questions."""
+
+    agreement_on: str
+    explained: int
+    questions: int
+    criteria: Sequence[CriterionFigures]
+
+    @property
+    def sentence(self) -> str:
+        """Say which criteria count for the overall vote, by the adjusted p of their slopes."""
+        slopes = [one.slope for one in self.criteria]
+        reasons = [slope.reason for slope in slopes if isinstance(slope, Undefined)]
+        if len(reasons) == len(slopes):
+            return f"Which criteria explain the overall vote isn't known: {reasons[0]}."
+        counts = [
+            (-abs(value_of(one.slope)["value"]), one.criterion)
+            for one in self.criteria
+            if one.p_slope_holm is not None and one.p_slope_holm < SIGNIFICANT
+        ]
+        if not counts:
+            return (
+                "No criterion is shown to count for the overall vote once the other answers are "
+                "known."
+            )
+        verb = "counts" if len(counts) == 1 else "count"
+        names = ", ".join(name for _, name in sorted(counts))
+        return f"Once the other answers are known, {names} still {verb} for the overall vote."
+
+
+def read_criteria(of: Analysis) -> Data | Undefined:
+    return criterion_votes(of.project, of.sheet)
+
+
+def criterion_votes(project: Project, sheet: Sheet) -> Data | Undefined:
+    """Read the answers on criteria of the votes that the labels rest on. Four queries at most.
+
+    Returns: by vote, the place of its example, who cast it, its overall sign, and its answers as
+        `strength_of` gives them, one column a criterion."""
+    if not Vote.objects.filter(example__project=project, answer__criteria__isnull=False).exists():
+        # Most projects ask for none, and need not pass through the reading to say so.
+        return NO_CRITERIA
+    place = {
+        vote.pk: row for row, say in enumerate(sheet.people) for vote in (say.votes if say else ())
+    }
+    votes = [one for one in criterion_answers(project) if one.vote in place]
+    if not votes:
+        return NO_CRITERIA
+    given = dict.fromkeys(name for one in votes for name in one.strengths)
+    names = [name for name in dict.fromkeys((*criteria_asked(project), *given)) if name in given]
+    answers = [[one.strengths.get(name, MISSING) for name in names] for one in votes]
+    person = np.unique([one.annotator for one in votes], return_inverse=True)[1]
+    arrays = {
+        "example": np.array([place[one.vote] for one in votes], dtype=np.intp),
+        "person": person.astype(np.intp),
+        "overall": np.array([SIGN[one.label] for one in votes], dtype=np.int8),
+        "answers": np.array(answers, dtype=np.int8),
+    }
+    return Data(arrays, {"names": names})
+
+
+def criteria(of: Analysis) -> CriteriaFigures | Undefined:
+    found = of.own(CRITERIA, read_criteria)
+    return found if isinstance(found, Undefined) else criteria_of(of.sheet, found, of.rng)
+
+
+def criteria_of(sheet: Sheet, read: Data, rng: np.random.Generator) -> CriteriaFigures:
+    """The figures of each criterion, in the order in which people were asked."""
+    example, overall = read.arrays["example"], read.arrays["overall"]
+    answers, names = read.arrays["answers"], read.plain["names"]
+    whole = (answers != MISSING).all(axis=1)
+    question = sheet.question[example]
+    explained = explained_by(answers[whole] / 2, overall[whole], question[whole], rng)
+    figures, tests = [], []
+    audited = sheet.audited & ~sheet.selected
+    voted = np.isin(np.arange(len(sheet)), example)
+    alone = not sheet.everyone and bool((voted & audited).any() and (voted & sheet.selected).any())
+    for column, name in enumerate(names):
+        there = answers[:, column] != MISSING
+        signs, rows = np.sign(answers[there, column]), example[there]
+        labels = _labels_on(sheet, rows, signs)
+        votes, present = votes_on(signs, rows, read.arrays["person"][there], len(sheet))
+        met = audited if alone else np.ones(len(sheet), bool)
+        counts = category_counts(votes[met], present[met], SIGNS)
+        inside = sheet.question[met]
+        twice = counts.sum(axis=1) >= 2
+        nothing = isinstance(labels, Undefined)
+        tests.append(
+            (
+                None if nothing else win_rate_test(labels),
+                beyond_chance(votes[met], present[met], inside, rng),
+                explained[column].p,
+            )
+        )
+        figures.append(
+            {
+                "criterion": name,
+                "n": len(np.unique(rows)),
+                "votes": len(rows),
+                "win_rate": labels if nothing else win_rate(labels, lam=0.0),
+                "agreement": agreement_interval(
+                    percent_agreement, counts[twice], inside[twice], rng
+                ),
+                "krippendorff_alpha": agreement_interval(
+                    krippendorff_alpha, counts[twice], inside[twice], rng
+                ),
+                "same_as_overall": share(signs == overall[there], question[there]),
+                "slope": explained[column].slope,
+            }
+        )
+    adjusted = zip(*(by_holm(family) for family in zip(*tests, strict=True)), strict=True)
+    keys = ("p_win_rate_holm", "p_agreement_holm", "p_slope_holm")
+    return CriteriaFigures(
+        agreement_on="the audited examples, which were chosen at random"
+        if alone
+        else "all examples with votes on it",
+        explained=int(whole.sum()),
+        questions=len(np.unique(question[whole])),
+        criteria=[
+            CriterionFigures(**found, **dict(zip(keys, p, strict=True)))
+            for found, p in zip(figures, adjusted, strict=True)
+        ],
+    )
+
+
+def _labels_on(sheet: Sheet, rows: Codes, signs: Codes) -> AuditedLabels | Undefined:
+    """Each example's mean vote on a criterion, from 0 to 1, by why people saw the example."""
+    n = len(sheet)
+    votes = np.bincount(rows, minlength=n)
+    mean = np.bincount(rows, (1 + signs) / 2, n) / np.maximum(votes, 1)
+    design = design_on(sheet, votes > 0)
+    if isinstance(design, Undefined):
+        return design
+    seen = design.selected | design.audited
+    effect = design_effect(mean[seen], sheet.question[seen])
+    unseen, audited = np.zeros(design.n_rest), mean[design.audited]
+    return AuditedLabels(mean[design.selected], unseen, audited, np.zeros(len(audited)), *effect)
+
+
+def design_on(sheet: Sheet, voted: Booleans) -> Design | Undefined:
+    """Say which examples have votes on a criterion, and why; or why these speak for no others."""
+    if voted.all():
+        return Design(voted, ~voted)
+    design = Design(sheet.selected, sheet.audited & ~sheet.selected)
+    asked = design.selected | design.audited
+    if not asked.any():
+        return Undefined(
+            f"only {count(int(voted.sum()))} of {number_of(len(sheet), 'example')} have a vote on "
+            "this criterion, perhaps not typical ones"
+        )
+    if lacking := int((asked & ~voted).sum()):
+        return Undefined(
+            f"{count(lacking)} of {number_of(int(asked.sum()), 'item')} have no vote on this "
+            "criterion yet"
+        )
+    weights = design.weights()
+    return weights if isinstance(weights, Undefined) else design
+
+
+def votes_on(signs: Codes, rows: Codes, person: Codes, n: int) -> tuple[Codes, Booleans]:
+    """(n, people) signs, and whether there is one."""
+    people, column = np.unique(person, return_inverse=True)
+    votes = np.zeros((n, len(people)), np.int8)
+    present = np.zeros(votes.shape, bool)
+    votes[rows, column], present[rows, column] = signs, True
+    return votes, present
+
+
+def by_holm(family: Sequence[float | None]) -> list[float | None]:
+    """Adjust the p-values that are there."""
+    adjusted = iter(holm([p for p in family if p is not None]).tolist())
+    return [None if p is None else next(adjusted) for p in family]
+
+
+def criteria_plot(found: CriteriaFigures | Undefined) -> Plot:
+    rows = []
+    for one in () if isinstance(found, Undefined) else found.criteria:
+        if not isinstance(one.slope, Undefined):
+            rows.append({"criterion": one.criterion} | value_of(one.slope))
+    ends = [row[name] for row in rows for name in ("low", "high") if row[name] is not None]
+    reach = [min([0.0, *ends]), max([0.0, *ends])]
+    caption = (
+        "Log odds of an overall win against a lose when the answer moves from a tie to better, the "
+        "other answers staying as they are."
+    )
+    title = "Weight of each criterion for the overall vote"
+    drawing = intervals("criterion", "log odds", scale={"domain": reach}, line_at=0.0)
+    return plot(CRITERIA, title, caption, rows, drawing)

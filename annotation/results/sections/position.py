@@ -66,6 +66,7 @@ NO_REPETITION = Undefined(
 # Limits of the bins of |CS1 - CS2|, by what the scores can be.
 EDGES: dict[str, tuple[float, ...]] = {
     Form.SCORE: (0, 1, 2, 3, 4, 5, 9),
+    Form.CRITERIA: (0, 1, 2, 3, 4, 5, 9),
     Form.LIKERT: (0, 1, 2, 3, 4, 5, 6),
 }
 SHARE_EDGES = (0, 0.2, 0.4, 0.6, 0.8, 1)

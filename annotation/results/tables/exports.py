@@ -6,7 +6,8 @@ Each table is a tuple of columns and a generator of rows:
 - votes: one row per vote, with why it was asked for and how the pair was shown;
 - samples: one row per sample, with scores turned back to responses 1 and 2;
 - preferences: the better and the worse response, as trainers such as TRL's DPO read them;
-- people: what each annotator did, costs, and agrees with, in `annotation.results.tables.people`;
+- people: what each annotator did, costs, and agrees with, and what people say on each criterion of
+  each example, in `annotation.results.tables.people`;
 - tables for other tools (`other_tools`).
 
 `export` writes a table, piece by piece in constant memory, and puts the file and its hash on
@@ -35,7 +36,12 @@ from django.db.models import Exists, Model, OuterRef, QuerySet
 from annotation.models import Annotator, Protocol, RoutingScores, Vote
 from annotation.results.merge.final_labels import Merged, merged
 from annotation.results.tables.other_tools import OTHER_TOOLS, TASKS, table_for
-from annotation.results.tables.people import people_columns, people_rows
+from annotation.results.tables.people import (
+    CRITERION_COLUMNS,
+    criterion_rows,
+    people_columns,
+    people_rows,
+)
 from annotation.votes.files import CRITERION
 from annotation.votes.imports import vote_id
 from judging.core.conversations import ALONE, dumped, unpacked
@@ -216,7 +222,7 @@ SAMPLE_COLUMNS = (
     "external_id", "run", "form", "part", "order", "stage", "permutation", "slot", "attempt",
     "status", "score_1", "score_2", "rating", "p_first", "mass", "outcome", "evidence",
     "raw_text", "finish_reason", "model", "prompt_tokens", "completion_tokens", "usd",
-    "estimated", "reused_from",
+    "estimated", "reused_from", "criteria", "why",
 )  # fmt: skip
 
 
@@ -231,7 +237,10 @@ _CALL = {
     "reused_from": "sample__call__reused_from",
 }
 _SAMPLE = ("slot", "attempt", "raw_text", "finish_reason", "completion_tokens")
-_PARSE = ("status", "score_1", "score_2", "rating", "p_first", "mass", "outcome", "evidence")
+_PARSE = (
+    "status", "score_1", "score_2", "rating", "p_first", "mass", "outcome", "evidence", "criteria",
+    "why",
+)  # fmt: skip
 _READ = _CALL | {name: f"sample__{name}" for name in _SAMPLE} | {name: name for name in _PARSE}
 
 
@@ -264,6 +273,7 @@ def _derived(row: dict[str, Any], index: int, run: Run) -> dict[str, Any]:
         "order": None if run.form == Form.POINTWISE else PromptVariant.parse(part).order,
         "stage": PromptVariant.parse(part).stage if run.stages else None,
         "permutation": PromptVariant.parse(part).permutation,
+        "criteria": row["criteria"] and json.dumps(row["criteria"], ensure_ascii=False),
         "model": row["model"] or run.model,
         "prompt_tokens": row["prompt_tokens"] if index == 0 else 0,
         "usd": row["usd"] if index == 0 else 0,
@@ -434,7 +444,7 @@ def whole_file(path: Path) -> Iterator[Path]:
         raise UserError(f"{path} could not be written: {error.strerror}.") from error
 
 
-KINDS = ("labels", "votes", "samples", "preferences", "people", *OTHER_TOOLS)
+KINDS = ("labels", "votes", "samples", "preferences", "people", "criteria", *OTHER_TOOLS)
 # These show neither what a judge said nor whose response is whose.
 BLIND_KINDS = ("votes", "people")
 CONTENT_TYPES = {
@@ -451,11 +461,11 @@ _ROWS_A_GROUP = 5_000
 _WHOLE = frozenset(
     "rank n_valid n_asked votes_win votes_tie votes_lose n_votes left_response round "
     "example_votes_n slot attempt prompt_tokens completion_tokens rounds votes imported_votes "
-    "checks checks_passed self_agreement_n agreement_n left_n".split()
+    "checks checks_passed self_agreement_n agreement_n left_n win tie lose".split()
 )
 _REAL = frozenset(
     "score_1 score_2 bpde routing_score probability active_seconds rating p_first mass "
-    "p_chosen hours self_agreement agreement left_rate left_p".split()
+    "p_chosen hours self_agreement agreement left_rate left_p mean".split()
 )
 _MONEY = frozenset({"judge_usd", "human_usd", "usd"})
 _TRUTH = frozenset({"estimated", UNBLINDED, "reviewed"})
@@ -545,6 +555,8 @@ def _table(
         votes = in_frame(Vote.objects.filter(example__project=project), "example", request.frame)
         columns = people_columns(project, background=request.background)
         rows = people_rows(project, votes, names=request.names, background=request.background)
+    elif request.what == "criteria":
+        columns, rows = CRITERION_COLUMNS, criterion_rows(project, run, frame)
     elif request.what == "samples" and run is not None:
         columns, rows = SAMPLE_COLUMNS, sample_rows(run, request.frame)
     elif request.what in OTHER_TOOLS:

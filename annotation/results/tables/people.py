@@ -1,4 +1,4 @@
-"""The table of people: what each annotator did, what they are paid, and how well they agree.
+"""Tables of people: what each annotator did and is paid, and what they say on each criterion.
 
 It holds pseudonyms. A panel's worker id is in it only as a keyed hash, which is the same for the
 same person in one project. What people said about themselves is left out unless it is asked for.
@@ -17,12 +17,15 @@ from django.utils.crypto import salted_hmac
 
 from annotation.models import Annotator, CrowdLink, CrowdSubmission, Vote
 from annotation.people.background import questions_of
-from judging.dataset.models import Label
+from annotation.results.merge.final_labels import frame_for, human_labels
+from annotation.votes.agreement import criteria_asked, criterion_answers
+from judging.dataset.models import Frame, Label, frame_of
 from judging.methods.agreement.annotators import SideBias, side_bias, side_table
-from judging.methods.agreement.votes import VoteCounts, enters_results
+from judging.methods.agreement.votes import VoteCounts, enters_results, majority_of
 from judging.methods.intervals.estimates import Undefined
 from judging.methods.review.cost import HumanRate, human_usd, human_usd_of_active_time
 from judging.projects.models import Project
+from judging.runs.models import Run
 
 PEOPLE_COLUMNS = (
     "annotator", "group", "rounds", "votes", "imported_votes", "active_seconds", "hours", "usd",
@@ -202,3 +205,40 @@ def _side(bias: SideBias | Undefined | None) -> dict[str, Any]:
     if not isinstance(bias, SideBias):
         return {"left_rate": None, "left_n": 0, "left_p": None}
     return {"left_rate": bias.left_rate, "left_n": bias.n, "left_p": bias.p}
+
+
+CRITERION_COLUMNS = ("external_id", "criterion", "votes", "win", "tie", "lose", "mean", "label")
+
+
+def criterion_rows(
+    project: Project, run: Run | None, frame: Frame | None = None
+) -> Iterator[dict[str, Any]]:
+    """Yield what people say on each criterion of each example, by example in import order.
+
+    They are the votes that labels rest on. mean: of response 1, from 0 to 1. label: of more than
+    half of the votes; None without a majority.
+    """
+    chosen = frame_for(run, frame.pk if frame else None)
+    everywhere, _ = human_labels(project, run, chosen)
+    counting = {vote.pk: pk for pk, say in everywhere.items() for vote in say.votes}
+    given: dict[int, dict[str, list[int]]] = {}
+    for one in criterion_answers(project):
+        if one.vote in counting:
+            example = given.setdefault(counting[one.vote], {})
+            for name, strength in one.strengths.items():
+                example.setdefault(name, []).append(int(np.sign(strength)))
+    names = dict.fromkeys((*criteria_asked(project), *(n for one in given.values() for n in one)))
+    examples = frame_of(project, chosen).values_list("pk", "external_id")
+    for pk, external_id in examples.iterator(chunk_size=500):
+        for name in names if pk in given else ():
+            signs = given[pk].get(name, [])
+            if signs:
+                counts = {label: signs.count(sign) for label, sign in _SIGNS.items()}
+                yield {
+                    "external_id": external_id,
+                    "criterion": name,
+                    "votes": len(signs),
+                    **{str(label): n for label, n in counts.items()},
+                    "mean": float(1 + np.mean(signs)) / 2,
+                    "label": majority_of(counts),
+                }

@@ -69,6 +69,8 @@ class Parsed:
         mass: The probability of both option IDs together, or of all scores on the scale.
         bounded: True if the likeliest tokens left out an ID, so that `p_first` is only a bound, or
             didn't tell two scores apart, so that `rating` is the sampled score.
+        criteria: The name of each criterion with its two scores.
+        why: Why a reply in JSON is unparsed, in words.
     """
 
     status: Status
@@ -80,6 +82,8 @@ class Parsed:
     p_first: float | None = None
     mass: float | None = None
     bounded: bool = False
+    criteria: tuple[tuple[str, Decimal, Decimal], ...] = ()
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +101,8 @@ class Reading:
     p_first: float | None = None
     mass: float | None = None
     outcome: Label | None = None
+    criteria: tuple[tuple[str, Decimal, Decimal], ...] = ()
+    why: str = ""
 
 
 _LABELS = {Preferred.FIRST: Label.WIN, Preferred.SECOND: Label.LOSE, Preferred.TIE: Label.TIE}
@@ -121,6 +127,8 @@ def turn_back(parsed: Parsed, template: Template, part: str) -> Reading:
         p_first=parsed.p_first,
         mass=parsed.mass,
         outcome=outcome,
+        criteria=tuple((name, *variant.shown(*scores)) for name, *scores in parsed.criteria),
+        why=parsed.why,
     )
 
 

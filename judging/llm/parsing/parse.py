@@ -49,7 +49,7 @@ from judging.llm.parsing.numbers import (
     unwrapped,
 )
 from judging.llm.parsing.relation import parse_verdict_line, parse_verdict_mark
-from judging.llm.parsing.score_json import parse_score_json
+from judging.llm.parsing.score_json import parse_criteria_json, parse_score_json
 from judging.llm.prompts.marks import (
     ASIDE,
     EVIDENCE_LABEL,
@@ -117,6 +117,8 @@ def parse(
         found = _point(template, logprobs, found, answer, text or "", cut=cut)
     if found is not None:
         mass = found.mass
+        if found.why and (cut or declined):
+            return Parsed(_failure(reason, cut=cut, declined=declined))
         if mass is None or (found.status is Status.VALID and mass >= template.least_mass):
             return found
     return Parsed(_failure(reason, cut=cut, declined=declined), mass=mass)
@@ -177,6 +179,8 @@ def _read(template: Template, answer: Answer, *, cut: bool) -> Parsed | None:
             if found is None and "{" not in answer.folded:
                 found = parse_score_lines(answer, template.scale, cut=cut)
             return found
+        case ReplyFormat.CRITERIA_JSON:
+            return parse_criteria_json(answer, template.scale, template.criteria)
         case ReplyFormat.SCORE_PAIR:
             return parse_score_pair(answer, template.scale, cut=cut)
         case ReplyFormat.VERDICT_MARK:

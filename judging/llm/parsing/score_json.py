@@ -1,8 +1,12 @@
-"""Scores in a JSON object: {"evidence": "...", "score_1": 8, "score_2": 7}."""
+"""Scores in a JSON object: {"evidence": "...", "score_1": 8, "score_2": 7}.
+
+Scores on criteria are read more strictly: nothing but documents of exactly the shape that was asked
+for, {"evidence": "...", "scores": {"tone": {"score_1": 8, "score_2": 7}}}.
+"""
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -207,3 +211,92 @@ def _evidence(pairs: Pairs) -> str:
         value for key, value in pairs if key.lower() in _EVIDENCE_KEYS and isinstance(value, str)
     )
     return next(by_key, "").strip()
+
+
+# What may stand around a document: white space, and the fence of a code block.
+_AROUND_DOCUMENT = re.compile(r"(?:\s|```[a-z]*(?=\s|$))*")
+_OVERALL_PLACES = Decimal("1e-10")
+
+
+def parse_criteria_json(answer: Answer, scale: Scale, criteria: Sequence[str]) -> Parsed | None:
+    """Read the scores on every criterion from the last document of the reply.
+
+    Where it isn't exactly what was asked for, the reply is unparsed whatever came before, and `why`
+    says what is wrong with it. The overall scores are the means over the criteria.
+
+    Returns: None if the reply has no document."""
+    documents, extra = [], False
+    at = 0
+    while (at := _skipped(answer.folded, at)) < len(answer.folded):
+        if answer.folded[at] != "{":
+            extra, at = True, answer.folded.find("{", at)
+            if at < 0:
+                break
+            continue
+        end, _ = _end_of_object(answer.folded, at)
+        if end is None:
+            return _unread("the JSON document has no end")
+        documents.append(answer.written[at:end])
+        at = end
+    if not documents:
+        return None
+    if extra:
+        return _unread("there is text outside the JSON document")
+    pairs = _loaded(documents[-1])
+    if pairs is None:
+        return _unread("it is no JSON document")
+    return _on_criteria(pairs, scale, criteria)
+
+
+def _skipped(text: str, at: int) -> int:
+    around = _AROUND_DOCUMENT.match(text, at)
+    return around.end() if around else at
+
+
+def _unread(why: str) -> Parsed:
+    return Parsed(Status.UNPARSED, why=why)
+
+
+def _on_criteria(pairs: Pairs, scale: Scale, criteria: Sequence[str]) -> Parsed:
+    keys = [key for key, _ in pairs]
+    if sorted(keys) not in (["evidence", "scores"], ["scores"]):
+        return _unread("it must have the keys evidence and scores once, and no other")
+    document = dict(pairs)
+    given = document["scores"]
+    if not isinstance(given, _Object):
+        return _unread("scores must be an object")
+    by_name: dict[str, object] = {}
+    for name, value in given:
+        asked = next((one for one in criteria if fold(one) == fold(name.strip())), None)
+        if asked is None:
+            return _unread(f"it scores “{name[:60]}”, which was not asked")
+        if asked in by_name:
+            return _unread(f"it scores “{asked}” twice")
+        by_name[asked] = value
+    found = []
+    for name in criteria:
+        if name not in by_name:
+            return _unread(f"“{name}” is missing")
+        both = by_name[name]
+        if not isinstance(both, _Object) or sorted(key for key, _ in both) != [
+            "score_1",
+            "score_2",
+        ]:
+            return _unread(f"“{name}” must have score_1 and score_2, and nothing else")
+        scores = [dict(both)[key] for key in ("score_1", "score_2")]
+        first, second = (_score({one}, scale) if isinstance(one, str) else None for one in scores)
+        if first is None or second is None:
+            return _unread(f"a score on “{name}” is not on the scale")
+        found.append((name, first, second))
+    evidence = document.get("evidence", "")
+    overall = [
+        (sum(scores, Decimal(0)) / len(found)).quantize(_OVERALL_PLACES)
+        for scores in zip(*(row[1:] for row in found), strict=True)
+    ]
+    return Parsed(
+        Status.VALID,
+        evidence.strip() if isinstance(evidence, str) else "",
+        first=overall[0],
+        second=overall[1],
+        criteria=tuple(found),
+    )

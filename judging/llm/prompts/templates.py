@@ -168,6 +168,7 @@ class JudgeForm(LabelledEnum):
     LIKERT = "likert", "rating 1 to 7"
     CHOICE = "choice", "one ID token with log-probabilities"
     POINTWISE = "pointwise", "one response alone"
+    CRITERIA = "criteria", "two scores on each criterion"
 
 
 class ReplyFormat(StrEnum):
@@ -180,6 +181,7 @@ class ReplyFormat(StrEnum):
     VERDICT_LINE = "verdict_line"
     RATING_LINE = "rating_line"
     CHOICE_TOKEN = "choice_token"
+    CRITERIA_JSON = "criteria_json"
 
 
 REPLIES_OF_FORM = {
@@ -188,6 +190,7 @@ REPLIES_OF_FORM = {
     JudgeForm.LIKERT: (ReplyFormat.RATING_LINE,),
     JudgeForm.CHOICE: (ReplyFormat.CHOICE_TOKEN,),
     JudgeForm.POINTWISE: (ReplyFormat.RATING_LINE,),
+    JudgeForm.CRITERIA: (ReplyFormat.CRITERIA_JSON,),
 }
 
 # The papers' names for slots, and ours.
@@ -237,6 +240,7 @@ class Template:
         band: A probability within this much of 1/2 is a tie (form `choice`).
         least_mass: The IDs, or the scores on the scale, must have this much of the probability
             where the reply states its verdict. With less there is no verdict.
+        criteria: What the judge must score the responses on, and nothing else (form `criteria`).
     """
 
     name: str
@@ -250,6 +254,7 @@ class Template:
     ids: tuple[str, str] = ("A", "B")
     band: Fraction = Fraction(0)
     least_mass: float = LEAST_MASS
+    criteria: tuple[str, ...] = ()
 
     @cached_property
     def sha256(self) -> str:
@@ -274,6 +279,7 @@ DEFAULT_OF_FORM = {
     JudgeForm.LIKERT: "portia-table15",
     JudgeForm.CHOICE: "calibraeval-default",
     JudgeForm.POINTWISE: "ohi-correctness",
+    JudgeForm.CRITERIA: "criteria-json",
 }
 
 
@@ -339,28 +345,36 @@ TOKENS_AFTER_EVIDENCE = 60
 SHORTEST_EVIDENCE = 20
 
 
+IN_JSON = (ReplyFormat.SCORE_JSON, ReplyFormat.CRITERIA_JSON)
+
+
 def reply_schema(template: Template, max_tokens: int, *, whole: bool = True) -> dict[str, object]:
     """Return the JSON schema of a reply, for endpoints that take one.
 
     The evidence comes first, since a model writes the properties in the schema's order. `whole`
     asks for whole scores; the parser reads others all the same.
     """
-    if template.reply is not ReplyFormat.SCORE_JSON:
+    if template.reply not in IN_JSON:
         raise ValueError(f"The template {template.name!r} is not answered in JSON.")
     score = {
         "type": "integer" if whole else "number",
         "minimum": int(template.scale.low),
         "maximum": int(template.scale.high),
     }
-    longest = max(SHORTEST_EVIDENCE, max_tokens - TOKENS_AFTER_EVIDENCE)
+    both: dict[str, object] = {"score_1": dict(score), "score_2": dict(score)}
+    after = TOKENS_AFTER_EVIDENCE * max(1, len(template.criteria))
+    evidence = {"type": "string", "maxLength": max(SHORTEST_EVIDENCE, max_tokens - after)}
+    if template.reply is ReplyFormat.CRITERIA_JSON:
+        both = {"scores": _closed({name: _closed(both) for name in template.criteria})}
+    return _closed({"evidence": evidence} | both)
+
+
+def _closed(properties: dict[str, object]) -> dict[str, object]:
+    """Return the schema of an object with these properties, all of them, and no other."""
     return {
         "type": "object",
-        "properties": {
-            "evidence": {"type": "string", "maxLength": longest},
-            "score_1": dict(score),
-            "score_2": dict(score),
-        },
-        "required": ["evidence", "score_1", "score_2"],
+        "properties": properties,
+        "required": list(properties),
         "additionalProperties": False,
     }
 

@@ -31,6 +31,9 @@ DRAWS = 2_000
 TOO_FEW = "none of these examples has two votes that count"
 ONE_CATEGORY = "all votes are in one category, so chance agreement is complete"
 REPEATS = 500
+PERMUTATIONS = 999
+# Examples of which the agreement is tested: more take long and change nothing.
+MOST_TESTED = 2_000
 # One pseudo-observation over the cells of a table: half of it agrees, half disagrees.
 DISAGREEING = np.where(np.eye(3, dtype=bool), 1 / 6, 1 / 12).reshape(-1)
 # From counts (rows, categories) and how often each row occurs.
@@ -366,6 +369,39 @@ def _likely(rows: Floats, often: Floats, rng: np.random.Generator) -> tuple[Floa
     )
     drawn = rng.standard_gamma(prior, size=(REPEATS, len(prior)))
     return np.vstack((rows, agree, differ)), drawn
+
+
+def beyond_chance(
+    votes: ArrayLike, present: ArrayLike, question: ArrayLike, rng: np.random.Generator
+) -> float | None:
+    """Test whether raters agree more often than by chance.
+
+    Each rater's votes are dealt out again among the examples that this rater voted on, which is
+    exact if the raters judge independently. One example of each question is kept, since a rater's
+    votes on the others are not exchangeable with them; of very many examples, a random part.
+
+    Args:
+        votes, present: (N, raters) labels, and whether each vote exists.
+        question: (N,) equal codes share a question.
+        rng: for the draws.
+    Returns: one-sided p, or None if no example has two votes or all votes say the same."""
+    there = np.asarray(present, dtype=bool)
+    rows = np.flatnonzero(there.sum(axis=1) >= 2)
+    rows = rng.permutation(rows)
+    rows = rows[np.unique(np.asarray(question)[rows], return_index=True)[1]][:MOST_TESTED]
+    table, there = np.asarray(votes)[rows].astype(np.int64), there[rows]
+    names = np.unique(table[there])
+    if len(names) < 2:
+        return None
+    counts = category_counts(table, there, names)
+    observed, reached = float((counts * counts).sum()), 1
+    own = [np.flatnonzero(column) for column in there.T]
+    for _ in range(PERMUTATIONS):
+        for rater, mine in enumerate(own):
+            table[mine, rater] = rng.permutation(table[mine, rater])
+        counts = category_counts(table, there, names)
+        reached += float((counts * counts).sum()) >= observed
+    return reached / (1 + PERMUTATIONS)
 
 
 def majority(votes: Iterable[Label]) -> Label | None:

@@ -8,10 +8,13 @@ An example with linear predictors T_y . theta has outcome y with chance exp(T_y 
 sum of all outcomes. Logistic regression, Bradley-Terry and Davidson's model are of this kind. The
 centre of an interval is Firth's estimate (1993, doi:10.1093/biomet/80.1.27), which is finite if
 all labels say the same; its width comes from the residuals by question, with the two
-pseudo-observations that win rates have: else ten labels that agree would leave hardly any width."""
+pseudo-observations that win rates have: else ten labels that agree would leave hardly any width.
+
+Which criteria explain people's overall votes is a model of this kind too: `explained_by`."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,8 +26,10 @@ from judging.methods.intervals.bootstrap import (
     ONE_QUESTION,
     WIDTH,
     all_differ,
+    cells,
     coded,
     plus_two_mean,
+    resampled_counts,
 )
 from judging.methods.intervals.estimates import Estimate, Figure, Undefined
 
@@ -38,6 +43,13 @@ CONVERGED = 1e-9
 TINY = 1e-9
 # An example that alone decides a parameter has no residual to tell its noise by.
 HIGHEST_LEVERAGE = 0.9
+# With more different answers, each resample moves the estimate by one step instead of a new fit.
+REPEATS, MANY_CELLS = 500, 1_000
+# With fewer questions for each parameter, no interval is given.
+QUESTIONS_A_PARAMETER = 5
+ALIKE = "the votes always say the same on this criterion"
+COPIED = "the votes on this criterion follow from those on the others, so it can't be told apart"
+ONE_OVERALL = "all overall votes say the same, so nothing explains them"
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +260,94 @@ def _as_share(log_odds: Estimate) -> Estimate:
 
 
 @dataclass(frozen=True, slots=True)
+class Explanation:
+    """slope: log odds of an overall win against a lose, for each column. p: two-sided, or None."""
+
+    slope: Figure
+    p: float | None = None
+
+
+def explained_by(
+    answers: ArrayLike,
+    overall: ArrayLike,
+    question: ArrayLike,
+    rng: np.random.Generator,
+    confidence: float = 0.95,
+) -> Sequence[Explanation]:
+    """Explain overall votes by the votes on several criteria: an ordinal logistic regression.
+
+    log P(win) / P(lose) = alpha + sum of beta x. A tie lies half way, as in Davidson's model:
+    P(win) : P(tie) : P(lose) = exp(eta / 2) : nu : exp(-eta / 2), which is the adjacent-categories
+    logit (Agresti 2010, section 4.1, doi:10.1002/9780470594001); without ties, plain logistic
+    regression. The values are Firth's estimates, which are finite if a criterion always says what
+    the overall vote says. Questions are resampled with all their votes; the interval is the
+    estimate with t standard errors of the resamples, at a question less than there are.
+
+    Args:
+        answers: (V, C) each vote's answers, from -1 to 1, above 0 for response 1.
+        overall: (V,) signs.
+        question: (V,) equal codes share a question.
+        rng, confidence: for the resamples, and the level.
+    Returns: one for each column, with a reason in place of what can't be known."""
+    x, y = np.asarray(answers, dtype=np.float64), np.asarray(overall, dtype=np.intp)
+    n_columns = x.shape[1]
+    if len(np.unique(y)) < 2:
+        return [Explanation(Undefined(ONE_OVERALL))] * n_columns
+    rank = int(np.linalg.matrix_rank(_with_constant(x)))
+    reasons = [_why_not(x, column, rank) for column in range(n_columns)]
+    used = np.flatnonzero([not reason for reason in reasons])
+    groups, parameters = coded(question)[0], len(used) + 1 + int((y == 0).any())
+    if len(used) and groups < QUESTIONS_A_PARAMETER * parameters:
+        least = QUESTIONS_A_PARAMETER * parameters
+        few = f"votes on {groups} questions are too few; {least} are needed"
+        reasons = [reason or few for reason in reasons]
+        used = used[:0]
+    found = [Explanation(Undefined(reason)) for reason in reasons]
+    if not len(used):
+        return found
+    kind, first = cells(*x[:, used].T, y)
+    outcomes, earned = _outcomes(x[first][:, used], y[first], ties=bool((y == 0).any()))
+    drawn = resampled_counts(kind, rng, question=question, repeats=REPEATS)
+    fit = _fitted(outcomes, np.bincount(kind), earned, 1.0)
+    theta = fit.theta
+    if len(first) > MANY_CELLS:
+        moved = theta + drawn @ ((earned - fit.mean) @ fit.inverse)
+    else:
+        moved = np.array([_fitted(outcomes, one, earned, 1.0, theta).theta for one in drawn])
+    errors = moved.std(axis=0, ddof=1)
+    reach = float(scipy.stats.t.ppf((1 + confidence) / 2, groups - 1))
+    for place, column in enumerate(used.tolist()):
+        value, error = float(theta[place + 1]), float(errors[place + 1])
+        limits = value - reach * error, value + reach * error
+        p = float(2 * scipy.stats.t.sf(abs(value) / error, groups - 1)) if error > WIDTH else None
+        found[column] = Explanation(Estimate(value, len(y), *limits), p)
+    return found
+
+
+def _with_constant(x: Floats) -> Floats:
+    return np.column_stack((np.ones(len(x)), x))
+
+
+def _why_not(x: Floats, column: int, rank: int) -> str:
+    if np.ptp(x[:, column]) == 0:
+        return ALIKE
+    others = np.delete(x, column, axis=1)
+    return COPIED if int(np.linalg.matrix_rank(_with_constant(others))) == rank else ""
+
+
+def _outcomes(x: Floats, sign: Codes, *, ties: bool) -> tuple[Floats, Floats]:
+    """(n, K, P) T of a win, a tie if some votes say so, and a lose; (n, P) T of what was voted."""
+    half = _with_constant(x) / 2
+    rows = [half, -half]
+    if ties:
+        nothing, one = np.zeros((len(x), 1)), np.ones((len(x), 1))
+        rows = [np.hstack((half, nothing)), np.hstack((0 * half, one)), np.hstack((-half, nothing))]
+    table = np.stack(rows, axis=1)
+    place = 1 - sign if ties else (1 - sign) // 2
+    return table, table[np.arange(len(x)), place]
+
+
+@dataclass(frozen=True, slots=True)
 class OutcomeFit:
     """theta: (P,). mean: (n, P) expected T. inverse: (P, P), of Fisher's information.
 
@@ -279,10 +379,16 @@ def outcome_fit(
     return _fitted(outcomes, weight, earned, 1.0 if corrected else 0.0)
 
 
-def _fitted(outcomes: ArrayLike, weight: ArrayLike, earned: ArrayLike, prior: float) -> OutcomeFit:
+def _fitted(
+    outcomes: ArrayLike,
+    weight: ArrayLike,
+    earned: ArrayLike,
+    prior: float,
+    start: Floats | None = None,
+) -> OutcomeFit:
     table = np.asarray(outcomes, dtype=np.float64)
     weights, seen = (np.asarray(one, dtype=np.float64) for one in (weight, earned))
-    theta = np.zeros(table.shape[2])
+    theta = np.zeros(table.shape[2]) if start is None else start
     for _ in range(STEPS):
         fit = _at(theta, table, weights)
         score = weights @ (seen - fit.mean)

@@ -31,7 +31,7 @@ from judging.runs.planning.agenda import Questioner
 from judging.runs.verdicts.rebuild import rebuild_verdicts
 
 CHUNK = 500
-COMPARED = ("status", "score_1", "score_2", "rating", "p_first", "outcome")
+COMPARED = ("status", "score_1", "score_2", "rating", "p_first", "outcome", "criteria")
 
 
 @dataclass(frozen=True, slots=True)

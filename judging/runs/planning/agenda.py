@@ -52,6 +52,7 @@ from judging.runs.forms.portia import (
 )
 from judging.runs.models import (
     BY_LOGPROBS,
+    SCORED,
     Form,
     Method,
     Run,
@@ -136,7 +137,7 @@ def described(
 
 def reach(run: Run) -> Fraction:
     """Return the largest difference that one sample can make."""
-    if run.form == Form.SCORE and run.method != Method.IMPORTED:
+    if run.form in SCORED and run.method != Method.IMPORTED:
         scale = template_of(run).scale
         return Fraction(scale.high) - Fraction(scale.low)
     if run.form == Form.SCORE:

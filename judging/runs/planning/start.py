@@ -39,7 +39,13 @@ from judging.runs.forms.point_shots import draw_point_shots
 from judging.runs.forms.portia import PortiaOptions, PortiaSettings, chosen_settings
 from judging.runs.lifecycle import SEND_AGAIN
 from judging.runs.models import BY_LOGPROBS, UNREAD_CALLS, Form, Method, Run, subjects_of
-from judging.runs.templates import check_references, chosen_criteria, kept_fields, output_of
+from judging.runs.templates import (
+    check_references,
+    chosen_criteria,
+    kept_fields,
+    output_of,
+    with_criteria,
+)
 
 ONE_SAMPLE = (Method.VANILLA, Method.EC)
 USUALLY_ONE_SAMPLE = (*ONE_SAMPLE, Method.PORTIA)
@@ -81,7 +87,7 @@ def default_temperature(form: str) -> Decimal:
 
 
 METHODS = (Method.VANILLA, Method.EC, Method.MEC, Method.MEC_BPC, Method.PORTIA)
-FORMS = (Form.SCORE, Form.RELATION, Form.LIKERT, Form.CHOICE, Form.POINTWISE)
+FORMS = (Form.SCORE, Form.RELATION, Form.LIKERT, Form.CRITERIA, Form.CHOICE, Form.POINTWISE)
 MOST_K = 100
 LONGEST_MODEL = 200
 Price = tuple[Decimal, Decimal]
@@ -148,6 +154,7 @@ def choose_judge(
     if chosen.is_local:
         wording = replace(wording, least_mass=0.0)
     wording = choice.worded(wording, options) if form == Form.CHOICE else wording
+    wording = with_criteria(project, wording, criteria)
     name = model or choose_model(chosen)
     if len(name) > LONGEST_MODEL or not name.isprintable():
         raise UserError(

@@ -1,4 +1,4 @@
-"""export PROJECT: labels, votes, samples, preferences, people or a table for another tool."""
+"""export PROJECT: labels, votes, samples, preferences, people, criteria, other tools' tables."""
 
 import sys
 from pathlib import Path

@@ -36,6 +36,7 @@ from tests.factories import (
 from tests.judging.runs.judging import judged, loopback
 from tests.judging.runs.portia_pairs import make_pairs
 from tests.loopback import PointJudge
+from tests.loopback.judges import criteria_judge
 from tests.loopback.portia import StagedJudge, first_when_whole, longer_wins
 
 DOCS = Path(__file__).resolve().parents[4] / "docs" / "report.md"
@@ -180,6 +181,20 @@ def of_a_choice():
     yield run
 
 
+def of_criteria(settings):
+    """A judge that scored criteria, and a person who voted on them."""
+    project = make_project(criteria=["accuracy", "tone"])
+    make_examples(project, 12)
+    with loopback(settings, judge=criteria_judge):
+        run = judged(project, form="criteria", k=1, name="on criteria")
+    open_round(project, None, run, RoundSettings(everything=True, votes=1, seed=1))
+    person = make_annotator(project)
+    for n, item in enumerate(Item.objects.filter(round__project=project)):
+        side = "right" if n < 3 else "left"
+        make_vote(item, person, "win", answer={"criteria": {"accuracy": side, "tone": side}})
+    yield run
+
+
 def of_learned_routing(folder):
     """A round that learned and has an audit with a plan; before that, one that still learns."""
     project = make_project()
@@ -203,7 +218,9 @@ def of_learned_routing(folder):
 
 
 def of_people():
-    """Three people at different speeds on every example, which the judge gets wrong in part."""
+    """Three people at different speeds on every example, which the judge gets wrong in part.
+
+    They answer two criteria."""
     project = make_project()
     run = make_run(project)
     for example in make_examples(project, 40):
@@ -217,6 +234,8 @@ def of_people():
         for place, person in enumerate(people):
             label = "tie" if n % 9 == 0 else "lose" if n % 5 == 0 or n % 7 == place else "win"
             timed = {"active_seconds": 30.0 + n, "submitted_at": start + timedelta(minutes=n)}
+            said = {"tone": ("left", "tie", "right")[(n * 7 + place) % 3], "facts": label}
+            timed["answer"] = {"criteria": said}
             make_vote(item, person, label, left_response=1 + (n + place) % 2, **timed)
     yield run
 
@@ -287,6 +306,7 @@ def test_every_key_is_documented_and_every_documented_key_occurs(settings, tmp_p
         of_a_choice(),
         of_learned_routing(tmp_path),
         of_people(),
+        of_criteria(settings),
         of_a_review_among_known_labels(),
         of_models_that_never_met(),
     ):

@@ -1,0 +1,139 @@
+"""Runs of the form criteria: asked, read, kept, compared with people, and exported."""
+
+import csv
+import json
+import random
+
+import pytest
+from django.core.management import call_command
+
+from annotation.models import Item
+from annotation.results.delivery.package import Unpacked, deliver, pack
+from annotation.results.delivery.verify import verify
+from annotation.results.report.report import report, report_json
+from annotation.results.sections.analysis import Analysis
+from annotation.rounds.opening import RoundSettings, open_round
+from judging.core.errors import UserError
+from judging.runs.models import Parse, Verdict
+from judging.runs.planning.start import choose_judge
+from judging.runs.templates import template_of
+from tests.factories import make_annotator, make_run, make_verdict, make_vote
+from tests.judging.runs.judging import judged, loopback, make_judged_project
+from tests.loopback.judges import criteria_judge
+from tests.loopback.log import prompt_of
+
+pytestmark = pytest.mark.django_db(transaction=True)
+ASKED = ["accuracy", "tone"]
+
+
+@pytest.fixture
+def asked():
+    project = make_judged_project(12)
+    project.criteria = ASKED
+    project.save()
+    return project
+
+
+@pytest.fixture
+def scored(asked, settings):
+    with loopback(settings, judge=criteria_judge) as server:
+        run = judged(asked, form="criteria", k=2)
+    run.prompts = [prompt_of(entry.body) for entry in server.log]
+    return run
+
+
+def test_the_criteria_of_the_protocol_are_asked_in_both_orders_and_kept(scored):
+    assert "- accuracy\n- tone\n" in scored.prompts[0]
+    assert template_of(scored).criteria == ("accuracy", "tone")
+    assert scored.schema["properties"]["scores"]["required"] == ASKED
+    parses = Parse.objects.filter(sample__call__run=scored)
+    assert parses.count() == 12 * 2 * 2
+    # Turned back: the accuracy belongs to response 1, the tone to the position.
+    for order, tone in (("original", ["7", "5"]), ("swapped", ["5", "7"])):
+        for parse in parses.filter(sample__call__part=order):
+            assert parse.criteria == {"accuracy": ["9", "4"], "tone": tone}
+    verdict = Verdict.objects.filter(run=scored).first()
+    # ((9 + 7) / 2 + (9 + 5) / 2) / 2 and ((4 + 5) / 2 + (4 + 7) / 2) / 2
+    assert (verdict.label, verdict.cs_1, verdict.cs_2) == ("win", 7.5, 5.0)
+
+
+def test_the_names_are_a_snapshot(scored):
+    scored.project.criteria = ["something else"]
+    scored.project.save()
+    scored.refresh_from_db()
+    assert template_of(scored).criteria == ("accuracy", "tone")
+
+
+def test_unparsed_replies_say_why_in_the_export(asked, settings, tmp_path):
+    text = '{"evidence": "", "scores": {"accuracy": {"score_1": 9, "score_2": 4}}}'
+    with loopback(settings, judge=lambda asked, n: [text] * n):
+        run = judged(asked, form="criteria", k=1, unread_calls=0)
+    path = tmp_path / "samples.csv"
+    call_command("export", asked.slug, run=str(run.number), what="samples", output=path)
+    row = next(csv.DictReader(path.read_text().splitlines()))
+    assert (row["status"], row["why"]) == ("unparsed", "“tone” is missing")
+    assert row["criteria"] == ""
+
+
+def test_scores_are_in_the_export_as_json(scored, tmp_path):
+    path = tmp_path / "samples.csv"
+    call_command("export", scored.project.slug, what="samples", output=path)
+    row = next(csv.DictReader(path.read_text().splitlines()))
+    assert json.loads(row["criteria"])["accuracy"] == ["9", "4"]
+
+
+def test_the_judge_is_compared_with_people_on_each_criterion(scored, client, owner, tmp_path):
+    open_round(scored.project, None, scored, RoundSettings(everything=True, votes=1, seed=1))
+    person, draw = make_annotator(scored.project), random.Random(1)
+    for n, item in enumerate(Item.objects.order_by("example__number")):
+        accuracy = "right" if n < 3 else "left"
+        said = {"criteria": {"accuracy": accuracy, "tone": draw.choice(["left", "tie", "right"])}}
+        make_vote(item, person, "win", left_response=1, answer=said)
+    analysis = Analysis(scored.project, scored)
+    accuracy, tone = report(analysis).judge_criteria
+    assert (accuracy.criterion, accuracy.n) == ("accuracy", 12)
+    assert (accuracy.conflict_rate.value, accuracy.conflict_rate.n) == (0.0, 12)
+    # Of 12 pairs, people say of 3 that response 2 is more accurate.
+    assert accuracy.accuracy.value == 0.75
+    # Swapped, the other response has the better tone, so that both orders together are a tie.
+    assert tone.conflict_rate.value == 1.0
+    ties = [vote.answer["criteria"]["tone"] for vote in person.annotations.all()].count("tie")
+    assert tone.accuracy.value == ties / 12
+    # The judge always says the same, so that there is nothing to agree on beyond chance.
+    assert accuracy.kappa.value == 0.0
+    assert accuracy.p_kappa_holm == 1.0
+    data, context = pack(analysis)
+    unpacked = Unpacked(data, json.loads(json.dumps(context)))
+    assert report_json(unpacked)["judge_criteria"] == report_json(analysis)["judge_criteria"]
+    deliver(scored.project, scored, None, tmp_path / "report.zip")
+    assert verify(tmp_path / "report.zip") == []
+
+
+def test_without_votes_there_is_a_reason_and_the_conflict_rate(scored):
+    accuracy, _ = report(Analysis(scored.project, scored)).judge_criteria
+    assert accuracy.accuracy.reason == "nobody voted on this criterion"
+    assert accuracy.p_kappa_holm is None
+    assert accuracy.conflict_rate.n == 12
+
+
+def test_other_forms_have_no_such_rows(asked):
+    run = make_run(asked)
+    for example in asked.examples.all():
+        make_verdict(run, example, 0.1, rank=example.number + 1)
+    assert report(Analysis(asked, run)).judge_criteria == []
+
+
+def test_criteria_can_be_given_with_the_run_and_must_differ(asked, settings):
+    with loopback(settings, judge=criteria_judge):
+        given = {"endpoint": "loop", "form": "criteria"}
+        assert choose_judge(asked, criteria="wit, depth", **given).template.criteria == (
+            "wit",
+            "depth",
+        )
+        with pytest.raises(UserError, match="same name but for case"):
+            choose_judge(asked, criteria="wit, Wit", **given)
+        asked.criteria = []
+        with pytest.raises(UserError, match="there are none"):
+            choose_judge(asked, **given)
+        with pytest.raises(UserError, match="12 criteria at most"):
+            choose_judge(asked, criteria=",".join("abcdefghijklm"), **given)
