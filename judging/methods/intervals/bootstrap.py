@@ -41,6 +41,8 @@ PERMUTATIONS = 1_999
 FEWER_PERMUTATIONS = 499
 # Beyond this many shuffled values, fewer permutations have to do.
 MOST_VALUES = 20_000_000
+# Pseudo-questions whose examples are all alike, as plus-two has a pseudo-value at each limit.
+ALIKE_QUESTIONS = 2
 # Sums of the same values in another order differ by less.
 ROUNDING = 1e-9
 ONE_CATEGORY = Undefined("all examples with this figure are in one category")
@@ -331,23 +333,30 @@ def effective_size(
 ) -> float | None:
     """Return how many independent examples the values are worth.
 
-    It is n p(1-p)/n over the variance of the mean by question, at most n, with t of G-1 degrees of
-    freedom in place of z. If all values are equal it is the number of questions G.
+    It is n over the design effect, that of the variance of the mean by question and at least 1, with
+    t of G-1 degrees of freedom in place of z. Few questions may look less alike than they are, so
+    two more that are alike throughout count in the design effect, beside as many as hold the rarer
+    value: (sum r)^2 / sum r^2, r its sum in each question (coverage .77 at 20 questions of 10, .99
+    with them). If all values are equal it is the number of questions G.
 
     Args: values, question, confidence: (n,) 0 to 1, (n,) codes, and the level of the interval.
     Returns: the size, or None for a single question."""
     groups, code = coded(question)
     if groups < 2:
         return None
-    n, mean = len(values), values.mean()
+    n, mean = len(values), float(values.mean())
     apart = np.bincount(code, values - mean, minlength=groups)
-    variance = groups / (groups - 1) * float(apart @ apart) / n**2
-    independent = float(mean * (1 - mean)) / n
-    alike = variance <= 1e-12 or independent <= 1e-12
-    size = float(groups) if alike else min(float(n), n * independent / variance)
+    independent = n * mean * (1 - mean)
+    if independent < WIDTH * n:
+        return float(groups)
+    effect = max(1.0, groups / (groups - 1) * float(apart @ apart) / independent)
+    alike = float(np.square(np.bincount(code)).sum()) / n
+    rarer = np.bincount(code, values if mean <= 0.5 else 1 - values, minlength=groups)
+    telling = float(rarer.sum() ** 2 / (rarer @ rarer))
+    effect = max(effect, (telling * effect + ALIKE_QUESTIONS * alike) / (telling + ALIKE_QUESTIONS))
     tail = (1 + confidence) / 2
     ratio = scipy.stats.norm.ppf(tail) / scipy.stats.t.ppf(tail, groups - 1)
-    return float(size if alike else size * ratio**2)
+    return float(n / effect * ratio**2)
 
 
 def design_effect(values: ArrayLike, question: ArrayLike) -> tuple[float, int]:
