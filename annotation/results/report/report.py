@@ -112,6 +112,7 @@ class Report:
     length: win_rates.Preference
     judge_card: sections_judge_card.JudgeCard
     win_rate: win_rates.WinRates
+    calibrated: sections_routing.Calibrated
     certificate: trust.CertificateFigures
     alt_test: trust.AlternativeTest | Undefined
     routing: sections_routing.RoutingFigures | Undefined
@@ -194,6 +195,7 @@ CHAPTERS = (
             Section(
                 "win_rate",
                 "results/_win_rate.html",
+                read=sections_routing.read_calibration,
                 plots=(lambda report: win_rates.win_rates_plot(report.win_rate, report.models),),
                 anchor="win-rate",
             ),
@@ -447,6 +449,7 @@ def report(of: Analysis) -> Report:
     Each section has a generator of its own from the run's seed, so that none changes another.
     """
     by_chance = win_rates.category_tests(of.sheet, of.samples)
+    calibrated = sections_routing.calibrated(of)
     return Report(
         project=ProjectName(of.project.slug, of.project.name),
         run=described(of.run),
@@ -469,7 +472,8 @@ def report(of: Analysis) -> Report:
         expected=sections_review.expectation(of.sheet, of.review, of.rng),
         length=of.length,
         judge_card=sections_judge_card.judge_card(of),
-        win_rate=win_rates.win_rates(of.sheet),
+        win_rate=win_rates.win_rates(of.sheet, calibrated.win_rate, sections_routing.planned(of)),
+        calibrated=calibrated,
         certificate=trust.certificate(of.sheet, of.audit, of.unchecked),
         alt_test=trust.alt_test(of.sheet, of.replacement),
         routing=sections_routing.figures(of),

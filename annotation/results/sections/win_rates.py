@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from annotation.models import Round
 from annotation.results.data.figures import (
     HollowEstimate,
     Number,
@@ -59,6 +60,8 @@ EVEN = 0.5
 class WinRates:
     """For examples like these. `judge` and `final` are hollow: they do not answer about people.
 
+    calibrated: with the judge's labels replaced by what people's labels teach to expect.
+    planned: which estimate is the one to cite, fixed when the first audited round was opened.
     bias: what trusting the judge does to the win rate. width_ratio: above 1 the judge's labels
     make the interval wider than people's alone.
     """
@@ -71,15 +74,17 @@ class WinRates:
     judge_and_people_with_vote_noise: Figure
     bias: Figure
     width_ratio: Number | Undefined
+    calibrated: Figure
+    planned: str
 
 
-def win_rates(sheet: Sheet) -> WinRates:
+def win_rates(sheet: Sheet, calibrated: Figure, planned: str) -> WinRates:
     judge = of_labels(sheet, sheet.judge, sheet.judged)
     final = of_labels(sheet, sheet.final, sheet.has_final)
     hollow = extended(HollowEstimate, judge), extended(HollowEstimate, final)
     labels = audited_labels(sheet)
     if isinstance(labels, Undefined):
-        return WinRates(*hollow, *[labels] * 6)
+        return WinRates(*hollow, *[labels] * 6, calibrated=calibrated, planned=planned)
     people, both = win_rate(labels, lam=0), win_rate(labels)
     noise = votes_noise(sheet)
     return WinRates(
@@ -89,7 +94,9 @@ def win_rates(sheet: Sheet) -> WinRates:
         people_with_vote_noise=_noisy(labels, noise, lam=0),
         judge_and_people_with_vote_noise=_noisy(labels, noise),
         bias=_bias(sheet, labels),
-        width_ratio=_ratio(both, people),
+        width_ratio=width_ratio(both, people),
+        calibrated=calibrated,
+        planned=planned,
     )
 
 
@@ -175,7 +182,7 @@ def _bias(sheet: Sheet, labels: AuditedLabels) -> Figure:
     return Estimate(float(error.mean()), len(error), note="every label is known")
 
 
-def _ratio(both: Figure, people: Figure) -> Number | Undefined:
+def width_ratio(both: Figure, people: Figure) -> Number | Undefined:
     widths = [_width(one) for one in (both, people)]
     if None in widths or not widths[1]:
         return Undefined("one of the two win rates has no interval")
@@ -536,6 +543,7 @@ def _win_rate(sheet: Sheet, rows: Booleans, pair: PairResult) -> Figure:
 
 
 RATES = {
+    "calibrated": "judge, calibrated by people",
     "judge_and_people": "judge and people",
     "people": "people only",
     "final": "final labels (hollow)",
@@ -551,7 +559,10 @@ def pair_names(found: ModelRanking) -> tuple[str, str] | None:
 
 
 def to_cite(rates: WinRates) -> str | None:
-    """Return the name of the one win rate to cite: about people, and the narrower one."""
+    """Return the name of the one win rate to cite: the one that was planned, if it has an interval,
+    else the narrower of the two about people that need no fit."""
+    if rates.planned == Round.Cite.CALIBRATED and _width(rates.calibrated) is not None:
+        return "calibrated"
     widths = {name: _width(getattr(rates, name)) for name in ("judge_and_people", "people")}
     known = {name: width for name, width in widths.items() if width is not None}
     return min(known, key=lambda name: known[name], default=None)

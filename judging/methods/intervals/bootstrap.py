@@ -333,8 +333,8 @@ def effective_size(
 ) -> float | None:
     """Return how many independent examples the values are worth.
 
-    It is n over the design effect, that of the variance of the mean by question and at least 1, with
-    t of G-1 degrees of freedom in place of z. Few questions may look less alike than they are, so
+    It is n over the design effect, at least 1, of the variance of the mean by question, with t of
+    G-1 degrees of freedom in place of z. Few questions may look less alike than they are, so
     two more that are alike throughout count in the design effect, beside as many as hold the rarer
     value: (sum r)^2 / sum r^2, r its sum in each question (coverage .77 at 20 questions of 10, .99
     with them). If all values are equal it is the number of questions G.

@@ -37,9 +37,10 @@ def models(*pairs, ranking=(), reason=None):
 PAIR = models(("atlas", "borealis"))
 
 
-def rates(people_, both=NONE):
+def rates(people_, both=NONE, calibrated=NONE, planned="narrower"):
     judge = HollowEstimate(0.6, 40, 0.5, 0.7)
-    return win_rates.WinRates(judge, judge, people_, both, NONE, NONE, NONE, NONE)
+    none = [NONE] * 4
+    return win_rates.WinRates(judge, judge, people_, both, *none, calibrated, planned)
 
 
 @pytest.mark.parametrize(
@@ -61,6 +62,13 @@ def test_the_narrower_win_rate_about_people_is_the_one_to_cite():
     assert win_rates.to_cite(rates(UP, wide)) == "people"
     assert win_rates.to_cite(rates(NONE)) is None
     assert win_rates.to_cite(rates(Estimate(0.6, 40, note="one question"))) is None
+
+
+def test_a_calibrated_win_rate_is_cited_only_if_that_was_planned():
+    narrow, wide = Estimate(0.7, 40, 0.65, 0.75), Estimate(0.6, 40, 0.3, 0.9)
+    assert win_rates.to_cite(rates(UP, wide, narrow)) == "people"
+    assert win_rates.to_cite(rates(UP, narrow, wide, "calibrated")) == "calibrated"
+    assert win_rates.to_cite(rates(UP, wide, NONE, "calibrated")) == "people"
 
 
 def test_response_1_is_said_only_where_no_pair_of_names_is_there():
