@@ -30,6 +30,8 @@ from annotation.results.sections.analysis import (
     dataset_of,
     questions_plot,
     read_dataset,
+    read_style,
+    style_of,
     words_plot,
 )
 from judging.dataset.models import Frame, Label
@@ -362,6 +364,7 @@ CHAPTERS = (
                 "ranking",
                 "results/_ranking.html",
                 "Bradley–Terry ranking",
+                read=read_style,
                 has=lambda report: bool(report.models.pairwise),
             ),
         ),
@@ -449,7 +452,7 @@ def report(of: Analysis) -> Report:
     Each section has a generator of its own from the run's seed, so that none changes another.
     """
     by_chance = win_rates.category_tests(of.sheet, of.samples)
-    calibrated = sections_routing.calibrated(of)
+    calibrated_rate, calibrated = sections_routing.calibrated(of)
     return Report(
         project=ProjectName(of.project.slug, of.project.name),
         run=described(of.run),
@@ -472,13 +475,13 @@ def report(of: Analysis) -> Report:
         expected=sections_review.expectation(of.sheet, of.review, of.rng),
         length=of.length,
         judge_card=sections_judge_card.judge_card(of),
-        win_rate=win_rates.win_rates(of.sheet, calibrated.win_rate, sections_routing.planned(of)),
+        win_rate=win_rates.win_rates(of.sheet, calibrated_rate, sections_routing.planned(of)),
         calibrated=calibrated,
         certificate=trust.certificate(of.sheet, of.audit, of.unchecked),
         alt_test=trust.alt_test(of.sheet, of.replacement),
         routing=sections_routing.figures(of),
         cascades=sections_routing.cascades(of),
-        models=win_rates.models(of.sheet),
+        models=win_rates.models(of.sheet, style_of(of)),
         people=sections_people.people(of.sheet, of.rng),
         pace=sections_people.pace(of),
         by_category=win_rates.by_category(of.sheet, of.samples, of.rng, by_chance),

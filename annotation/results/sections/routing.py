@@ -534,13 +534,12 @@ ALL_KNOWN = Undefined("every label is known, so the judge's labels need no calib
 class Calibrated:
     """The judge's labels, calibrated by what people's labels teach of them.
 
-    win_rate: for examples like these, in the report with the other win rates. accuracy, kappa: of
-    the judge over this project. labels: audited examples. learned: False if the verdict itself
-    predicts people best. width_ratio: of the interval of the win rate to that of judge and people.
-    residual_variance: of what the prediction leaves open, by which the planner predicts a width.
+    accuracy, kappa: of the judge over this project. labels: audited examples. learned: False if the
+    verdict itself predicts people best. width_ratio: of the interval of the win rate to that of
+    judge and people. residual_variance: of what the prediction leaves open, by which the planner
+    predicts a width.
     """
 
-    win_rate: Figure
     labels: int
     learned: bool
     accuracy: Figure
@@ -566,7 +565,8 @@ def planned(analysis: Analysis) -> str:
     return data.plain["cite"] if isinstance(data, Data) else Round.Cite.NARROWER
 
 
-def calibrated(analysis: Analysis) -> Calibrated:
+def calibrated(analysis: Analysis) -> tuple[Figure, Calibrated]:
+    """Return the win rate for examples like these, and the rest."""
     sheet, known, samples = analysis.sheet, analysis.sheet.known, analysis.samples
     labels = audited_labels(sheet)
     if isinstance(known, Undefined) or isinstance(labels, Undefined):
@@ -595,8 +595,7 @@ def calibrated(analysis: Analysis) -> Calibrated:
     signs = (sheet.judge[rows], sheet.human[rows])
     kappa = calibrated_kappa(both, *signs, design, analysis.rng, question=asked)
     left = found.labels.audited - best_lambda(found.labels) * found.labels.audited_judge
-    return Calibrated(
-        win_rate=rate,
+    return rate, Calibrated(
         labels=n,
         learned=found.ridge is not None,
         accuracy=narrower(of_judge.accuracy, accuracy),
@@ -606,9 +605,9 @@ def calibrated(analysis: Analysis) -> Calibrated:
     )
 
 
-def _not_calibrated(why: Figure, labels: int = 0) -> Calibrated:
+def _not_calibrated(why: Figure, labels: int = 0) -> tuple[Figure, Calibrated]:
     reason = why if isinstance(why, Undefined) else ALL_KNOWN
-    return Calibrated(reason, labels, False, reason, reason, reason, reason)
+    return reason, Calibrated(labels, False, reason, reason, reason, reason)
 
 
 def _calibrating(analysis: Analysis, samples: SampleArrays, texts: Data) -> tuple[Floats, Floats]:
