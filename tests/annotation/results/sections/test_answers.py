@@ -29,6 +29,8 @@ def models(*pairs, ranking=(), reason=None):
         apart=(),
         same_places=len(pairs) == 1,
         davidson=win_rates.Davidson(ranking=(), reason="none"),
+        style=win_rates.StyleControlled(effects=(), ranking=(), reason="none"),
+        next=(),
         ranking=ranking,
         reason=reason,
     )
@@ -77,8 +79,9 @@ def test_response_1_is_said_only_where_no_pair_of_names_is_there():
 
 
 def ranked(first, second):
+    worst = 1 if first - second > 0.4 else 2
     strengths = [
-        win_rates.ModelStrength(name, Estimate(v, 40, v - 0.2, v + 0.2), UP)
+        win_rates.ModelStrength(name, Estimate(v, 40, v - 0.2, v + 0.2), UP, 1, worst)
         for name, v in (("atlas", first), ("borealis", second), ("cetus", -2))
     ]
     return models(("atlas", "borealis"), ("atlas", "cetus"), ranking=strengths)
