@@ -148,6 +148,12 @@ class Round(models.Model):
         PAUSED = "paused", "paused"
         CLOSED = "closed", "closed"
 
+    class Cite(models.TextChoices):
+        """Which win rate the results give to cite, chosen before people label."""
+
+        NARROWER = "narrower", "judge and people, or people alone if that is narrower"
+        CALIBRATED = "calibrated", "the judge calibrated by people's labels"
+
     class Stage(models.TextChoices):
         ONLY = "only", "one stage"
         LEARN = "learn", "learning where the judge errs"

@@ -66,6 +66,7 @@ class RoundSettings:
     partial: the run need not be finished.
     paper_mode: break ties as the paper does, in import order.
     epsilon, alpha, looks: what the audit may certify, with which error, at which of its sizes.
+    cite: which win rate the results give to cite.
     learn: number of examples drawn at random that are labelled first. What they show about the
         judge selects the rest of the cut, in which they count. 0 selects by BPDE at once.
     rate: the cost of a vote in this round, if it isn't the project's.
@@ -89,6 +90,7 @@ class RoundSettings:
     learn: int = 0
     rate: HumanRate | None = None
     subset: Subset = ALL
+    cite: str = Round.Cite.NARROWER
 
 
 def open_round(
@@ -257,6 +259,7 @@ def _parameters(settings: RoundSettings, m: int) -> dict[str, object]:
         "epsilon": settings.epsilon,
         "alpha": settings.alpha,
         "looks": list(settings.looks),
+        "cite": str(settings.cite),
     }
 
 

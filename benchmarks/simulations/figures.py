@@ -15,10 +15,13 @@ from scipy.special import expit
 
 from benchmarks.simulations import judges
 from benchmarks.simulations.coverage import Check, Coverage, Found, Rng, held
+from benchmarks.simulations.projects import HUMAN_WIN_RATE, Setting, project
+from judging.methods.agreement.accuracy import Comparison, accuracy, comparison
 from judging.methods.agreement.annotators import (
     AlternativeAnnotatorTest,
     alternative_annotator_test,
 )
+from judging.methods.agreement.votes import cohen_kappa, confusion, kappa
 from judging.methods.arrays import Codes, Floats, Signs
 from judging.methods.intervals.bootstrap import categories_differ
 from judging.methods.intervals.covariates import (
@@ -27,9 +30,20 @@ from judging.methods.intervals.covariates import (
     covariate_bias,
     covariate_effect,
 )
-from judging.methods.intervals.estimates import Undefined, holm, sign_flip
-from judging.methods.intervals.win_rate import AuditedLabels, win_rate_test
-from judging.methods.ranking import bradley_terry, davidson
+from judging.methods.intervals.estimates import Undefined, holm, narrower, sign_flip
+from judging.methods.intervals.win_rate import (
+    About,
+    AuditedLabels,
+    WinRateScale,
+    win_rate,
+    win_rate_test,
+)
+from judging.methods.ranking import bradley_terry, davidson, style_controlled
+from judging.methods.review.ridge import (
+    calibrated_accuracy,
+    calibrated_kappa,
+    calibrated_labels,
+)
 from judging.methods.verdicts.position import position_effect, repetition_stability
 
 # The population from which truths without a formula are taken.
@@ -192,10 +206,38 @@ def strength_checks() -> Iterator[Check]:
         ) -> dict[str, Found | None]:
             pairs, sign = _games(strength, each, 0.0, halves, rng)
             found = bradley_terry([*map(str, range(len(strength)))], *pairs, sign)
-            return {"Bradley–Terry strength": _of_best(found, strength)}
+            none = isinstance(found, list) and all(one.ranks == (1, len(found)) for one in found)
+            # Of equal models none may be shown to be better than another.
+            equal = {"equal models without ranks": Found(none)} if not strength.any() else {}
+            return {"Bradley–Terry strength": _of_best(found, strength)} | equal
 
         words = "ties as often as can be" if halves else "no ties"
         yield Check(f"{name}, {each} labels a pair, {words}", draw)
+
+
+def style_checks() -> Iterator[Check]:
+    """Models of which the best one writes the longest responses, and people like length or not."""
+    for name, each, pull in product(("equal", "apart"), (20, 80), (0.0, 0.7)):
+        strength = np.array(STRENGTHS[name])
+
+        def draw(
+            rng: Rng, strength: Floats = strength, each: int = each, pull: float = pull
+        ) -> dict[str, Found | None]:
+            pairs = np.array(list(combinations(range(len(strength)), 2))).repeat(each, axis=0).T
+            longer = rng.normal(size=pairs.shape[1]) + (pairs[0] == 0) - (pairs[1] == 0)
+            scale = longer.std()
+            odds = strength[pairs[0]] - strength[pairs[1]] + pull * longer
+            sign = np.where(rng.random(len(odds)) < expit(odds), 1, -1)
+            names = [*map(str, range(len(strength)))]
+            found = style_controlled(names, *pairs, sign, longer[:, None])
+            if isinstance(found, Undefined):
+                return {"strength at equal style": None, "effect of style": None}
+            return {
+                "strength at equal style": _of_best(list(found.ranked), strength),
+                "effect of style": held(found.effects[0], pull * scale),
+            }
+
+        yield Check(f"{name}, {each} labels a pair, effect {pull:g}", draw)
 
 
 def davidson_checks() -> Iterator[Check]:
@@ -331,16 +373,73 @@ def _labels_of_pair(n: int, audit: int, rng: Rng) -> AuditedLabels:
     return AuditedLabels(human[selected], judge[rest], human[audited], judge[audited])
 
 
+# How far the longer response is ahead where the judge is wrong, in standard deviations.
+PULL = 1.2
+IRRELEVANT = 3
+
+
+def calibrated_checks() -> Iterator[Check]:
+    """After a routed round, of judges up to one that errs more than chance does: with features that
+    say nothing of its errors, with a length that does, and with several examples to a question."""
+    rounds = ((80, 20, 1), (80, 60, 1), (400, 60, 1), (400, 60, 4), (1000, 100, 1))
+    judges = ((0.01, False), (0.10, False), (0.25, True), (0.50, False), (0.75, False))
+    for (n, audit, each), (error, biased), pull in product(rounds, judges, (0.0, PULL)):
+        setting = Setting(n, audit, error, biased=biased, repeats=each)
+
+        def draw(
+            rng: Rng, setting: Setting = setting, pull: float = pull
+        ) -> dict[str, Found | None]:
+            return _calibrated(setting, pull, rng)
+
+        yield Check(f"{setting}, {'length tells' if pull else 'nothing tells'}", draw)
+
+
+def _calibrated(setting: Setting, pull: float, rng: Rng) -> dict[str, Found | None]:
+    made, n = project(setting, rng), setting.n
+    human, judge = (WinRateScale.WIN_RATE.points(one) for one in (made.human, made.judge))
+    sign, right = made.judge.astype(float), (made.judge == made.human).astype(float)
+    length = rng.normal(size=n) + pull * np.where(right, 0.0, sign)
+    unsure = made.score - made.score.mean()
+    columns = [sign, sign * unsure, length, unsure, sign * length, np.abs(sign)]
+    values = np.stack([*columns, *rng.normal(size=(IRRELEVANT, n))], axis=1)
+    values = (values - values.mean(axis=0)) / np.maximum(values.std(axis=0), 1e-9)
+    design, asked = made.design, made.question if setting.repeats > 1 else None
+    found = calibrated_labels(
+        values, human, judge, design.selected, design.audited, rng, question=asked
+    )
+    every = np.ones(n, bool)
+    compared = comparison(made.judge, every, made.human, design, made.question)
+    kappa_there = cohen_kappa(confusion(made.judge, made.human))
+    assert isinstance(compared, Comparison)
+    assert isinstance(kappa_there, float)
+    own = calibrated_accuracy(values, right, design, rng, question=asked)
+    own_kappa = calibrated_kappa(values, made.judge, made.human, design, rng, question=asked)
+    here, like_these = About.THIS_PROJECT, About.EXAMPLES_LIKE_THESE
+    return {
+        "calibrated win rate, this project": held(win_rate(found.labels, about=here), human.mean()),
+        "calibrated win rate, examples like these": held(
+            win_rate(found.labels, about=like_these), HUMAN_WIN_RATE
+        ),
+        "win rate with the verdict itself, this project": held(
+            win_rate(made.labels(), about=here), human.mean()
+        ),
+        "calibrated accuracy": held(narrower(accuracy(compared), own), right.mean()),
+        "calibrated kappa": held(narrower(kappa(compared, rng), own_kappa), kappa_there),
+    }
+
+
 FIGURES: dict[str, Callable[[], Iterator[Check]]] = {
     "position effect and repetition stability": position_checks,
     "length γ and the equal-length win rate": length_checks,
     "length bias, judge less people": length_bias_checks,
     "strengths of Bradley–Terry": strength_checks,
     "strengths and ν of Davidson": davidson_checks,
+    "strengths at equal style": style_checks,
     "p of two runs": two_runs_checks,
     "alternative annotator test": alternative_annotator_checks,
     "categories that do not differ": category_checks,
     "pairs of models that do not differ": model_pair_checks,
+    "judges calibrated by people": calibrated_checks,
     **judges.FIGURES,
 }
 

@@ -72,7 +72,7 @@ def _together(values: Floats, each: int, rng: Rng) -> Floats:
 
 
 def share_checks() -> Iterator[Check]:
-    for n, p, each in product((20, 80, 400), (0.01, 0.05, 0.10, 0.50), (1, 4)):
+    for each, n, p in product((1, 4, 10), (20, 80, 400), (0.01, 0.05, 0.10, 0.50)):
 
         def draw(rng: Rng, n: int = n, p: float = p, each: int = each) -> dict[str, Found | None]:
             values = (_together(rng.random(n), each, rng) < p).astype(float)

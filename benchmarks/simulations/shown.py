@@ -19,7 +19,9 @@ HERE, LIKE_THESE = (
     "judge and people, about this project's examples",
     "judge and people, about examples like these",
 )
+STYLE = "strengths at equal style"
 STRENGTHS, DAVIDSON = "strengths of Bradley–Terry", "strengths and ν of Davidson"
+CALIBRATED = "judges calibrated by people"
 CARD = "position effect and repetition stability"
 
 # The first pattern that fits a key counts.
@@ -66,11 +68,16 @@ SIMULATED_BY: dict[str, tuple[str, ...]] = {
     "win_rate.final": (DIFFERENCES,),
     "win_rate.people*": ("people alone, about examples like these",),
     "win_rate.judge_and_people*": (HERE, LIKE_THESE),
+    "win_rate.calibrated": (CALIBRATED,),
     "win_rate.bias": ("the judge's bias",),
     "win_rate.width_ratio": (),
+    "calibrated.accuracy": (CALIBRATED,),
+    "calibrated.kappa": (CALIBRATED,),
+    "calibrated.*": (),
     "models.pairwise.win_rate": (DIFFERENCES,),
     "models.pairwise.people": (LIKE_THESE, "pairs of models that do not differ"),
     "models.*.win_rate": (),
+    "models.style.*": (STYLE,),
     "models.davidson.*": (DAVIDSON,),
     "models.ranking.strength": (STRENGTHS,),
     "by_category.accuracy": (ACCURACY, REPEATED),

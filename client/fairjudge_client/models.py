@@ -466,6 +466,8 @@ class RoundIn(TypedDict):
     beta: NotRequired[Decimal | float | str | None]
     """Percent of all examples."""
     budget_usd: NotRequired[Decimal | float | str | None]
+    cite: NotRequired[Literal["narrower", "calibrated"]]
+    """Which win rate the results give to cite; fixed by the run's first audit."""
     epsilon: NotRequired[float]
     everything: NotRequired[bool]
     examples: NotRequired[list[str] | None]

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from datetime import datetime
 from decimal import Decimal
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from django.http import Http404, HttpRequest, HttpResponse
 from ninja import Router, Schema
@@ -50,10 +50,14 @@ class RoundIn(SubsetIn):
     looks: list[Annotated[int, Field(ge=1, le=100_000_000)]] = Field(
         default_factory=list, max_length=20
     )
+    cite: Literal["narrower", "calibrated"] = Field(
+        "narrower",
+        description="Which win rate the results give to cite; fixed by the run's first audit.",
+    )
 
     def settings(self) -> RoundSettings:
         names = ("beta", "everything", "votes", "audit", "learn", "partial", "paper_mode", "seed",
-                 "epsilon", "alpha")  # fmt: skip
+                 "epsilon", "alpha", "cite")  # fmt: skip
         chosen = {name: getattr(self, name) for name in names}
         chosen |= {"budget": self.budget_usd, "looks": tuple(self.looks)}
         return RoundSettings(**chosen, subset=self.subset(self.seed))

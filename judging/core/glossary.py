@@ -77,6 +77,11 @@ _TERMS = (
         FAIREVAL + "3.3, eqs. 3–5",
     ),
     Term(
+        "calibrated judge",
+        "The judge's labels with a prediction of people's label in their place, learned from the "
+        "examples that people labelled; each of these is predicted by a fit that left it out.",
+    ),
+    Term(
         "HITLC",
         "Human-in-the-loop calibration: people label the examples on which the judge "
         "contradicts itself most.",

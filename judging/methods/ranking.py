@@ -1,4 +1,4 @@
-"""Models ranked by their wins: pairs, Bradley-Terry, and Davidson's model of ties.
+"""Models ranked by their wins: pairs, Bradley-Terry, Davidson's model of ties, and style.
 
 Which examples people review first is the subject of `verdicts.rank` and `review`."""
 
@@ -22,22 +22,29 @@ from judging.methods.intervals.covariates import (
     pseudo_influence,
     weighted_fit,
 )
-from judging.methods.intervals.estimates import Estimate, Undefined
+from judging.methods.intervals.estimates import Estimate, Undefined, holm
 
 NO_TIE = Undefined("no label is a tie, so this is the Bradley–Terry model")
 ALL_TIES = Undefined("every label is a tie, so the models can't be told apart")
+# Two models whose difference has a smaller p, adjusted over all pairs, have different ranks.
+LEVEL = 0.05
+# Of strengths in log odds, before any label: nine of ten models win between 4 and 96 % against the
+# average one.
+PRIOR_SD = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class RankedModel:
     """strength: log odds, mean 0 over the models. win_rate: expected against the others, 0 to 1.
 
-    n: labels in which the model occurs."""
+    n: labels in which the model occurs. ranks: the best and the worst that it may have; models that
+    share one are not shown to differ (Holm over all pairs)."""
 
     model: str
     strength: Estimate
     win_rate: float
     n: int
+    ranks: tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +112,10 @@ class _Games:
             return NO_TIE
         return None if np.any(self.signs) else ALL_TIES
 
-    def played(self, m: int, *, ties: bool) -> Floats:
-        """(m,) in how many labels each model occurs; with ties, also how many labels there are."""
+    def played(self, m: int) -> Floats:
+        """(m,) in how many labels each model occurs."""
         n = np.bincount(self.cell, minlength=len(self.signs)).astype(np.float64)
-        each = np.bincount(self.first, n, m) + np.bincount(self.second, n, m)
-        return np.asarray(np.append(each, n.sum()) if ties else each, dtype=np.float64)
+        return np.asarray(np.bincount(self.first, n, m) + np.bincount(self.second, n, m))
 
     def total(self, tables: Floats) -> Floats:
         """The sum over all labels of what a label of each kind, (kinds, …), counts."""
@@ -136,6 +142,43 @@ def bradley_terry(
     return found if isinstance(found, Undefined) else list(found.ranked)
 
 
+@dataclass(frozen=True, slots=True)
+class StyleRanking:
+    """ranked: the strongest first, between responses of the same style.
+
+    effects: (S,) log odds of response 1 for one standard deviation more of each style."""
+
+    ranked: tuple[RankedModel, ...]
+    effects: tuple[Estimate, ...]
+
+
+def style_controlled(
+    models: Sequence[str],
+    model_1: ArrayLike,
+    model_2: ArrayLike,
+    sign: ArrayLike,
+    style: ArrayLike,
+    *,
+    question: ArrayLike | None = None,
+) -> StyleRanking | Undefined:
+    """Rank models by Bradley-Terry with the style of the responses as covariates.
+
+    log odds of response 1 = strength_1 - strength_2 + sum of effect times style, as Chatbot Arena
+    does since 2024 (Li et al., Does style matter?). A tie is half a win.
+
+    Args:
+        models, model_1, model_2, sign, question: as in `bradley_terry`.
+        style: (N, S) of response 1 less response 2; divided by their standard deviations here.
+    Returns: the ranking, or Undefined if there is none, or if no style differs."""
+    columns = np.asarray(style, dtype=np.float64)
+    scale = columns.std(axis=0)
+    if not columns.size or not (scale > 0).all():
+        return Undefined("all pairs of responses differ by the same style")
+    given = (models, model_1, model_2, sign, question)
+    found = _strengths(*given, ties=False, style=columns / scale)
+    return found if isinstance(found, Undefined) else StyleRanking(found.ranked, found.effects)
+
+
 def _strengths(
     models: Sequence[str],
     model_1: ArrayLike,
@@ -144,6 +187,7 @@ def _strengths(
     question: ArrayLike | None,
     *,
     ties: bool,
+    style: Floats | None = None,
 ) -> DavidsonRanking | Undefined:
     """Fit the comparable models: with ties as halves, or as an outcome of their own."""
     games = _Games.of(models, model_1, model_2, sign)
@@ -153,49 +197,151 @@ def _strengths(
     if isinstance(found, Undefined):
         return found
     if found.apart:
-        models, (first, second, signs), question = _among(
+        rows, models, (first, second, signs), question = _among(
             found, models, model_1, model_2, sign, question
         )
+        style = None if style is None else style[np.asarray(rows)]
         games = _Games.of(models, first, second, signs)
         if isinstance(games, Undefined):
             return games
     if ties and (lacking := games.no_tie_model()) is not None:
         return lacking
-    return _fit(models, games, question, ties=ties)
+    return _fit(models, games, question, ties=ties, style=style)
 
 
 def _fit(
-    models: Sequence[str], games: _Games, question: ArrayLike | None, *, ties: bool
+    models: Sequence[str],
+    games: _Games,
+    question: ArrayLike | None,
+    *,
+    ties: bool,
+    style: Floats | None,
 ) -> DavidsonRanking:
     m, n = len(models), len(games.cell)
-    # The strengths are known up to a constant: m - 1 directions leave their mean at 0.
-    basis = np.linalg.svd(np.eye(m) - 1 / m)[0][:, : m - 1]
+    basis = _directions(m)
     outcomes, kind, earned = _outcomes(games, basis, ties=ties)
+    kinds, gains, weight = kind[games.cell], earned[games.cell], np.ones(n)
+    if style is None:
+        # Equal labels count as one kind for the value, which is much faster.
+        weight = np.bincount(games.cell, minlength=len(kind)).astype(np.float64)
+        best = outcome_fit(outcomes[kind], weight, earned, corrected=False)
+    else:
+        # Turned as the outcomes are, to the model that comes first.
+        turned = np.where(games.first < games.second, 1.0, -1.0)[games.cell, None] * style / 2
+        won = np.where(games.first < games.second, games.signs, -games.signs)[games.cell, None]
+        added = np.stack((turned, -turned), axis=1)
+        outcomes = np.concatenate((outcomes[kinds], added), axis=2)
+        kinds, gains = np.arange(n), np.column_stack((gains, won * turned))
+        best = outcome_fit(outcomes, weight, gains, corrected=False)
     asked = np.arange(n) if question is None else np.asarray(question)
-    labels = Labels(kind[games.cell], earned[games.cell], np.ones(n), asked, np.zeros(n, np.intp))
+    labels = Labels(kinds, gains, np.ones(n), asked, np.zeros(n, np.intp))
     fit = weighted_fit(outcomes, labels)
     moves, pseudo = influence(fit, labels), pseudo_influence(fit, labels)
     covariance = plus_two_covariance(moves, pseudo, labels)
-    weight = np.bincount(games.cell, minlength=len(kind)).astype(np.float64)
-    best = outcome_fit(outcomes[kind], weight, earned, corrected=False)
-    turn = np.zeros((m + ties, m - 1 + ties))
+    # After the strengths: the tie parameter, or the effects of style.
+    more = outcomes.shape[2] - (m - 1)
+    turn = np.zeros((m + more, m - 1 + more))
     turn[:m, : m - 1] = basis
-    if ties:
-        turn[m, m - 1] = 1
+    turn[m:, m - 1 :] = np.eye(more)
     value, centre = turn @ best.theta, turn @ fit.theta
     spread = np.einsum("ip,pq,iq->i", turn, covariance, turn)
+    played = np.append(games.played(m), np.full(more, float(n)))
     figures = [
-        _estimate(*one, labels, m - 1 + ties)
-        for one in zip(value, centre, spread, games.played(m, ties=ties), strict=True)
+        _estimate(*one, labels, m - 1 + more)
+        for one in zip(value, centre, spread, played, strict=True)
     ]
     expected = _expected(value[:m], np.exp(value[m]) if ties else 0.0)
+    strengths = basis @ covariance[: m - 1, : m - 1] @ basis.T
+    ranks = _ranks(centre[:m], strengths, labels, m - 1 + more)
     ranked = [
-        RankedModel(model, figures[i], float(expected[i]), figures[i].n)
+        RankedModel(model, figures[i], float(expected[i]), figures[i].n, ranks[i])
         for i, model in enumerate(models)
     ]
     by_strength = tuple(sorted(ranked, key=lambda entry: -entry.strength.value))
     tie = _exponential(figures[m]) if ties else Estimate(0.0, n)
-    return DavidsonRanking(by_strength, tie)
+    return DavidsonRanking(by_strength, tie, () if style is None else tuple(figures[m:]))
+
+
+def _directions(m: int) -> Floats:
+    """The strengths are known up to a constant: m - 1 directions leave their mean at 0."""
+    return np.asarray(np.linalg.svd(np.eye(m) - 1 / m)[0][:, : m - 1])
+
+
+def _ranks(
+    strength: Floats, covariance: Floats, labels: Labels, parameters: int
+) -> list[tuple[int, int]]:
+    """The best and the worst rank of each model: by the models shown to be stronger and weaker."""
+    m = len(strength)
+    if labels.questions < 2:
+        return [(1, m)] * m
+    i, j = np.triu_indices(m, 1)
+    own = np.diagonal(covariance)
+    # A half-width is a multiple of the standard error; where it holds 0, nothing is shown.
+    error = np.sqrt(np.maximum(own[i] + own[j] - 2 * covariance[i, j], 0.0))
+    degrees = max(1, labels.questions - parameters)
+    apart = strength[i] - strength[j]
+    p = 2 * scipy.stats.t.sf(np.abs(apart) / np.maximum(error, 1e-300), degrees)
+    shown = holm(p.tolist()) < LEVEL
+    stronger, weaker = np.where(apart > 0, i, j)[shown], np.where(apart > 0, j, i)[shown]
+    better, worse = np.bincount(weaker, minlength=m), np.bincount(stronger, minlength=m)
+    return [(1 + int(better[k]), m - int(worse[k])) for k in range(m)]
+
+
+@dataclass(frozen=True, slots=True)
+class NextPair:
+    """Two models to compare next. n: their labels so far. information: expected of one more, in
+    nats, after the pairs before it."""
+
+    model_1: str
+    model_2: str
+    n: int
+    information: float
+
+
+def next_pairs(
+    models: Sequence[str], model_1: ArrayLike, model_2: ArrayLike, sign: ArrayLike, most: int = 5
+) -> list[NextPair]:
+    """Choose the pairs of models whose next label tells most about all strengths.
+
+    A label between i and j is expected to add log(1 + p (1 - p) v)/2, v the variance of the
+    difference of their strengths, which have a normal prior with a standard deviation of 2: so a
+    model that won its only label, or has none, comes first. Each choice counts as labelled for the
+    next (a greedy D-optimal design; Glickman and Jensen 2005, doi:10.1016/j.jspi.2003.09.022).
+
+    Args: models, model_1, model_2, sign, most: as in `pairwise_results`, and how many to choose.
+    Returns: the pairs, the most telling first; none for fewer than three models."""
+    first, second, signs = (np.asarray(a).astype(int) for a in (model_1, model_2, sign))
+    m = len(models)
+    if m < 3:
+        return []
+    strength, met = np.zeros(m), np.zeros((m, m))
+    if len(signs):
+        games = _Games.of(models, first, second, signs)
+        assert not isinstance(games, Undefined)
+        basis = _directions(m)
+        outcomes, kind, earned = _outcomes(games, basis, ties=False)
+        weight = np.bincount(games.cell, minlength=len(kind)).astype(np.float64)
+        fit = outcome_fit(outcomes[kind], weight, earned)
+        strength = np.clip(basis @ fit.theta, -3 * PRIOR_SD, 3 * PRIOR_SD)
+        np.add.at(met, (first, second), 1.0)
+        met += met.T
+    chance = 1 / (1 + np.exp(strength[None, :] - strength[:, None]))
+    one_label = chance * (1 - chance)
+    weighed = met * one_label
+    precision = np.diag(weighed.sum(axis=1)) - weighed + np.eye(m) / PRIOR_SD**2
+    variance = np.asarray(np.linalg.inv(precision), dtype=np.float64)
+    i, j = np.triu_indices(m, 1)
+    found = []
+    for _ in range(min(most, len(i))):
+        own = np.diagonal(variance)
+        gain = np.log1p(one_label[i, j] * (own[i] + own[j] - 2 * variance[i, j])) / 2
+        best = int(np.argmax(gain))
+        a, b = int(i[best]), int(j[best])
+        found.append(NextPair(models[a], models[b], int(met[a, b]), float(gain[best])))
+        moved = variance[a] - variance[b]
+        spread = float(moved[a] - moved[b])
+        variance = variance - np.outer(moved, moved) / (1 / one_label[a, b] + spread)
+    return found
 
 
 def _outcomes(games: _Games, basis: Floats, *, ties: bool) -> tuple[Floats, Codes, Floats]:
@@ -314,7 +460,7 @@ def _among(
     model_2: ArrayLike,
     sign: ArrayLike,
     question: ArrayLike | None,
-) -> tuple[list[str], tuple[Codes, Codes, Codes], Codes | None]:
+) -> tuple[Booleans, list[str], tuple[Codes, Codes, Codes], Codes | None]:
     """The labels among the ranked models, in the places that these have alone."""
     place = np.full(len(models), -1)
     place[found.ranked] = np.arange(len(found.ranked))
@@ -322,17 +468,18 @@ def _among(
     rows = (first >= 0) & (second >= 0)
     asked = None if question is None else np.asarray(question)[rows]
     names = [models[i] for i in found.ranked]
-    return names, (first[rows], second[rows], np.asarray(sign)[rows]), asked
+    return rows, names, (first[rows], second[rows], np.asarray(sign)[rows]), asked
 
 
 @dataclass(frozen=True, slots=True)
 class DavidsonRanking:
     """ranked: the strongest first; strengths on the log-odds scale, mean 0.
 
-    tie: v; two equal models tie with probability v/(2 + v)."""
+    tie: v; two equal models tie with probability v/(2 + v). effects: of style, if controlled."""
 
     ranked: tuple[RankedModel, ...]
     tie: Estimate
+    effects: tuple[Estimate, ...] = ()
 
 
 def davidson(

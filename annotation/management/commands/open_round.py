@@ -67,6 +67,7 @@ class Command(FairJudgeCommand):
             epsilon=float(options["epsilon"] / 100),
             alpha=float(1 - options["confidence"] / 100),
             looks=tuple(options["looks"]),
+            cite=options["cite"],
             learn=_learn(options["route"], options["learn"]),
             annotators=[_annotator(project, name) for name in options["annotator"]],
             limit=_limit(options["limit"]),
@@ -192,6 +193,13 @@ def _add_certificate(parser: CommandParser) -> None:
         nargs="+",
         default=[],
         help="audit sizes at which to check the certificate; default: at the end",
+    )
+    parser.add_argument(
+        "--cite",
+        choices=Round.Cite.values,
+        default=Round.Cite.NARROWER,
+        help="which win rate the results give to cite: people's with or without the judge, if that "
+        "is narrower, or the one of the calibrated judge (default: narrower)",
     )
 
 

@@ -28,6 +28,7 @@ from annotation.results.planner.planning import (
     may_certify,
     measured_minutes,
     problems,
+    width_of,
 )
 from annotation.results.planner.planning import plan as plan_of
 from annotation.results.report.cache import Shown, shown_report
@@ -120,6 +121,14 @@ class PlanForm(SubsetForm):
         help_text="Check the certificate after this many audited examples, for example 30, 60. "
         "Each extra check makes it a little harder to pass. If empty: once, at the end.",
     )
+    cite = forms.ChoiceField(
+        choices=Round.Cite.choices,
+        initial=Round.Cite.NARROWER,
+        required=False,
+        label="Win rate to cite",
+        help_text="Set this before opening the round, so that no result chooses the estimate. The "
+        "results show all of them. The first round with an audit decides for its run.",
+    )
     target = forms.DecimalField(
         min_value=0,
         max_value=100,
@@ -140,7 +149,18 @@ class PlanForm(SubsetForm):
     partial = forms.BooleanField(required=False, label="Open even though the run isn't finished")
 
     COSTS = ("minutes", "wage")
-    EXPERT = ("run", "route", "learn", "epsilon", "looks", "target", "k", "second", "partial")
+    EXPERT = (
+        "run",
+        "route",
+        "learn",
+        "epsilon",
+        "looks",
+        "cite",
+        "target",
+        "k",
+        "second",
+        "partial",
+    )
 
     def __init__(self, project: Project, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -222,6 +242,7 @@ class PlanForm(SubsetForm):
             learn=given("learn", LEARN) if learned else 0,
             epsilon=float(given("epsilon", DEFAULT_EPSILON) / 100),
             looks=() if dropped else data.get("looks", ()),
+            cite=given("cite", Round.Cite.NARROWER),
             rate=HumanRate(
                 given("minutes", project.minutes_per_vote), given("wage", project.wage_usd)
             ),
@@ -365,6 +386,7 @@ def _preview(access: Access, form: PlanForm) -> dict[str, Any]:
         and size_for_beta(plan.n_frame, Decimal(repr(advised.beta))) != plan.m
     ):
         figures["address_of_advice"] = address_of(form, how="beta", beta=f"{advised.beta:g}")
+    figures["width"] = width_of(report, plan)
     if report is not None:
         figures |= _expected(report, plan) | _at_k(report, run, form.cleaned_data["k"])
         figures |= _cascade(report, form.cleaned_data["second"])
@@ -388,6 +410,9 @@ def _says_how_right_the_judge_is(found: dict[str, Any]) -> bool:
     verdict.
     """
     at_k = found.get("at_k")
+    width = found.get("width")
+    if width and width.expected is not None:
+        return True
     return bool(found.get("expected") or (at_k and at_k.accuracy) or found.get("cascades"))
 
 

@@ -31,6 +31,7 @@ from judging.core.errors import UserError
 from judging.core.formatting import count, decimals, number_of, percent, usd
 from judging.dataset.models import Example, frame_of
 from judging.methods.intervals.estimates import Figure, Undefined
+from judging.methods.intervals.win_rate import expected_width
 from judging.methods.review.certificate import (
     audit_needed,
     fewest_audited,
@@ -346,6 +347,34 @@ def expected_at(
     corrected = max(0.0, n * (accuracy - found.accuracy[0]))
     each = usd / Decimal(corrected) if corrected >= 1 else None
     return Expected(accuracy, at_least, corrected, each, found.known, found.reviewer)
+
+
+@dataclass(frozen=True)
+class Width:
+    """Of the interval of people's win rate after the round.
+
+    most: if people alone are believed, and half of the examples are won. expected: with the judge
+    calibrated by as many labels as the last audit had; None before one.
+    """
+
+    most: float
+    expected: float | None
+
+
+# The variance of a win rate if every second example is won.
+_WIDEST = 0.25
+
+
+def width_of(report: Report | None, plan: Plan) -> Width | None:
+    """Return None if the round can give no interval."""
+    sizes = {"total": plan.n_frame, "n_rest": plan.n_frame - plan.m, "audit": plan.audit}
+    most = expected_width(_WIDEST, _WIDEST, **sizes)
+    if most is None:
+        return None
+    left = report.calibrated.residual_variance if report else None
+    if left is None or isinstance(left, Undefined):
+        return Width(most, None)
+    return Width(most, expected_width(left.value, _WIDEST, **sizes))
 
 
 def beta_for(found: Expectation, target: float) -> float | None:

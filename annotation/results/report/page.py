@@ -250,17 +250,23 @@ def _design(report: Report, cited: str) -> str:
         "gold": f"All {pairs} have known labels.",
         "round": _reviewed(report, pairs),
     }[basis]
-    if cited != "judge_and_people":
+    if cited == "people":
         return who
     judge = f" The judge, {run.model}," if run.model else " The judge"
     orders = "both orders" if _both_orders(report) else "one order"
     labelled = sum(report.coverage.labels.values())
     every = labelled == report.coverage.examples
     of_them = "every pair" if every else f"{count(labelled)} of them"
-    return (
+    sentence = (
         f"{who}{judge} labelled {of_them} ({run.method}, {orders}, k = {run.k} samples per order, "
         f"temperature {run.temperature})."
     )
+    if cited == "calibrated":
+        sentence += (
+            " Its labels were calibrated by people's, by cross-fitting; this estimate was chosen "
+            "before people labelled."
+        )
+    return sentence
 
 
 def _reviewed(report: Report, pairs: str) -> str:
@@ -278,9 +284,11 @@ def _both_orders(report: Report) -> bool:
 def _methods_used(report: Report, cited: str) -> Iterator[str]:
     """Yield the keys of the papers whose methods the cited figure rests on."""
     run = report.run
-    judged = cited == "judge_and_people"
+    judged = cited != "people"
     if judged:
         yield "angelopoulos2023prediction"
+    if cited == "calibrated":
+        yield "zrnic2024cross"
     # People alone who labelled everything need no judge. Otherwise BPDE selected what they saw.
     if judged or report.coverage.basis == "round":
         if run.portia:
@@ -342,6 +350,19 @@ _PAPERS = {
             "pages": "669--674",
             "year": "2023",
             "doi": "10.1126/science.adi6000",
+        },
+    ),
+    "zrnic2024cross": (
+        "article",
+        {
+            "title": "Cross-prediction-powered inference",
+            "author": "Zrnic, Tijana and Cand{\\`e}s, Emmanuel J.",
+            "journal": "Proceedings of the National Academy of Sciences",
+            "volume": "121",
+            "number": "15",
+            "pages": "e2322083121",
+            "year": "2024",
+            "doi": "10.1073/pnas.2322083121",
         },
     ),
     "angelopoulos2021learn": (

@@ -30,6 +30,8 @@ from annotation.results.sections.analysis import (
     dataset_of,
     questions_plot,
     read_dataset,
+    read_style,
+    style_of,
     words_plot,
 )
 from judging.dataset.models import Frame, Label
@@ -113,6 +115,7 @@ class Report:
     judge_card: sections_judge_card.JudgeCard
     judge_criteria: Sequence[sections_judge_card.JudgeOnCriterion]
     win_rate: win_rates.WinRates
+    calibrated: sections_routing.Calibrated
     certificate: trust.CertificateFigures
     alt_test: trust.AlternativeTest | Undefined
     routing: sections_routing.RoutingFigures | Undefined
@@ -196,6 +199,7 @@ CHAPTERS = (
             Section(
                 "win_rate",
                 "results/_win_rate.html",
+                read=sections_routing.read_calibration,
                 plots=(lambda report: win_rates.win_rates_plot(report.win_rate, report.models),),
                 anchor="win-rate",
             ),
@@ -377,6 +381,7 @@ CHAPTERS = (
                 "ranking",
                 "results/_ranking.html",
                 "Bradley–Terry ranking",
+                read=read_style,
                 has=lambda report: bool(report.models.pairwise),
             ),
         ),
@@ -464,6 +469,7 @@ def report(of: Analysis) -> Report:
     Each section has a generator of its own from the run's seed, so that none changes another.
     """
     by_chance = win_rates.category_tests(of.sheet, of.samples)
+    calibrated_rate, calibrated = sections_routing.calibrated(of)
     return Report(
         project=ProjectName(of.project.slug, of.project.name),
         run=described(of.run),
@@ -487,12 +493,13 @@ def report(of: Analysis) -> Report:
         length=of.length,
         judge_card=sections_judge_card.judge_card(of),
         judge_criteria=sections_judge_card.judge_criteria(of),
-        win_rate=win_rates.win_rates(of.sheet),
+        win_rate=win_rates.win_rates(of.sheet, calibrated_rate, sections_routing.planned(of)),
+        calibrated=calibrated,
         certificate=trust.certificate(of.sheet, of.audit, of.unchecked),
         alt_test=trust.alt_test(of.sheet, of.replacement),
         routing=sections_routing.figures(of),
         cascades=sections_routing.cascades(of),
-        models=win_rates.models(of.sheet),
+        models=win_rates.models(of.sheet, style_of(of)),
         people=sections_people.people(of.sheet, of.rng),
         pace=sections_people.pace(of),
         criteria=sections_people.criteria(of),

@@ -10,7 +10,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from django.db.models.functions import MD5
+from django.db.models import F, Value
+from django.db.models.expressions import Combinable
+from django.db.models.functions import MD5, Concat, Length, Replace
 
 from annotation.results.data.figures import Data, Plot, plot, tooltip, x_axis
 from annotation.results.data.runs import Costs, OtherRun, other_runs, project_costs, totals_of
@@ -39,7 +41,7 @@ from annotation.results.sections.trust import (
 from annotation.results.sections.win_rates import Preference, length
 from judging.dataset.models import Frame, frame_of
 from judging.methods.agreement.accuracy import Ties
-from judging.methods.arrays import Codes
+from judging.methods.arrays import Codes, Floats
 from judging.methods.intervals.bootstrap import coded
 from judging.methods.intervals.estimates import Figure, Undefined, wilson
 from judging.methods.review.auroc import no_better_than_chance
@@ -257,6 +259,42 @@ def read_dataset(of: Analysis) -> Data:
             "words": words,
         }
     )
+
+
+# Bold text, items of a list and headings, by the characters that only they have.
+_MARKS = ("**", "\n- ", "\n* ", "\n#", "\n1. ", "```")
+
+
+def read_style(of: Analysis) -> Data:
+    """style: (N, 2) log length and log number of Markdown's marks, response 1 less response 2; of
+    a project with three models or more, since two have no ranking to control."""
+    if len([name for name in of.sheet.models if name]) < 3:
+        return Data()
+    columns = [Length(f"response_{one}") for one in (1, 2)]
+    columns += [_marks(f"response_{one}") for one in (1, 2)]
+    rows = frame_of(of.project).values_list("pk", *columns)
+    place = {pk: row for row, pk in enumerate(of.sheet.ids.tolist())}
+    counts = np.zeros((len(place), 4))
+    for pk, *numbers in rows.iterator(chunk_size=CHUNK):
+        if (row := place.get(pk)) is not None:
+            counts[row] = numbers
+    logs = np.log1p(counts)
+    return Data({"style": np.stack((logs[:, 0] - logs[:, 1], logs[:, 2] - logs[:, 3]), axis=1)})
+
+
+def style_of(of: Analysis) -> Floats | None:
+    data = of.own("ranking", read_style)
+    return data.arrays.get("style") if isinstance(data, Data) else None
+
+
+def _marks(column: str) -> Combinable:
+    """How often the marks occur, counted by the database, as no text is to be read."""
+    whole = Concat(Value("\n"), F(column))
+    found: Combinable = Value(0)
+    for mark in _MARKS:
+        without = Replace(whole, Value(mark), Value(""))
+        found = found + (Length(whole) - Length(without)) / Value(len(mark))
+    return found
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import numpy as np
 from django.db.models.functions import Length
 
 from annotation.models import Item, Round, RoutingScores, Selection
-from annotation.results.data.figures import Data, Json, figure_from, optional
+from annotation.results.data.figures import Data, Json, Number, figure_from, optional
 from annotation.results.data.runs import OtherRun
 from annotation.results.data.samples import SampleArrays
 from annotation.results.data.sheet import KnownLabels, Sheet
@@ -22,14 +22,28 @@ from annotation.results.merge.final_labels import places_of, spread
 from annotation.results.sections.analysis import Analysis
 from annotation.results.sections.methods import MICRO_USD, MethodRow
 from annotation.results.sections.review import label_agreement
+from annotation.results.sections.win_rates import EVEN, audited_labels, width_ratio
 from annotation.rounds.changes import RoutingFit, open_second_stage
 from judging.core.formatting import count, decimals, set_apart
 from judging.dataset.models import frame_of
-from judging.methods.agreement.accuracy import Ties, credit
+from judging.methods.agreement.accuracy import Design, Ties, credit
 from judging.methods.arrays import Booleans, Codes, Floats
-from judging.methods.intervals.estimates import Estimate, Figure, Undefined, design_total
+from judging.methods.intervals.bootstrap import FEWEST_AUDITED
+from judging.methods.intervals.estimates import (
+    Estimate,
+    Figure,
+    Undefined,
+    design_total,
+    narrower,
+)
+from judging.methods.intervals.win_rate import WinRateScale, best_lambda, win_rate
 from judging.methods.review.auroc import AurocDifference, auroc
 from judging.methods.review.panels import accuracy_weights, cascade, equal_weights, panel
+from judging.methods.review.ridge import (
+    calibrated_accuracy,
+    calibrated_kappa,
+    calibrated_labels,
+)
 from judging.methods.review.routing import (
     CATEGORY,
     Feature,
@@ -41,6 +55,7 @@ from judging.methods.review.routing import (
     in_favour,
     judged_features,
     jury_agreement,
+    preference_features,
     routing,
     smoothed_entropies,
     wrongness,
@@ -123,21 +138,8 @@ def texts_of(project: Project, run: Run, sheet: Sheet) -> Data:
 def columns_of(
     sheet: Sheet, run: Run, samples: SampleArrays, others: Sequence[OtherRun], texts: Data
 ) -> Features:
-    """Standardised; BPDE smoothed but where it comes from probabilities."""
-    signs = samples.signs
-    bpde = sheet.bpde
-    if run.form != Form.CHOICE:
-        bpde = smoothed_entropies(signs, samples.valid)
-    judged = Judged(
-        sign=np.where(sheet.judged, sheet.judge, 0).astype(np.int8),
-        bpde=bpde,
-        gap=sheet.gap,
-        outcomes=signs,
-        valid=samples.valid,
-        length_1=texts.arrays["length_1"],
-        length_2=texts.arrays["length_2"],
-        question=texts.arrays["question"],
-    )
+    """Standardised."""
+    judged = _judged(sheet, run, samples, texts)
     columns = judged_features(judged)
     if run.form == Form.CHOICE:
         columns.append(Feature("log-probability margin", _margin(sheet.gap)))
@@ -149,6 +151,24 @@ def columns_of(
         verdicts = [(one.judge, one.judged) for one in others]
         columns.append(jury_agreement(judged.sign, verdicts))
     return features(columns, sheet.category.tolist(), sheet.judged)
+
+
+def _judged(sheet: Sheet, run: Run, samples: SampleArrays, texts: Data) -> Judged:
+    """BPDE smoothed but where it comes from probabilities."""
+    signs = samples.signs
+    bpde = sheet.bpde
+    if run.form != Form.CHOICE:
+        bpde = smoothed_entropies(signs, samples.valid)
+    return Judged(
+        sign=np.where(sheet.judged, sheet.judge, 0).astype(np.int8),
+        bpde=bpde,
+        gap=sheet.gap,
+        outcomes=signs,
+        valid=samples.valid,
+        length_1=texts.arrays["length_1"],
+        length_2=texts.arrays["length_2"],
+        question=texts.arrays["question"],
+    )
 
 
 def _margin(gap: Floats) -> Floats:
@@ -504,6 +524,101 @@ def _total(sheet: Sheet, known: KnownLabels, values: Floats) -> Figure:
         return Estimate(float(values[known.rows].sum()), len(known.rows))
     audited: Booleans = sheet.audited & ~sheet.selected
     return design_total(values[sheet.selected], values[audited], int((~sheet.selected).sum()))
+
+
+# Where in the package, and among a page's sections, it is that the data of `calibrated` belong.
+NAME = "win_rate"
+ALL_KNOWN = Undefined("every label is known, so the judge's labels need no calibration")
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """The judge's labels, calibrated by what people's labels teach of them.
+
+    accuracy, kappa: of the judge over this project. labels: audited examples. learned: False if the
+    verdict itself predicts people best. width_ratio: of the interval of the win rate to that of
+    judge and people. residual_variance: of what the prediction leaves open, by which the planner
+    predicts a width.
+    """
+
+    labels: int
+    learned: bool
+    accuracy: Figure
+    kappa: Figure
+    width_ratio: Number | Undefined
+    residual_variance: Number | Undefined
+
+
+def read_calibration(analysis: Analysis) -> Data:
+    """Texts as for learned routing, if there is anything to calibrate, and the planned estimate."""
+    sheet, run = analysis.sheet, analysis.run
+    rounds = Round.objects.filter(run=run, frame=analysis.frame).order_by("number")
+    chosen = [one for one in rounds.values_list("parameters", flat=True) if one.get("audit")]
+    cite = chosen[0].get("cite", Round.Cite.NARROWER) if chosen else Round.Cite.NARROWER
+    enough = not sheet.everyone and int((sheet.audited & ~sheet.selected).sum()) >= FEWEST_AUDITED
+    texts = texts_of(analysis.project, run, sheet) if enough else Data()
+    return Data(texts.arrays, {"cite": str(cite)})
+
+
+def planned(analysis: Analysis) -> str:
+    """Return which estimate is the one to cite, by the first round that had an audit."""
+    data = analysis.own(NAME, read_calibration)
+    return data.plain["cite"] if isinstance(data, Data) else Round.Cite.NARROWER
+
+
+def calibrated(analysis: Analysis) -> tuple[Figure, Calibrated]:
+    """Return the win rate for examples like these, and the rest."""
+    sheet, known, samples = analysis.sheet, analysis.sheet.known, analysis.samples
+    labels = audited_labels(sheet)
+    if isinstance(known, Undefined) or isinstance(labels, Undefined):
+        return _not_calibrated(known if isinstance(known, Undefined) else labels)
+    if sheet.everyone:
+        return _not_calibrated(ALL_KNOWN)
+    if (n := len(labels.audited)) < FEWEST_AUDITED:
+        return _not_calibrated(win_rate(labels), n)
+    data = analysis.own(NAME, read_calibration)
+    if isinstance(samples, Undefined) or isinstance(data, Undefined):
+        return _not_calibrated(samples if isinstance(samples, Undefined) else data, n)
+    preferred, right = _calibrating(analysis, samples, data)
+    selected, audited = sheet.selected, sheet.audited & ~sheet.selected
+    human, judge = (WinRateScale.WIN_RATE.points(one) for one in (sheet.human, sheet.judge))
+    verdict = np.where(sheet.judged, judge, EVEN)
+    given = (preferred, human, verdict, selected, audited, analysis.rng)
+    found = calibrated_labels(*given, question=sheet.question)
+    rate, plain = win_rate(found.labels), win_rate(labels)
+    rows = sheet.judged
+    design = Design(selected[rows], audited[rows])
+    earned = credit(sheet.judge[rows], rows[rows], sheet.human[rows], knows_ties=sheet.knows_ties)
+    of_judge = analysis.before()
+    asked = sheet.question[rows]
+    accuracy = calibrated_accuracy(right[rows], earned, design, analysis.rng, question=asked)
+    both = np.column_stack((preferred, right))[rows]
+    signs = (sheet.judge[rows], sheet.human[rows])
+    kappa = calibrated_kappa(both, *signs, design, analysis.rng, question=asked)
+    left = found.labels.audited - best_lambda(found.labels) * found.labels.audited_judge
+    return rate, Calibrated(
+        labels=n,
+        learned=found.ridge is not None,
+        accuracy=narrower(of_judge.accuracy, accuracy),
+        kappa=narrower(of_judge.kappa, kappa),
+        width_ratio=width_ratio(rate, plain),
+        residual_variance=Number(float(left.var(ddof=1))),
+    )
+
+
+def _not_calibrated(why: Figure, labels: int = 0) -> tuple[Figure, Calibrated]:
+    reason = why if isinstance(why, Undefined) else ALL_KNOWN
+    return reason, Calibrated(labels, False, reason, reason, reason, reason)
+
+
+def _calibrating(analysis: Analysis, samples: SampleArrays, texts: Data) -> tuple[Floats, Floats]:
+    """What tells which response people prefer, and what tells that the judge is right."""
+    sheet, others = analysis.sheet, [(one.judge, one.judged) for one in analysis.others]
+    judged = _judged(sheet, analysis.run, samples, texts)
+    made = preference_features(judged, others, texts.arrays.get("likelihood"))
+    preferred = features(made, [""] * len(sheet), sheet.judged)
+    right = columns_of(sheet, analysis.run, samples, analysis.others, texts)
+    return preferred.values, right.values
 
 
 SHARES = (10, 20, 30, 50)

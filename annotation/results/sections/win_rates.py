@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from annotation.models import Round
 from annotation.results.data.figures import (
     HollowEstimate,
     Number,
@@ -42,12 +43,16 @@ from judging.methods.intervals.win_rate import (
     win_rate_test,
 )
 from judging.methods.ranking import (
+    NextPair,
     PairResult,
     RankedModel,
+    StyleRanking,
     bradley_terry,
     comparable,
     davidson,
+    next_pairs,
     pairwise_results,
+    style_controlled,
 )
 from judging.methods.verdicts.position import conflicts, order_labels
 
@@ -59,6 +64,8 @@ EVEN = 0.5
 class WinRates:
     """For examples like these. `judge` and `final` are hollow: they do not answer about people.
 
+    calibrated: with the judge's labels replaced by what people's labels teach to expect.
+    planned: which estimate is the one to cite, fixed when the first audited round was opened.
     bias: what trusting the judge does to the win rate. width_ratio: above 1 the judge's labels
     make the interval wider than people's alone.
     """
@@ -71,15 +78,17 @@ class WinRates:
     judge_and_people_with_vote_noise: Figure
     bias: Figure
     width_ratio: Number | Undefined
+    calibrated: Figure
+    planned: str
 
 
-def win_rates(sheet: Sheet) -> WinRates:
+def win_rates(sheet: Sheet, calibrated: Figure, planned: str) -> WinRates:
     judge = of_labels(sheet, sheet.judge, sheet.judged)
     final = of_labels(sheet, sheet.final, sheet.has_final)
     hollow = extended(HollowEstimate, judge), extended(HollowEstimate, final)
     labels = audited_labels(sheet)
     if isinstance(labels, Undefined):
-        return WinRates(*hollow, *[labels] * 6)
+        return WinRates(*hollow, *[labels] * 6, calibrated=calibrated, planned=planned)
     people, both = win_rate(labels, lam=0), win_rate(labels)
     noise = votes_noise(sheet)
     return WinRates(
@@ -89,7 +98,9 @@ def win_rates(sheet: Sheet) -> WinRates:
         people_with_vote_noise=_noisy(labels, noise, lam=0),
         judge_and_people_with_vote_noise=_noisy(labels, noise),
         bias=_bias(sheet, labels),
-        width_ratio=_ratio(both, people),
+        width_ratio=width_ratio(both, people),
+        calibrated=calibrated,
+        planned=planned,
     )
 
 
@@ -175,7 +186,7 @@ def _bias(sheet: Sheet, labels: AuditedLabels) -> Figure:
     return Estimate(float(error.mean()), len(error), note="every label is known")
 
 
-def _ratio(both: Figure, people: Figure) -> Number | Undefined:
+def width_ratio(both: Figure, people: Figure) -> Number | Undefined:
     widths = [_width(one) for one in (both, people)]
     if None in widths or not widths[1]:
         return Undefined("one of the two win rates has no interval")
@@ -410,11 +421,15 @@ class ModelPair:
 
 @dataclass(frozen=True)
 class ModelStrength:
-    """strength: log-odds with mean 0. win_rate: expected against the other models."""
+    """strength: log-odds with mean 0. win_rate: expected against the other models.
+
+    rank_low, rank_high: the best and the worst rank that it may have."""
 
     model: str
     strength: Figure
     win_rate: Figure
+    rank_low: int
+    rank_high: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -434,10 +449,28 @@ class ModelApart:
     reason: str
 
 
+@dataclass(frozen=True)
+class StyleEffect:
+    """effect: log-odds of a response for one standard deviation more of a style."""
+
+    name: str
+    effect: Figure
+
+
+@dataclass(frozen=True, kw_only=True)
+class StyleControlled:
+    """The ranking between responses of the same style."""
+
+    effects: Sequence[StyleEffect]
+    ranking: Sequence[ModelStrength]
+    reason: str | None = optional()
+
+
 @dataclass(frozen=True, kw_only=True)
 class ModelRanking:
     """Pairs in the order of import, and the Bradley-Terry ranking, a tie half a win each.
 
+    next: the pairs of models whose next label tells most about all strengths.
     apart: the models that are not yet comparable.
     same_places: whether each model is always response 1, or always response 2.
     reason: why there is no ranking.
@@ -447,11 +480,18 @@ class ModelRanking:
     apart: Sequence[ModelApart]
     same_places: bool
     davidson: Davidson
+    style: StyleControlled
+    next: Sequence[NextPair]
     ranking: Sequence[ModelStrength]
     reason: str | None = optional()
 
 
-def models(sheet: Sheet) -> ModelRanking:
+STYLES = ("length", "markdown")
+NO_STYLE = Undefined("two models at least must have responses of different styles")
+
+
+def models(sheet: Sheet, style: Floats | None = None) -> ModelRanking:
+    """style: (N, 2) length and markdown of response 1 less those of response 2."""
     named = np.array([bool(name) for name in sheet.models], dtype=bool)
     rows = sheet.has_final & (sheet.model_1 != sheet.model_2)
     rows &= named[sheet.model_1] & named[sheet.model_2] if len(sheet) else False
@@ -463,9 +503,14 @@ def models(sheet: Sheet) -> ModelRanking:
     among = (*met.reshape(2, -1), given[2])
     ranking = bradley_terry(names, *among, **asked)
     with_ties = davidson(names, *among, **asked)
+    of_style: StyleRanking | Undefined = NO_STYLE
+    if style is not None and len(names) > 1:
+        differs = style[rows].std(axis=0) > 0
+        of_style = style_controlled(names, *among, style[rows][:, differs], **asked)
     compared = comparable(names, *among)
     apart = () if isinstance(compared, Undefined) else compared.apart
-    unmet = [name for name in sheet.models if name and name not in names] if names else []
+    named_models = [name for name in sheet.models if name]
+    unmet = [name for name in named_models if name not in names] if names else []
     return ModelRanking(
         pairwise=_pairs(sheet, rows, pairwise_results(sheet.models, *given)),
         apart=[ModelApart(model, reason) for model, reason in apart]
@@ -474,10 +519,28 @@ def models(sheet: Sheet) -> ModelRanking:
         davidson=Davidson(ranking=(), reason=with_ties.reason)
         if isinstance(with_ties, Undefined)
         else Davidson(tie=with_ties.tie, ranking=_ranked(with_ties.ranked)),
+        style=StyleControlled(effects=(), ranking=(), reason=of_style.reason)
+        if isinstance(of_style, Undefined)
+        else StyleControlled(
+            effects=[
+                StyleEffect(name, effect)
+                for name, effect in zip(
+                    np.array(STYLES)[differs].tolist(), of_style.effects, strict=True
+                )
+            ],
+            ranking=_ranked(of_style.ranked),
+        ),
+        next=next_pairs(named_models, *_places(named_models, sheet, rows), given[2]),
         **{"ranking": (), "reason": ranking.reason}
         if isinstance(ranking, Undefined)
         else {"ranking": _ranked(ranking)},
     )
+
+
+def _places(names: Sequence[str], sheet: Sheet, rows: Booleans) -> tuple[Codes, Codes]:
+    place = {name: number for number, name in enumerate(names)}
+    of_all = np.array([place.get(name, -1) for name in sheet.models], dtype=np.intp)
+    return of_all[sheet.model_1[rows]], of_all[sheet.model_2[rows]]
 
 
 def _pairs(sheet: Sheet, rows: Booleans, pairs: Sequence[PairResult]) -> list[ModelPair]:
@@ -519,7 +582,7 @@ def _between(sheet: Sheet, pair: PairResult) -> AuditedLabels | Undefined:
 
 def _ranked(models: Sequence[RankedModel]) -> list[ModelStrength]:
     return [
-        ModelStrength(one.model, one.strength, Estimate(float(one.win_rate), one.n))
+        ModelStrength(one.model, one.strength, Estimate(float(one.win_rate), one.n), *one.ranks)
         for one in models
     ]
 
@@ -536,6 +599,7 @@ def _win_rate(sheet: Sheet, rows: Booleans, pair: PairResult) -> Figure:
 
 
 RATES = {
+    "calibrated": "judge, calibrated by people",
     "judge_and_people": "judge and people",
     "people": "people only",
     "final": "final labels (hollow)",
@@ -551,7 +615,10 @@ def pair_names(found: ModelRanking) -> tuple[str, str] | None:
 
 
 def to_cite(rates: WinRates) -> str | None:
-    """Return the name of the one win rate to cite: about people, and the narrower one."""
+    """Return the name of the one win rate to cite: the one that was planned, if it has an interval,
+    else the narrower of the two about people that need no fit."""
+    if rates.planned == Round.Cite.CALIBRATED and _width(rates.calibrated) is not None:
+        return "calibrated"
     widths = {name: _width(getattr(rates, name)) for name in ("judge_and_people", "people")}
     known = {name: width for name, width in widths.items() if width is not None}
     return min(known, key=lambda name: known[name], default=None)
@@ -619,8 +686,7 @@ def models_answer(found: ModelRanking, on: RestingOn) -> Sentence:
     if not found.ranking:
         return Sentence(f"The models can't be ranked: {found.reason}.", "models", warns=True)
     first, second = found.ranking[:2]
-    low, high = first.strength.low, second.strength.high
-    apart = None not in (low, high) and low > high
+    apart = first.rank_high == 1
     more = on.more
     if others := [one.model for one in found.apart]:
         more += f"; not yet comparable: {', '.join(map(set_apart, others))}"

@@ -1,8 +1,12 @@
-"""Logistic regression with a ridge around a prior, many fits at once.
+"""Logistic regression with a ridge around a prior, many fits at once, and what it predicts.
 
 The penalty is (ridge / 2) sum (b - prior)^2 over the coefficients, not over the intercept: with
 much of it the fit becomes the prior, and never noise (le Cessie and van Houwelingen 1992,
-doi:10.2307/2347628, with the prior's mean in place of zero)."""
+doi:10.2307/2347628, with the prior's mean in place of zero).
+
+`calibrated_labels` puts such predictions of people's labels in the judge's place in the difference
+estimator of `win_rate` (cross-prediction-powered inference, Zrnic and Candes 2024,
+doi:10.1073/pnas.2322083121, with the design of a routed round)."""
 
 from __future__ import annotations
 
@@ -11,7 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from judging.methods.arrays import Codes, Floats
+from judging.methods.agreement.accuracy import Design
+from judging.methods.agreement.votes import cohen_kappa, confusion
+from judging.methods.arrays import Booleans, Codes, Floats, Signs
+from judging.methods.intervals.bootstrap import coded, design_effect
+from judging.methods.intervals.estimates import Estimate, Figure, Undefined
+from judging.methods.intervals.win_rate import About, AuditedLabels, best_lambda, win_rate
 
 STEPS = 60
 LONGEST_STEP = 3.0
@@ -148,3 +157,143 @@ def _folds(target: Floats, rng: np.random.Generator) -> Codes:
     fold = np.empty(len(target), dtype=np.intp)
     fold[order] = np.arange(len(target)) % FOLDS
     return fold
+
+
+@dataclass(frozen=True, slots=True)
+class CalibratedLabels:
+    """labels: as for `win_rate`, with a prediction of people's label in the judge's place; of an
+    audited example by a fit that left it out. ridge: None if the verdict itself predicts better."""
+
+    labels: AuditedLabels
+    ridge: float | None
+
+
+def calibrated_labels(
+    features: Floats,
+    target: Floats,
+    verdict: Floats,
+    selected: Booleans,
+    audited: Booleans,
+    rng: np.random.Generator,
+    *,
+    question: ArrayLike | None = None,
+) -> CalibratedLabels:
+    """Predict what people would say of each example, from what they said of others.
+
+    The audit is dealt into five folds, questions whole. Each fit learns from the selected and from
+    four folds, and predicts the fifth and the unlabelled: an audited example's residual is of a fit
+    that never saw its label, so the interval of `win_rate` needs no faith in the fit. Of the ridges
+    and of the verdict itself, the one with the smallest variance of residuals predicts.
+
+    Args:
+        features: (N, F), standardised, known of every example.
+        target: (N,) people's scores, 0 to 1, read where selected or audited.
+        verdict: (N,) what the judge's label alone says the target is.
+        selected, audited: (N,) as in `Design`; the audit is a random sample of the rest.
+        rng: deals the folds.
+        question: (N,) equal codes share a question; None: each example has its own.
+    Returns: the labels."""
+    drawn, rest = np.flatnonzero(audited & ~selected), np.flatnonzero(~selected)
+    labelled = np.concatenate((drawn, np.flatnonzero(selected)))
+    asked = np.arange(len(target)) if question is None else np.asarray(question)
+    fold = np.full(len(labelled), -1)
+    groups, code = coded(asked[drawn])
+    fold[: len(drawn)] = (rng.permutation(groups) % FOLDS)[code]
+    learns = np.arange(FOLDS)[:, None] != fold
+    weights = np.tile(learns.astype(np.float64), (len(RIDGES), 1))
+    ridges, prior = np.repeat(np.array(RIDGES), FOLDS), np.zeros(features.shape[1])
+    fits = ridge_fits(features[labelled], target[labelled], weights, ridges, prior)
+    chance = sigmoid(fits.linear(features[rest])).reshape(len(RIDGES), FOLDS, len(rest))
+    place, inside = np.searchsorted(rest, drawn), fold[: len(drawn)]
+    mixed = np.array(target, dtype=np.float64)
+    apart: tuple[float, int | None] = (1.0, None)
+
+    def as_labels(predicted: Floats) -> AuditedLabels:
+        mixed[rest] = predicted
+        mixed[drawn] = target[drawn]
+        known = (target[selected], predicted, target[drawn], predicted[place])
+        return AuditedLabels(*known, *apart)
+
+    found = [CalibratedLabels(as_labels(verdict[rest].astype(np.float64)), None)]
+    # The strongest of equally good ones comes first.
+    for number in reversed(range(len(RIDGES))):
+        predicted = chance[number].mean(axis=0)
+        predicted[place] = chance[number, inside, place]
+        found.append(CalibratedLabels(as_labels(predicted), RIDGES[number]))
+    best = min(found, key=lambda one: _left_over(one.labels))
+    if question is not None:
+        mixed[rest] = best.labels.rest
+        mixed[drawn] = target[drawn]
+        apart = design_effect(mixed, asked)
+        best = CalibratedLabels(as_labels(best.labels.rest), best.ridge)
+    return best
+
+
+def _left_over(labels: AuditedLabels) -> float:
+    """Variance of the residuals at the weight that `win_rate` gives."""
+    return float((labels.audited - best_lambda(labels) * labels.audited_judge).var())
+
+
+def calibrated_accuracy(
+    features: Floats,
+    right: Floats,
+    design: Design,
+    rng: np.random.Generator,
+    *,
+    question: ArrayLike | None = None,
+) -> Figure:
+    """Return how often the judge is right over this project, with a prediction of it everywhere.
+
+    Args:
+        features, rng, question: as in `calibrated_labels`.
+        right: (N,) what each label earns (`credit`), read where people labelled.
+        design: which examples people labelled, and why.
+    Returns: accuracy, 0 to 1, with the interval of `win_rate`, or Undefined."""
+    unknown = np.zeros(len(right))
+    given = (features, right, unknown, design.selected, design.audited, rng)
+    found = calibrated_labels(*given, question=question)
+    return win_rate(found.labels, about=About.THIS_PROJECT)
+
+
+def calibrated_kappa(
+    features: Floats,
+    judge: Signs,
+    human: Signs,
+    design: Design,
+    rng: np.random.Generator,
+    *,
+    question: ArrayLike | None = None,
+) -> Figure:
+    """Return Cohen's kappa of judge and people over this project, as `calibrated_accuracy`.
+
+    With p the judge's shares of labels, which are known, and q people's, chance agreement is p . q.
+    To first order, an example with labels j and h moves kappa by its influence
+    1[j = h]/(1 - chance) - (1 - agreed)/(1 - chance)^2 p_h, of which a mean is estimated.
+
+    Args:
+        features, design, rng, question: as in `calibrated_accuracy`.
+        judge, human: (N,) signs, people's read where they labelled.
+    Returns: kappa with its interval, or Undefined."""
+    weight = design.weights()
+    if isinstance(weight, Undefined):
+        return weight
+    rows = np.flatnonzero(weight)
+    table = confusion(judge[rows], human[rows], weight[rows])
+    plain = cohen_kappa(table)
+    if isinstance(plain, Undefined):
+        return plain
+    shares = table / table.sum()
+    of_judge = np.bincount(1 - judge.astype(int), minlength=3) / len(judge)
+    agreed, chance = float(np.trace(shares)), float(of_judge @ shares.sum(axis=0))
+    if chance >= 1:
+        return Undefined("judge and people both give one label only")
+    by_agreement, by_chance = 1 / (1 - chance), -(1 - agreed) / (1 - chance) ** 2
+    low = by_chance * float(of_judge.max())
+    wide = by_agreement + by_chance * float(of_judge.min()) - low
+    moved = by_agreement * (judge == human) + by_chance * of_judge[1 - human.astype(int)]
+    found = calibrated_accuracy(features, (moved - low) / wide, design, rng, question=question)
+    if isinstance(found, Undefined) or found.low is None or found.high is None:
+        return found
+    start = (agreed - chance) / (1 - chance) + low - by_agreement * agreed - by_chance * chance
+    value, least, most = (start + wide * one for one in (found.value, found.low, found.high))
+    return Estimate(min(value, 1.0), found.n, max(least, -1.0), min(most, 1.0))

@@ -81,7 +81,8 @@ def features(columns: Sequence[Feature], category: Sequence[str], judged: Boolea
         kept.append(indicator)
     if len(set(np.asarray(category)[judged].tolist())) < 2:
         constant.append("category")
-    return Features(tuple(names), np.column_stack(kept), tuple(constant), tuple(missing))
+    values = np.column_stack(kept) if kept else np.zeros((len(judged), 0))
+    return Features(tuple(names), values, tuple(constant), tuple(missing))
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +137,41 @@ def jury_agreement(sign: Signs, others: Sequence[tuple[Signs, Booleans]]) -> Fea
         agreed += np.where(there, sign.astype(np.float64) * other, 0.0)
         n += there
     return Feature("jury agreement", ratio(agreed, n))
+
+
+def preference_features(
+    judged: Judged, others: Sequence[tuple[Signs, Booleans]], likelihood: Floats | None = None
+) -> list[Feature]:
+    """Return what may tell which response people prefer; all turn over with the responses.
+
+    Args:
+        judged, others: what a run says, and as in `jury_agreement`.
+        likelihood: (N,) of response 1 less that of response 2; None: not known.
+    Returns: the features, of response 1."""
+    sign = judged.sign.astype(np.float64)
+    n_valid = judged.valid.sum(axis=(1, 2))
+    mean = (judged.outcomes * judged.valid).sum(axis=(1, 2)) / np.maximum(n_valid, 1)
+    found = [
+        Feature("verdict", sign),
+        Feature("mean outcome", mean),
+        Feature("score difference", judged.gap * sign),
+        Feature("verdict by BPDE", sign * _about_mean(judged.bpde)),
+        Feature("length", np.log1p(judged.length_1) - np.log1p(judged.length_2)),
+    ]
+    if judged.valid.shape[1] == 2:
+        conflict = _about_mean(_conflict(judged.outcomes, judged.valid))
+        found.append(Feature("verdict by conflict", sign * conflict))
+    if likelihood is not None:
+        found.append(Feature("likelihood", likelihood))
+    if others:
+        said = np.sum([np.where(there, one, 0.0) for one, there in others], axis=0)
+        found.append(Feature("other runs", ratio(said, np.sum([one for _, one in others], axis=0))))
+    return found
+
+
+def _about_mean(values: Floats) -> Floats:
+    there = np.isfinite(values)
+    return values - (float(values[there].mean()) if there.any() else 0.0)
 
 
 def in_favour(name: str, difference: ArrayLike, sign: Signs) -> Feature:

@@ -29,6 +29,8 @@ def models(*pairs, ranking=(), reason=None):
         apart=(),
         same_places=len(pairs) == 1,
         davidson=win_rates.Davidson(ranking=(), reason="none"),
+        style=win_rates.StyleControlled(effects=(), ranking=(), reason="none"),
+        next=(),
         ranking=ranking,
         reason=reason,
     )
@@ -37,9 +39,10 @@ def models(*pairs, ranking=(), reason=None):
 PAIR = models(("atlas", "borealis"))
 
 
-def rates(people_, both=NONE):
+def rates(people_, both=NONE, calibrated=NONE, planned="narrower"):
     judge = HollowEstimate(0.6, 40, 0.5, 0.7)
-    return win_rates.WinRates(judge, judge, people_, both, NONE, NONE, NONE, NONE)
+    none = [NONE] * 4
+    return win_rates.WinRates(judge, judge, people_, both, *none, calibrated, planned)
 
 
 @pytest.mark.parametrize(
@@ -63,14 +66,22 @@ def test_the_narrower_win_rate_about_people_is_the_one_to_cite():
     assert win_rates.to_cite(rates(Estimate(0.6, 40, note="one question"))) is None
 
 
+def test_a_calibrated_win_rate_is_cited_only_if_that_was_planned():
+    narrow, wide = Estimate(0.7, 40, 0.65, 0.75), Estimate(0.6, 40, 0.3, 0.9)
+    assert win_rates.to_cite(rates(UP, wide, narrow)) == "people"
+    assert win_rates.to_cite(rates(UP, narrow, wide, "calibrated")) == "calibrated"
+    assert win_rates.to_cite(rates(UP, wide, NONE, "calibrated")) == "people"
+
+
 def test_response_1_is_said_only_where_no_pair_of_names_is_there():
     turned = replace(PAIR, same_places=False)
     assert win_rates.answer(rates(UP), turned, "votes").text.startswith("Response 1 is better")
 
 
 def ranked(first, second):
+    worst = 1 if first - second > 0.4 else 2
     strengths = [
-        win_rates.ModelStrength(name, Estimate(v, 40, v - 0.2, v + 0.2), UP)
+        win_rates.ModelStrength(name, Estimate(v, 40, v - 0.2, v + 0.2), UP, 1, worst)
         for name, v in (("atlas", first), ("borealis", second), ("cetus", -2))
     ]
     return models(("atlas", "borealis"), ("atlas", "cetus"), ranking=strengths)

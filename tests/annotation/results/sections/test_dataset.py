@@ -3,10 +3,11 @@
 import json
 from statistics import median
 
+import numpy as np
 import pytest
 
 from annotation.results.report.report import plots, report
-from annotation.results.sections.analysis import Analysis
+from annotation.results.sections.analysis import Analysis, style_of
 from annotation.votes.imports import import_votes
 from judging.dataset.writing import import_files
 from tests.factories import make_examples, make_run
@@ -82,3 +83,23 @@ def test_equal_texts_are_counted_once(project):
 def test_without_examples_there_is_nothing_to_draw(project):
     found = dataset_of(make_run(project))
     assert (found.questions, found.question_words_mean, list(found.question_words)) == (0, None, [])
+
+
+@pytest.mark.django_db
+def test_markdown_is_counted_by_the_database(project):
+    """Bold text has two marks; a list item, a heading and a block of code one each."""
+    run = make_run(project)
+    for one, other in (("a", "b"), ("b", "c"), ("c", "a")):
+        make_examples(
+            project, 1, model_1=one, model_2=other,
+            response_1="# Head\n- **one**\n1. two\n```", response_2="plain - # 1. *",
+        )  # fmt: skip
+    style = style_of(Analysis(project, run))
+    lengths = np.log1p(len("# Head\n- **one**\n1. two\n```")) - np.log1p(len("plain - # 1. *"))
+    assert style == pytest.approx(np.tile([lengths, np.log1p(6)], (3, 1)))
+
+
+@pytest.mark.django_db
+def test_two_models_have_no_style_to_control(project):
+    make_examples(project, 2, model_1="a", model_2="b")
+    assert style_of(Analysis(project, make_run(project))) is None

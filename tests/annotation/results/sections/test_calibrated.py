@@ -1,0 +1,108 @@
+"""The calibrated judge in a project: its figures, the planned estimate, and the planner."""
+
+from decimal import Decimal
+
+import pytest
+from django.core.management import call_command
+from django.urls import reverse
+
+from annotation.models import Round
+from annotation.results.planner.planning import plan, width_of
+from annotation.results.report.page import citation
+from annotation.results.report.report import report
+from annotation.results.sections.analysis import Analysis
+from annotation.rounds.opening import RoundSettings, open_round
+from judging.methods.intervals.estimates import Undefined
+from judging.projects.models import Role
+from tests.annotation.results.learning import biased_run, label_all
+from tests.factories import make_annotator, make_member
+
+SETTINGS = {"beta": Decimal(10), "votes": 1, "audit": 60, "seed": 3}
+
+
+@pytest.fixture
+def run(project, tmp_path):
+    return biased_run(project, tmp_path, n=240)
+
+
+def labelled(project, run, **more):
+    round_ = open_round(project, None, run, RoundSettings(**SETTINGS, **more))
+    label_all(round_, [make_annotator(project)])
+    return report(Analysis(project, run))
+
+
+def width(figure):
+    return figure.high - figure.low
+
+
+@pytest.mark.databases
+def test_people_s_labels_teach_that_the_judge_likes_long_responses(project, run):
+    found = labelled(project, run)
+    rates = found.win_rate
+    assert found.calibrated.learned
+    assert found.calibrated.labels == 60
+    assert width(rates.calibrated) < 0.95 * width(rates.judge_and_people)
+    assert found.calibrated.width_ratio.value == pytest.approx(
+        width(rates.calibrated) / width(rates.judge_and_people)
+    )
+    assert width(found.calibrated.accuracy) < width(found.ties.half.accuracy)
+    assert found.calibrated.kappa.low < found.calibrated.kappa.high
+
+
+def test_without_a_choice_the_narrower_of_the_others_is_cited(project, run):
+    found = labelled(project, run)
+    assert found.win_rate.planned == "narrower"
+    assert "calibrated" not in citation(found).sentence
+
+
+def test_the_choice_of_the_first_audited_round_decides(project, run):
+    found = labelled(project, run, cite=Round.Cite.CALIBRATED)
+    assert found.win_rate.planned == "calibrated"
+    cited = citation(found)
+    assert "calibrated by people's, by cross-fitting" in cited.sentence
+    assert "Zrnic" in cited.bibtex
+    open_round(project, None, run, RoundSettings(beta=Decimal(20), votes=1, audit=20, seed=4))
+    again = report(Analysis(project, run))
+    assert again.win_rate.planned == "calibrated"
+
+
+def test_a_small_audit_says_what_is_needed(project, run):
+    round_ = open_round(
+        project, None, run, RoundSettings(beta=Decimal(10), votes=1, audit=9, seed=3)
+    )
+    label_all(round_, [make_annotator(project)])
+    found = report(Analysis(project, run))
+    for figure in (found.win_rate.calibrated, found.calibrated.accuracy, found.calibrated.kappa):
+        assert isinstance(figure, Undefined)
+        assert "10 are needed" in figure.reason
+
+
+def test_the_planner_says_how_wide_the_interval_will_be(project, run):
+    settings = RoundSettings(beta=Decimal(10), votes=1, audit=60)
+    planned = plan(project, run, settings)
+    before = width_of(None, planned)
+    assert before.expected is None
+    found = labelled(project, run)
+    after = width_of(found, planned)
+    assert after.most == before.most
+    assert after.expected == pytest.approx(width(found.win_rate.calibrated), rel=0.1)
+    assert width_of(found, plan(project, run, RoundSettings(beta=Decimal(10), audit=5))) is None
+
+
+def test_the_choice_is_made_on_the_page_and_by_the_command(client, project, run):
+    client.force_login(make_member(project, Role.RESEARCHER))
+    sent = {"how": "beta", "beta": "10", "votes": "1", "audited": "on", "asks_audit": "on",
+            "audit": "20", "run": run.pk, "cite": "calibrated"}  # fmt: skip
+    assert client.post(reverse("plan", args=[project.slug]), sent).status_code == 302
+    assert Round.objects.get().parameters["cite"] == "calibrated"
+    refused = client.post(reverse("plan", args=[project.slug]), sent | {"cite": "best"})
+    assert refused.status_code == 422
+    call_command("open_round", project.slug, "--beta=10", "--audit=20", "--cite=calibrated")
+    assert Round.objects.order_by("-number").first().parameters["cite"] == "calibrated"
+
+
+def test_what_is_delivered_holds(project, run, tmp_path):
+    labelled(project, run, cite=Round.Cite.CALIBRATED)
+    file = tmp_path / "report.zip"
+    call_command("report", project.slug, "--output", str(file))
+    call_command("verify", str(file))
