@@ -31,9 +31,9 @@ def test_votes_of_an_arena_are_taken_and_a_wrong_row_is_named(project, as_owner,
     sent = as_owner.post(address, body(battle))
     assert (sent.status_code, sent.json()["added"]) == (201, 1)
     assert Vote.objects.get().annotator.name == "arena_user_973"
-    wrong = as_owner.post(address, body(battle, battle | {"turn": 2}))
+    wrong = as_owner.post(address, body(battle, battle))
     assert wrong.status_code == 422
-    assert "line 2: This is a conversation of several turns" in wrong.content.decode()
+    assert "line 2: arena_user_973 voted on a1 in line 1 already" in wrong.content.decode()
 
 
 def test_judgments_of_alpaca_eval_are_taken(project, as_owner, tmp_path):
