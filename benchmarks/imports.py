@@ -3,10 +3,11 @@
     python -m benchmarks.imports [ROWS…]
 
 Fails where 10,000 pairs take more than 1.5 s, or 100,000 more than 15 s, or where memory grows
-with the length of the file.
+with the length of the file. Parquet, Arrow, gzip and Excel have the same limits as CSV.
 """
 
 import csv
+import gzip
 import json
 import os
 import random
@@ -15,7 +16,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
+
+import pyarrow
+import pyarrow.compute
+from pyarrow import feather, parquet
+
+from judging.core.workbooks import write_workbook
 
 ROOT = Path(__file__).resolve().parent.parent
 SECONDS_PER_ROW = 1.5 / 10_000
@@ -23,21 +31,38 @@ MOST_GROWTH_MIB = 60
 WORDS = (ROOT / "judging" / "dataset" / "writing.py").read_text().split()
 
 
-def write_pairs(path: Path, n: int) -> None:
+NAMES = ("external_id", "question", "response_1", "response_2", "model_1", "model_2")
+SUFFIXES = (".jsonl", ".csv", ".csv.gz", ".parquet", ".arrow", ".xlsx")
+
+
+def pairs(n: int) -> Iterator[tuple[str, ...]]:
     """Pairs of about 1.5 kB, each unlike the others."""
     chance = random.Random(7)
-    names = ("external_id", "question", "response_1", "response_2", "model_1", "model_2")
-    with path.open("w", newline="") as stream:
-        table = csv.writer(stream)
-        if path.suffix == ".csv":
-            table.writerow(names)
-        for number in range(n):
-            texts = (" ".join(chance.choices(WORDS, k=words)) for words in (10, 50, 50))
-            row = (str(number), *texts, "maple-7b", "birch-3b")
-            if path.suffix == ".csv":
-                table.writerow(row)
+    for number in range(n):
+        texts = (" ".join(chance.choices(WORDS, k=words)) for words in (10, 50, 50))
+        yield (str(number), *texts, "maple-7b", "birch-3b")
+
+
+def write_pairs(path: Path, n: int) -> None:
+    if path.suffix in (".parquet", ".arrow"):
+        table = pyarrow.table(dict(zip(NAMES, map(list, zip(*pairs(n), strict=True)), strict=True)))
+        if path.suffix == ".parquet":
+            parquet.write_table(table, path)
+        else:
+            feather.write_feather(table, path)
+    elif path.suffix == ".xlsx":
+        with path.open("wb") as target:
+            write_workbook(target, "pairs", NAMES, pairs(n))
+    else:
+        opener = gzip.open if path.suffix == ".gz" else open
+        with opener(path, "wt", newline="") as stream:
+            rows = csv.writer(stream)
+            if ".csv" in path.suffixes:
+                rows.writerow(NAMES)
+                rows.writerows(pairs(n))
             else:
-                stream.write(json.dumps(dict(zip(names, row, strict=True))) + "\n")
+                for row in pairs(n):
+                    stream.write(json.dumps(dict(zip(NAMES, row, strict=True))) + "\n")
 
 
 def measure(path: Path) -> None:
@@ -77,7 +102,7 @@ def run(n: int, suffix: str) -> bool:
     found = json.loads(ended.stdout)
     fits = found["seconds"] <= n * SECONDS_PER_ROW and found["grown_mib"] <= MOST_GROWTH_MIB
     sys.stdout.write(
-        f"{n:>8} pairs  {suffix[1:]:<6} {size:6.1f} MiB  {found['seconds']:6.2f} s "
+        f"{n:>8} pairs  {suffix[1:]:<8} {size:6.1f} MiB  {found['seconds']:6.2f} s "
         f"(limit {n * SECONDS_PER_ROW:.1f}, processor {found['cpu']:.2f} s)  "
         f"memory +{found['grown_mib']:.0f} MiB (limit {MOST_GROWTH_MIB})  "
         f"{'ok' if fits else 'TOO MUCH'}\n"
@@ -90,7 +115,7 @@ def main() -> None:
         measure(Path(sys.argv[2]))
         return
     sizes = [int(text) for text in sys.argv[1:]] or [10_000, 100_000]
-    results = [run(n, suffix) for n in sizes for suffix in (".jsonl", ".csv")]
+    results = [run(n, suffix) for n in sizes for suffix in SUFFIXES]
     sys.exit(0 if all(results) else "Imports are slower, or need more memory, than they may.")
 
 

@@ -8,6 +8,7 @@ from judging.runs.pages import run, runs, templates
 urlpatterns = [
     path("p/<slug:slug>/imports/", imports.imports, name="imports"),
     path("p/<slug:slug>/imports/<int:number>", imports.import_detail, name="import_detail"),
+    path("p/<slug:slug>/imports/<int:number>/price", runs.import_price, name="import_price"),
     path("p/<slug:slug>/imports/<int:number>/check", imports.import_check, name="import_check"),
     path("p/<slug:slug>/imports/<int:number>/begin", imports.import_begin, name="import_begin"),
     path("p/<slug:slug>/imports/<int:number>/undo", imports.import_undo, name="import_undo"),

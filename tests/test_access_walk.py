@@ -67,7 +67,8 @@ TABLE = {
     """,
     "researcher": """
         adjudication decision_undo example examples tag_examples untag_examples export
-        flag_settle import_begin import_check import_detail import_refused import_undo imports
+        flag_settle import_begin import_check import_detail import_price import_refused
+        import_undo imports
         look people_pace plan plan_preview plot
         project_figures report_file results results_page round round_cancel round_close
         round_extend round_item round_pause round_people

@@ -18,6 +18,7 @@ class Api(Resource[F]):
     compare = operation(calls.compare)
     list_examples = operation(calls.list_examples)
     upsert_examples = operation(calls.upsert_examples)
+    estimate_examples = operation(calls.estimate_examples)
     list_exports = operation(calls.list_exports)
     gate = operation(calls.gate)
     get_import = operation(calls.get_import)

@@ -109,12 +109,21 @@ def list_examples(
 
 
 def upsert_examples(
-    slug: str, rows: Any, *, skip_invalid: bool = False, idempotency_key: str | None = None
+    slug: str,
+    rows: Any,
+    *,
+    skip_invalid: bool = False,
+    design: str = "",
+    seed: int = 0,
+    sheet: str = "",
+    idempotency_key: str | None = None,
 ) -> Call[m.ImportOut]:
-    """Add examples by their ids, as NDJSON or CSV. What the project has already stays as it is.
+    """Add examples by their ids. What the project has already stays as it is.
 
-    All rows are checked first. If one is invalid, nothing is imported and the answer names each
-    problem by line; `skip_invalid` leaves such rows out. A worker writes: poll `Location`.
+    Send NDJSON, CSV, Excel, Parquet or Arrow, also compressed. All rows are checked first. If one
+    is invalid, nothing is imported and the answer names each problem by line; `skip_invalid` leaves
+    such rows out. A worker writes: poll `Location`. Rows with the responses of several models need
+    a `design`.
     """
     return Call(
         "upsert_examples",
@@ -122,7 +131,39 @@ def upsert_examples(
         _path("/api/v1/projects/", slug, "/examples"),
         answer=m.ImportOut,
         rows=rows,
-        query={"skip_invalid": skip_invalid},
+        query={"skip_invalid": skip_invalid, "design": design, "seed": seed, "sheet": sheet},
+        key=idempotency_key,
+    )
+
+
+def estimate_examples(
+    slug: str,
+    rows: Any,
+    *,
+    skip_invalid: bool = False,
+    design: str = "",
+    seed: int = 0,
+    sheet: str = "",
+    run: int | None = None,
+    idempotency_key: str | None = None,
+) -> Call[m.PairsOut]:
+    """Say what the same rows would add, and what a judge would need for them. Nothing is written.
+
+    Calls and cost are those of a run for its own examples, on average.
+    """
+    return Call(
+        "estimate_examples",
+        "POST",
+        _path("/api/v1/projects/", slug, "/examples/estimate"),
+        answer=m.PairsOut,
+        rows=rows,
+        query={
+            "skip_invalid": skip_invalid,
+            "design": design,
+            "seed": seed,
+            "sheet": sheet,
+            "run": run,
+        },
         key=idempotency_key,
     )
 
@@ -817,7 +858,7 @@ def get_parquet(
 def get_table(
     slug: str,
     what: Literal["labels", "votes", "samples", "preferences", "criteria"],
-    kind: Literal["csv", "jsonl"],
+    kind: Literal["csv", "jsonl", "arrow", "xlsx", "zip"],
     *,
     external_id: str = "",
     category: str = "",
@@ -834,6 +875,7 @@ def get_table(
 ) -> Call[bytes]:
     """Stream a whole table; docs/files.md has its columns. Preferences are no CSV.
 
+    `zip` holds the folder of a data set, as `datasets.load_dataset` opens it once it is unpacked.
     The export goes on record. All but votes show judge output or the names of models.
     """
     return Call(

@@ -311,6 +311,26 @@ class NeededOut:
     """How many more would decide, if votes can't."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairsOut:
+    """What an import would add, and what a judge would need for it. Nothing is written."""
+
+    rows: int
+    """Pairs that can be imported."""
+    new: int
+    known: int
+    conflicts: int
+    questions: int | None
+    """Of rows with several responses; else null."""
+    models: list[str]
+    """Models of such rows."""
+    design: str
+    calls: int | None
+    """Null if no run says it."""
+    usd: Decimal | None
+    basis: str
+
+
 class PeopleIn(TypedDict):
     annotators: list[int]
     """Numbers of annotators. Empty: everybody may label."""

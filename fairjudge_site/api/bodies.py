@@ -19,6 +19,15 @@ from judging.dataset.uploads import discard, store
 _PIECE = 2**16
 # The formats of a body, by its content type.
 TYPES = {"application/x-ndjson": "jsonl", "application/jsonl": "jsonl", "text/csv": "csv"}
+# These are told by their content. Their names have no format, so that nothing contradicts it.
+BINARY = {
+    "application/vnd.apache.parquet": "parquet",
+    "application/vnd.apache.arrow.file": "arrow",
+    "application/vnd.apache.arrow.stream": "arrow",
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": "xlsx",
+    "application/gzip": "gz",
+    "application/zstd": "zst",
+}
 
 
 class _Body:
@@ -53,12 +62,13 @@ def stored_body(request: HttpRequest, name: str) -> Iterator[tuple[Path, str, st
     The stored name tells the format, and rows of other tools are recognised by their content.
     """
     kind = (request.content_type or "").lower()
-    if kind not in TYPES:
+    endings = TYPES | BINARY
+    if kind not in endings:
         raise Refusal(
             "media_type_unknown",
-            f"Send the rows as {' or '.join(TYPES)}. Nothing was imported.",
+            f"Send the rows as {' or '.join(endings)}. Nothing was imported.",
         )
-    body: Any = _Body(request, f"{name}.{TYPES[kind]}")
+    body: Any = _Body(request, f"{name}.{endings[kind]}")
     kept: list[bool] = []
     paths: list[Path] = []
     try:
@@ -93,4 +103,6 @@ class SubsetIn(Schema):
 def rows_in_schema(description: str) -> dict[str, Any]:
     """Describe such a body for the schema."""
     text = {"schema": {"type": "string", "description": description}}
-    return {"requestBody": {"required": True, "content": dict.fromkeys(TYPES, text)}}
+    binary = {"schema": {"type": "string", "format": "binary", "description": description}}
+    content = dict.fromkeys(TYPES, text) | dict.fromkeys(BINARY, binary)
+    return {"requestBody": {"required": True, "content": content}}

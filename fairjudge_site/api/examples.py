@@ -1,9 +1,11 @@
 """Examples: pages of them, and many at once by their ids, written by a worker."""
 
 from datetime import datetime
+from pathlib import Path
 from typing import Annotated, Any
 
 from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404
 from ninja import Query, Router, Schema
 from pydantic import AfterValidator, Field
 
@@ -18,7 +20,10 @@ from judging.dataset.models import Example, Import, TagChange, tags_of_examples
 from judging.dataset.records import CONVERSATION, Place
 from judging.dataset.subsets import change_tag, condition_of, undo_tag
 from judging.dataset.uploads import FirstPass, first_pass, record_checked
+from judging.dataset.wide import LARGEST_SEED, Design
+from judging.projects.access import Access
 from judging.projects.models import Role
+from judging.runs.planning.estimate import price_of_pairs
 
 router = Router(tags=["examples"])
 
@@ -55,7 +60,33 @@ class ImportOut(Schema):
     created_at: datetime
 
 
+class PairsOut(Schema):
+    """What an import would add, and what a judge would need for it. Nothing is written."""
+
+    rows: int = Field(description="Pairs that can be imported.")
+    new: int
+    known: int
+    conflicts: int
+    questions: int | None = Field(description="Of rows with several responses; else null.")
+    models: list[str] = Field(description="Models of such rows.")
+    design: str
+    calls: int | None = Field(description="Null if no run says it.")
+    usd: str | None
+    basis: str
+
+
 OneText = Annotated[str, Query(max_length=200), AfterValidator(storable)]
+DesignText = Annotated[
+    str,
+    Query(max_length=220, description="all, baseline=MODEL, random=2 or blocks=2."),
+    AfterValidator(storable),
+]
+DesignSeed = Annotated[int, Query(ge=0, le=LARGEST_SEED, description="Of the design.")]
+SheetText = Annotated[
+    str,
+    Query(max_length=200, description="Of a workbook. Default: the first one."),
+    AfterValidator(storable),
+]
 
 
 @router.get("/projects/{slug}/examples", auth=READ, response=Page[ExampleOut])
@@ -141,26 +172,89 @@ def undo_tags(request: HttpRequest, slug: str, number: Number) -> HttpResponse:
 
 
 @router.post(
+    "/projects/{slug}/examples/estimate",
+    auth=WRITE,
+    response=PairsOut,
+    openapi_extra=rows_in_schema("One example a row; docs/files.md has the columns."),
+)
+def estimate_examples(
+    request: HttpRequest,
+    slug: str,
+    skip_invalid: Annotated[bool, Query()] = False,
+    design: DesignText = "",
+    seed: DesignSeed = 0,
+    sheet: SheetText = "",
+    run: Annotated[Number | None, Query(description="Default: the primary run.")] = None,
+) -> PairsOut:
+    """Say what the same rows would add, and what a judge would need for them. Nothing is written.
+
+    Calls and cost are those of a run for its own examples, on average.
+    """
+    access = access_to(request, slug, Role.RESEARCHER)
+    runs = access.project.runs
+    by = access.project.primary_run if run is None else get_object_or_404(runs, number=run)
+    with stored_body(request, "examples") as (path, file_format, _, _):
+        checked = _checked(access, path, file_format, skip_invalid, design, seed, sheet)
+    found, wide = checked.comparison, checked.summary.wide
+    price = price_of_pairs(found.n_new, by)
+    return PairsOut(
+        rows=checked.summary.n_rows,
+        new=found.n_new,
+        known=found.n_known,
+        conflicts=found.n_conflicts,
+        questions=wide.get("questions"),
+        models=wide.get("models", []),
+        design=wide.get("words", ""),
+        calls=price.calls,
+        usd=None if price.usd is None else f"{price.usd:f}",
+        basis=price.words,
+    )
+
+
+def _checked(
+    access: Access,
+    path: Path,
+    file_format: str,
+    skip_invalid: bool,
+    design: str,
+    seed: int,
+    sheet: str,
+) -> FirstPass:
+    """Read the rows of a body. Raises Refusal or UserError for what can't be imported."""
+    chosen = Design.read(design, seed) if design else None
+    checked = first_pass(access.project, [path], file_format, sheet=sheet, design=chosen)
+    _refuse_invalid(checked, skip_invalid)
+    writing.refuse_undesigned(checked.summary.wide)
+    return checked
+
+
+@router.post(
     "/projects/{slug}/examples",
     auth=WRITE,
     response={202: ImportOut},
     openapi_extra=rows_in_schema(
-        "One example a line; docs/files.md has the columns. The question and the responses are "
+        "One example a row; docs/files.md has the columns. The question and the responses are "
         "texts or lists of messages."
     ),
 )
 def upsert_examples(
-    request: HttpRequest, slug: str, skip_invalid: Annotated[bool, Query()] = False
+    request: HttpRequest,
+    slug: str,
+    skip_invalid: Annotated[bool, Query()] = False,
+    design: DesignText = "",
+    seed: DesignSeed = 0,
+    sheet: SheetText = "",
 ) -> HttpResponse:
-    """Add examples by their ids, as NDJSON or CSV. What the project has already stays as it is.
+    """Add examples by their ids. What the project has already stays as it is.
 
-    All rows are checked first. If one is invalid, nothing is imported and the answer names each
-    problem by line; `skip_invalid` leaves such rows out. A worker writes: poll `Location`.
+    Send NDJSON, CSV, Excel, Parquet or Arrow, also compressed. All rows are checked first. If one
+    is invalid, nothing is imported and the answer names each problem by line; `skip_invalid` leaves
+    such rows out. A worker writes: poll `Location`. Rows with the responses of several models need
+    a `design`.
     """
     access = access_to(request, slug, Role.RESEARCHER)
     with stored_body(request, "examples") as (path, file_format, digest, kept):
-        checked = first_pass(access.project, [path], file_format)
-        _refuse_invalid(checked, skip_invalid)
+        checked = _checked(access, path, file_format, skip_invalid, design, seed, sheet)
 
         def work() -> HttpResponse:
             imported = record_checked(access.project, access.user, checked)
@@ -200,7 +294,8 @@ def _refuse_invalid(checked: FirstPass, skip_invalid: bool) -> None:
     ]
     first = summary.problems[0]
     more = "" if summary.n_problems == 1 else f" There are {summary.n_problems} problems."
-    said = f"Line {first.place.line}: {first.sentence}{more} Nothing was imported."
+    here = first.place.here
+    said = f"{here[0].upper()}{here[1:]}: {first.sentence}{more} Nothing was imported."
     raise Refusal("rows_invalid", said, errors=errors)
 
 

@@ -113,6 +113,10 @@ _STREAMS = {
             "content": {
                 "application/x-ndjson": {"schema": {"type": "string"}},
                 "text/csv": {"schema": {"type": "string"}},
+                **{
+                    CONTENT_TYPES[name]: {"schema": {"type": "string", "format": "binary"}}
+                    for name in ("arrow", "xlsx", "dataset")
+                },
             }
         }
     }
@@ -158,7 +162,7 @@ def get_table(
     request: HttpRequest,
     slug: str,
     what: What,
-    kind: Literal["csv", "jsonl"],
+    kind: Literal["csv", "jsonl", "arrow", "xlsx", "zip"],
     filters: Chosen,
     run: RunNumber = None,
     names: Annotated[bool, Query(description="People's names, not pseudonyms.")] = False,
@@ -167,10 +171,12 @@ def get_table(
 ) -> StreamingHttpResponse:
     """Stream a whole table; docs/files.md has its columns. Preferences are no CSV.
 
+    `zip` holds the folder of a data set, as `datasets.load_dataset` opens it once it is unpacked.
     The export goes on record. All but votes show judge output or the names of models.
     """
+    file_format = "dataset" if kind == "zip" else kind
     wanted = ExportRequest(
-        what=what, format=kind, names=names, escape=escape, values=filters.values()
+        what=what, format=file_format, names=names, escape=escape, values=filters.values()
     )
     return _streamed(request, slug, run, wanted, where)
 

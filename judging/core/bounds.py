@@ -5,10 +5,13 @@ can nest deeper than Python recurses. Each reader here stops at its bound with `
 """
 
 import csv
+import gzip
 import io
 import json
 import time
 import zipfile
+import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Self
@@ -19,6 +22,8 @@ DEEPEST_JSON = 60
 LARGEST_CELL = 64 * MEBIBYTE
 # Texts and tables deflate to a tenth, repetitive ones to a fiftieth. Bombs reach a thousandth.
 MOST_INFLATED = 200
+# What a file may inflate to however small it is.
+FREE = 256 * MEBIBYTE
 # A member of a directory takes some 100 bytes in the file, and 700 in memory.
 LARGEST_DIRECTORY = 32 * MEBIBYTE
 # What inflating can't be stopped at: `zipfile` inflates a piece of these as a whole.
@@ -27,6 +32,53 @@ BOUNDED_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 class TooLarge(ValueError):
     """What was read is larger, deeper or slower than anything genuine. The message says how."""
+
+
+class Damaged(ValueError):
+    """What was read is no whole compressed file. The message says how."""
+
+
+def most_inflated(packed: int) -> int:
+    """Return how many bytes a file of this size may inflate to."""
+    return max(FREE, MOST_INFLATED * packed)
+
+
+class Inflated(io.RawIOBase):
+    """What a gzip or zstd stream of `packed` bytes inflates to.
+
+    Reading raises TooLarge beyond the bound, and Damaged if the stream is cut or broken. zstd needs
+    pyarrow, or else Inflated raises ImportError.
+    """
+
+    def __init__(self, stream: BinaryIO, packing: str, packed: int) -> None:
+        super().__init__()
+        self._packed = stream
+        self._left = self._most = most_inflated(packed)
+        self._source: Any
+        if packing == "gzip":
+            self._source = gzip.GzipFile(fileobj=stream)
+        else:
+            import pyarrow
+
+            self._source = pyarrow.CompressedInputStream(pyarrow.PythonFile(stream), packing)
+
+    def readable(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        self._packed.close()
+        super().close()
+
+    def readinto(self, buffer: Any, /) -> int:
+        try:
+            piece = self._source.read(len(buffer))
+        except (OSError, EOFError, zlib.error):
+            raise Damaged("its compressed data is cut or broken") from None
+        self._left -= len(piece)
+        if self._left < 0:
+            raise TooLarge(f"it would inflate to more than {self._most // MEBIBYTE} MiB")
+        buffer[: len(piece)] = piece
+        return len(piece)
 
 
 def allow_long_cells() -> None:
@@ -139,9 +191,14 @@ class Archive:
         with target.open("xb") as stream:
             self._copy(name, stream)
 
-    def _copy(self, name: str, target: BinaryIO) -> None:
+    def pieces(self, name: str) -> Iterator[bytes]:
+        """Yield a member's content in pieces. Raises KeyError if there is none."""
         with self._zip.open(name) as member:
             while piece := member.read(PIECE):
                 if time.monotonic() > self._ends:
                     raise TooLarge("reading it takes too long")
-                target.write(piece)
+                yield piece
+
+    def _copy(self, name: str, target: BinaryIO) -> None:
+        for piece in self.pieces(name):
+            target.write(piece)

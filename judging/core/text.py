@@ -46,13 +46,18 @@ codecs.register_error(KEEP_BYTES, _keep_bytes)
 
 
 def detect(path: Path) -> Encoding:
-    """Return the encoding of a file, by its byte-order mark or else by its zero bytes.
+    """Return the encoding of a file, as `encoding_of` tells it."""
+    with path.open("rb") as stream:
+        return encoding_of(stream.read(HEAD))
+
+
+def encoding_of(head: bytes) -> Encoding:
+    """Return the encoding of a text by its byte-order mark, or else by its first zero bytes.
 
     Headers and JSON keys begin with ASCII characters. In UTF-16 without a mark, every second one of
     the first bytes is therefore zero.
     """
-    with path.open("rb") as stream:
-        head = stream.read(HEAD)
+    head = head[:HEAD]
     for encoding in MARKED:
         if head.startswith(encoding.mark):
             return encoding

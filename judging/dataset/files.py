@@ -1,5 +1,6 @@
 """The records of files in any layout: JSON Lines, JSON arrays, tables, and FairEval's three files.
 
+Texts may be compressed by gzip or zstd. Parquet, Arrow and Excel are told by their first bytes.
 Every record comes with the line on which it starts, and what can't be read is refused by its line.
 `Records`, at the end, is what other modules use. It reads each file once, holds none as a whole,
 and hashes it on the way: an import remembers the SHA-256 of what it read, and reading a file of
@@ -13,29 +14,38 @@ import functools
 import hashlib
 import io
 import json
+import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, BinaryIO, TextIO
 
-from judging.core.bounds import LARGEST_CELL, allow_long_cells
+from judging.core.bounds import (
+    LARGEST_CELL,
+    Damaged,
+    Inflated,
+    TooLarge,
+    allow_long_cells,
+)
 from judging.core.conversations import NumberText
 from judging.core.errors import UserError
 from judging.core.text import (
     ESCAPE_COLUMN,
     ESCAPED,
     ESCAPED_MORE,
+    HEAD,
     Encoding,
     as_text,
-    detect,
-    open_text,
+    encoding_of,
     undecoded,
     unescape_cell,
 )
+from judging.core.workbooks import Cell, Fault, NoSheet, NoWorkbook, sheet_rows
+from judging.dataset.columnar import ARROW_FILE, arrow_for, columnar
 from judging.dataset.layouts import (
     answer_of,
     answers_by_turn,
@@ -90,13 +100,45 @@ class _HashedFile(io.FileIO):
         return size
 
 
-class Source:
-    """One file, to be read once from its start to its end."""
+PACKINGS = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 
-    def __init__(self, path: Path) -> None:
+
+def packing_of(head: bytes) -> str:
+    """Return gzip or zstd for the first bytes of such a file, "" for any other."""
+    return next((name for magic, name in PACKINGS.items() if head.startswith(magic)), "")
+
+
+def opened(path: Path, file: io.FileIO | None = None) -> BinaryIO:
+    """Open a file for reading what it holds, inflated if it is compressed."""
+    stream = io.BufferedReader(file or io.FileIO(path), CHUNK)
+    if packing := packing_of(stream.peek(4)):
+        return io.BufferedReader(Inflated(stream, packing, path.stat().st_size), CHUNK)
+    return stream
+
+
+def encoding_in(path: Path) -> Encoding:
+    """Return the encoding of a text file, compressed or not."""
+    with opened(path) as stream:
+        return encoding_of(stream.read(HEAD))
+
+
+def open_text(path: Path, newline: str) -> TextIO:
+    return as_text(opened(path), encoding_in(path), newline)
+
+
+class Source:
+    """One file, to be read once from its start to its end.
+
+    Args:
+        sheet: of a workbook, the sheet to read; "" for the first one.
+    """
+
+    def __init__(self, path: Path, sheet: str = "") -> None:
         refuse_unreadable(path)
         self.path = path
-        self.encoding = detect(path)
+        self.sheet = sheet
+        self.kind = kind_of(path)
+        self.encoding = Encoding("utf-8") if self.kind else encoding_in(path)
         self.sha256: bytes | None = None
 
     def place(self, line: int) -> Place:
@@ -106,12 +148,19 @@ class Source:
     def text(self, newline: str) -> Iterator[TextIO]:
         """Open the file as text. Its hash is known once the block ends without an exception."""
         file = _HashedFile(self.path)
-        with as_text(io.BufferedReader(file, CHUNK), self.encoding, newline) as stream:
+        with as_text(opened(self.path, file), self.encoding, newline) as stream:
             yield stream
             # A reader stops early at a mistake after which nothing can be trusted.
             while stream.buffer.read(CHUNK):
                 pass
+            while file.read(CHUNK):
+                pass
         self.sha256 = file.hash.digest()
+
+    def hash_whole(self) -> None:
+        """Hash a file that was read in another order than from its start, or not to its end."""
+        with self.path.open("rb") as stream:
+            self.sha256 = hashlib.file_digest(stream, "sha256").digest()
 
 
 def _missing_value(name: str) -> str | None:
@@ -479,7 +528,7 @@ def _rows(source: Source, sheet: Sheet, stream: Iterator[str]) -> Iterator[Recor
     mark, blanks = sheet.delimiter, sheet.blanks
     reader = csv.reader(lines, delimiter=mark, strict=True, skipinitialspace=blanks)
     names = sorted(map(plain, sheet.header))
-    escaped = sheet.header.index(ESCAPE_COLUMN) if ESCAPE_COLUMN in sheet.header else None
+    escaped = ESCAPE_COLUMN in sheet.header
     while True:
         place = source.place(before + reader.line_num + 1)
         try:
@@ -519,16 +568,83 @@ def _rows(source: Source, sheet: Sheet, stream: Iterator[str]) -> Iterator[Recor
             sentence = "A cell has blanks before its opening quote. Delete these blanks."
             yield refusal(place, "", sentence, raw)
             continue
-        if escaped is not None and (mark_of_row := canonical(cells[escaped])):
-            says = mark_of_row == ESCAPED_MORE or BOOLEANS.get(mark_of_row)
-            if says is None:
-                expected = f"{ESCAPED}, {ESCAPED_MORE} or empty"
-                sentence = expected_sentence(ESCAPE_COLUMN, expected, cells[escaped])
-                yield refusal(place, ESCAPE_COLUMN, sentence, raw)
-                continue
-            used = ESCAPED_MORE if mark_of_row == ESCAPED_MORE else ESCAPED
-            cells = [unescape_cell(cell, used) for cell in cells] if says else cells
-        yield Record(place, dict(zip(sheet.header, cells, strict=True)), raw, sheet.header_line)
+        values = dict(zip(sheet.header, cells, strict=True))
+        record = Record(place, values, raw, sheet.header_line)
+        yield _unescaped(record) if escaped and values[ESCAPE_COLUMN] else record
+
+
+def _unescaped(record: Record) -> Record | Refused:
+    """Turn a row of a CSV export back, also if it was saved as a workbook since."""
+    marked = record.values[ESCAPE_COLUMN]
+    mark = canonical(marked)
+    says = mark == ESCAPED_MORE or BOOLEANS.get(mark)
+    if says is None:
+        expected = f"{ESCAPED}, {ESCAPED_MORE} or empty"
+        return record.refuse(ESCAPE_COLUMN, expected_sentence(ESCAPE_COLUMN, expected, marked))
+    if not says:
+        return record
+    used = ESCAPED_MORE if mark == ESCAPED_MORE else ESCAPED
+    values = {name: unescape_cell(cell, used) for name, cell in record.values.items()}
+    return replace(record, values=values)
+
+
+def workbook(source: Source) -> Iterator[Record | Refused]:
+    """Read a sheet of a workbook. The first row that has cells names the columns."""
+    unit = f"sheet {source.sheet}, row" if source.sheet else "row"
+    row = 1
+
+    def place() -> Place:
+        return Place(str(source.path), row, unit)
+
+    def stopped(sentence: str) -> Refused:
+        return refusal(place(), "", sentence, fatal=True)
+
+    rows = sheet_rows(source.path, source.sheet)
+    header: list[str] = []
+    try:
+        for row, cells in rows:
+            if not header:
+                header = [cell.strip() for cell in _texts(cells)]
+                begins = row
+                if twice := [name for name, n in Counter(header).items() if name and n > 1]:
+                    yield stopped(
+                        f"The header names {listed(twice)} more than once. Rename one of the "
+                        "columns."
+                    )
+                    return
+            else:
+                yield _of_workbook(place(), header, cells, begins)
+    except NoWorkbook:
+        yield stopped("The file is a ZIP archive and no workbook. Unpack it first.")
+    except NoSheet as error:
+        yield stopped(f"There is no sheet {source.sheet}. Sheets: {error}.")
+    except (TooLarge, Damaged) as error:
+        yield stopped(f"The file can't be read from here on: {error}. Get a whole copy of it.")
+
+
+def _texts(cells: Iterable[Cell]) -> list[str]:
+    """Return cells as a table of text has them."""
+    return [str(cell).lower() if isinstance(cell, bool) else str(cell or "") for cell in cells]
+
+
+def _of_workbook(
+    place: Place, header: Sequence[str], cells: Sequence[Cell], begins: int
+) -> Record | Refused:
+    named = dict(zip_longest(header, _texts(cells), fillvalue=""))
+    record = Record(place, named, json.dumps(named, ensure_ascii=False), begins)
+    for column, cell in zip_longest(header, cells, fillvalue=""):
+        if isinstance(cell, Fault):
+            sentence = f"The cell {cell.cell} holds {cell.error}. Correct its formula."
+            if not cell.error:
+                sentence = (
+                    f"The cell {cell.cell} is a formula without a stored value. Open the file in a "
+                    "spreadsheet program and save it there."
+                )
+            return record.refuse(column, sentence)
+        if cell and not column:
+            sentence = f"The row has {len(cells)} cells, and the header names {len(header)}."
+            return record.refuse("", sentence)
+    return _unescaped(record) if named.get(ESCAPE_COLUMN) else record
 
 
 def _is_header(cells: Sequence[str], names: Sequence[str]) -> bool:
@@ -620,7 +736,7 @@ def _roles(sources: Sequence[Source]) -> tuple[Source, Source, Source]:
 
 
 def _holds_answers(path: Path) -> bool:
-    return path.stem.startswith("answer") or bool(_named_in(path))
+    return not kind_of(path) and (path.stem.startswith("answer") or bool(_named_in(path)))
 
 
 def _named_in(path: Path) -> str:
@@ -664,6 +780,10 @@ def labels(source: Source) -> Iterator[Record]:
             yield Record(source.place(number), {"label": line.strip()}, line.strip())
 
 
+def _columnar(source: Source) -> Iterator[Record | Refused]:
+    return columnar(source.path, source.kind)
+
+
 READERS: dict[str, Callable[[Source], Iterator[Record | Refused]]] = {
     "csv": table,
     "tsv": functools.partial(table, delimiter="\t"),
@@ -672,16 +792,34 @@ READERS: dict[str, Callable[[Source], Iterator[Record | Refused]]] = {
     "pandalm": array,
     "llmbar": array,
     "labels": labels,
+    "excel": workbook,
+    "parquet": _columnar,
+    "arrow": _columnar,
 }
 FORMATS = ("auto", "csv", "tsv", "jsonl", "json", "pandalm", "llmbar", "faireval")
 SUFFIXES = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "tsv", ".tab": "tsv"}
-PACKED = {
-    b"PK\x03\x04": "a spreadsheet or a ZIP archive",
-    b"\xd0\xcf\x11\xe0": "an old spreadsheet",
-    b"\x1f\x8b": "a compressed file",
-    b"PAR1": "a Parquet file",
+# What is no text is known by its first bytes, whatever its name. Arrow's stream format begins with
+# a length of -1.
+KINDS = {
+    b"PK\x03\x04": "excel",
+    b"PAR1": "parquet",
+    ARROW_FILE: "arrow",
+    b"\xff\xff\xff\xff": "arrow",
+}
+IN_WORDS = {"excel": "an Excel workbook", "parquet": "a Parquet file", "arrow": "an Arrow file"}
+UNREADABLE = {
+    b"\xd0\xcf\x11\xe0": "an old spreadsheet (.xls) or a protected one",
     b"%PDF": "a PDF file",
 }
+LONGEST_MAGIC = 8
+
+
+PACKED_SUFFIXES = (".gz", ".zst", ".zstd")
+
+
+def unpacked_name(name: str) -> str:
+    """`pairs.csv.gz` is `pairs.csv` once it is unpacked."""
+    return name.rpartition(".")[0] if name.casefold().endswith(PACKED_SUFFIXES) else name
 
 
 def detect_format(paths: Sequence[Path]) -> str:
@@ -692,8 +830,10 @@ def detect_format(paths: Sequence[Path]) -> str:
 
 
 def format_of(path: Path) -> str:
-    """Tell a file's format by its suffix, else by its first letter."""
-    suffix = path.suffix.casefold()
+    """Tell a file's format by its first bytes, by its suffix, else by its first letter."""
+    if kind := kind_of(path):
+        return kind
+    suffix = Path(unpacked_name(path.name)).suffix.casefold()
     if suffix in SUFFIXES:
         return SUFFIXES[suffix]
     with open_text(path, newline="\n") as stream:
@@ -710,20 +850,78 @@ def check_format(file_format: str, formats: Sequence[str]) -> None:
         raise UserError(f"There is no format {file_format!r}. Use one of {', '.join(formats)}.")
 
 
-def refuse_unreadable(path: Path) -> None:
-    """Raise UserError for what is no file, can't be read, or is of a kind that is no text."""
+def head_of(path: Path) -> bytes:
+    """Return the first bytes of a file. Raises UserError if there is none to read."""
     try:
         if not path.is_file():
             raise UserError(f"There is no file {path}. Nothing was imported.")
         with path.open("rb") as stream:
-            head = stream.read(4)
+            return stream.read(LONGEST_MAGIC)
     except OSError as error:
         raise UserError(f"{path} can't be read ({error.strerror}). Nothing was imported.") from None
-    for magic, packed_as in PACKED.items():
+
+
+def kind_of(path: Path) -> str:
+    """Return excel, parquet or arrow by a file's first bytes, "" for a text."""
+    head = head_of(path)
+    return next((kind for magic, kind in KINDS.items() if head.startswith(magic)), "")
+
+
+def refuse_unreadable(path: Path) -> None:
+    """Raise UserError for what is no file, can't be read, or is of a kind that isn't known."""
+    head = head_of(path)
+    packing = packing_of(head)
+    if packing == "zstd":
+        arrow_for(f"{path.name} is compressed by zstd")
+    if packing:
+        try:
+            with opened(path) as stream:
+                head = stream.read(LONGEST_MAGIC)
+        except (TooLarge, Damaged) as error:
+            raise UserError(
+                f"{path.name} can't be read: {error}. Nothing was imported. Get a whole copy of it."
+            ) from None
+        if packing_of(head) or any(head.startswith(magic) for magic in KINDS):
+            raise UserError(
+                f"{path.name} holds a file that is compressed itself. Nothing was imported. Unpack "
+                "it once."
+            )
+    for magic, named in UNREADABLE.items():
         if head.startswith(magic):
             raise UserError(
-                f"{path.name} is {packed_as}. Nothing was imported. Save it as CSV (UTF-8) or JSON."
+                f"{path.name} is {named}. Nothing was imported. Save it as XLSX, CSV (UTF-8) or "
+                "JSON."
             )
+
+
+DATA_SUFFIXES = (".parquet", ".arrow", ".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".xlsx")
+# What a folder of a data set says about itself, and no row.
+ABOUT = ("dataset_info.json", "state.json", "dataset_dict.json", "dataset_infos.json")
+
+
+def data_files(paths: Sequence[Path]) -> list[Path]:
+    """Return the files, with those that a folder of a data set holds in its place.
+
+    Of several kinds of files, the first of `DATA_SUFFIXES` that the folder has is its data.
+    """
+    return [file for path in paths for file in (_files_in(path) if os.path.isdir(path) else [path])]
+
+
+def _files_in(folder: Path) -> list[Path]:
+    inside = sorted(path for path in folder.rglob("*") if path.is_file())
+    for suffix in DATA_SUFFIXES:
+        found = [
+            path
+            for path in inside
+            if Path(unpacked_name(path.name)).suffix.casefold() == suffix
+            and path.name not in ABOUT
+            and not path.name.startswith(".")
+        ]
+        if found:
+            return found
+    raise UserError(
+        f"The folder {folder} holds no file of {', '.join(DATA_SUFFIXES)}. Nothing was imported."
+    )
 
 
 class Records:
@@ -732,12 +930,23 @@ class Records:
     Raises UserError for an unknown format and for a file that can't be read. Nothing is written.
     """
 
-    def __init__(self, paths: Sequence[Path], file_format: str = "auto") -> None:
+    def __init__(self, paths: Sequence[Path], file_format: str = "auto", sheet: str = "") -> None:
         if not paths:
             raise UserError("No file was named.")
         check_format(file_format, (*FORMATS, "labels"))
         self.paths = paths
-        self._sources = [Source(path) for path in paths]
+        self._sources = [Source(path, sheet) for path in paths]
+        for source in self._sources:
+            if source.kind and file_format != "auto":
+                raise UserError(
+                    f"{source.path.name} is {IN_WORDS[source.kind]}, and the format says "
+                    f"{file_format}. Nothing was imported. Leave the format out."
+                )
+            if sheet and source.kind != "excel":
+                raise UserError(
+                    f"{source.path.name} is no Excel workbook, so it has no sheet {sheet}. Nothing "
+                    "was imported."
+                )
         whole = file_format == "auto" and detect_format(paths) == "faireval"
         self.file_format = "faireval" if whole else file_format
 
@@ -746,7 +955,16 @@ class Records:
             yield from faireval(self._sources)
             return
         for source in self._sources:
-            yield from READERS[self.layout(source.path)](source)
+            place = source.place(1)
+            try:
+                for record in READERS[self.layout(source.path)](source):
+                    place = record.place if isinstance(record, Record) else place
+                    yield record
+            except (TooLarge, Damaged) as error:
+                sentence = f"The file can't be read after this line: {error}. {REST_IS_LOST}"
+                yield refusal(place, "", sentence, fatal=True)
+            if source.sha256 is None:
+                source.hash_whole()
 
     def layout(self, path: Path) -> str:
         """Return how one of the files is written. FairEval's three are JSON Lines."""

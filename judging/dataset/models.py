@@ -44,6 +44,8 @@ class Import(models.Model):
     sha256 = models.CharField(max_length=64, blank=True)
     format = models.CharField(max_length=20, blank=True)
     mapping = models.JSONField(default=dict, blank=True)
+    # How else the files are read: the sheet of a workbook, and the design of wide rows.
+    options = models.JSONField(default=dict, blank=True)
     skip_invalid = models.BooleanField(default=False)
     summary = models.JSONField(default=dict, blank=True)
     n_rows = models.PositiveIntegerField(default=0)

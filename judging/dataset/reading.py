@@ -18,6 +18,7 @@ from collections.abc import (
 )
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from judging.core.text import names_itself, unstorable
 from judging.dataset.files import Records, detect_format
@@ -60,6 +61,7 @@ from judging.dataset.records import (
     to_example,
     way_of,
 )
+from judging.dataset.wide import RESPONSE, SIGNS, Design, Wide
 
 # JSON objects may each have other columns. What is remembered of them stays bounded.
 MOST_LAYOUTS = 1000
@@ -74,6 +76,7 @@ class Reader:
 
     Args:
         labels: what the codes mean; by default, what docs/files.md says.
+        options: those of an import: `sheet`, and `design` for wide rows.
     """
 
     def __init__(
@@ -82,14 +85,22 @@ class Reader:
         file_format: str = "auto",
         mapping: Mapped | None = None,
         labels: Codes | None = None,
+        options: Mapping[str, Any] | None = None,
     ) -> None:
+        options = options or {}
         self.columns: dict[tuple[str, ...], Columns] = {}
         self.codes: Counter[tuple[str, str]] = Counter()
         self._labels = labels or CONVENTIONS[0]
-        self.records = Records(paths, file_format)
-        mapping = {column: way_of(target) for column, target in (mapping or {}).items()}
-        self._mapping = {column: field for column, (field, _) in mapping.items()}
-        self._ways = {field: way for field, way in mapping.values() if way}
+        self.records = Records(paths, file_format, options.get("sheet", ""))
+        mapping = mapping or {}
+        ways = {name: way_of(to) for name, to in mapping.items() if to != RESPONSE}
+        self._mapping = {name: field for name, (field, _) in ways.items()}
+        self._ways = {field: way for field, way in ways.values() if way}
+        self._mapped_responses = mapping.keys() - self._mapping.keys()
+        self._design = options.get("design")
+        # What was made of wide rows; None until there is one that may be.
+        self.wide: Wide | None = None
+        self._signs: dict[tuple[str, ...], bool] = {}
 
     def __iter__(self) -> Iterator[ExampleRow | Refused]:
         identities = Identities()
@@ -103,6 +114,10 @@ class Reader:
                 continue
             if record.place.file in unusable:
                 continue
+            pairs = self._pairs_of(record)
+            if pairs is not None:
+                yield from self._settled(pairs, identities)
+                continue
             columns = self._recognise(record)
             if isinstance(columns, Refused):
                 if columns.fatal:
@@ -112,6 +127,35 @@ class Reader:
             self._count_code(record, columns)
             row = to_example(record, columns, self._labels, self._ways)
             yield identities.settle(row, record.raw) if isinstance(row, ExampleRow) else row
+
+    def _pairs_of(self, record: Record) -> Iterator[Record | Refused] | None:
+        """Return the pairs of a wide row; None for any other, which its names mostly tell."""
+        names = tuple(record.values)
+        if names not in self._signs:
+            if len(self._signs) == MOST_LAYOUTS:
+                self._signs.clear()
+            signs = any(SIGNS.fullmatch(plain(name)) for name in names)
+            self._signs[names] = signs or bool(self._mapped_responses & set(names))
+        if not self._signs[names]:
+            return None
+        if self.wide is None:
+            self.wide = Wide(Design.stored_in({"design": self._design}), self._mapped_responses)
+        return self.wide.pairs_of(record, self._mapping)
+
+    def _settled(
+        self, pairs: Iterable[Record | Refused], identities: Identities
+    ) -> Iterator[ExampleRow | Refused]:
+        """Read the pairs of a wide row as any others. A row whose pairs are wrong is so once."""
+        for pair in pairs:
+            columns = pair if isinstance(pair, Refused) else self._recognise(pair)
+            if isinstance(pair, Refused) or isinstance(columns, Refused):
+                yield columns if isinstance(columns, Refused) else pair
+                return
+            row = to_example(pair, columns, self._labels, self._ways)
+            settled = identities.settle(row, pair.raw) if isinstance(row, ExampleRow) else row
+            yield settled
+            if isinstance(settled, Refused):
+                return
 
     def _count_code(self, record: Record, columns: Columns) -> None:
         column = columns.cells.get("gold_label", "")
@@ -146,7 +190,7 @@ def _unusable(record: Record, columns: Columns) -> Refused:
         column = columns.missing[0]
         sentence = f"No column for {listed(columns.missing)}. Found: {found}. Map a column to each."
     if record.header_line:
-        return refusal(Place(record.place.file, record.header_line), column, sentence, fatal=True)
+        return refusal(record.place._replace(line=record.header_line), column, sentence, fatal=True)
     return record.refuse(column, sentence)
 
 
@@ -154,11 +198,11 @@ def mapping_faults(mapping: Mapped) -> list[str]:
     """Say what is wrong with a mapping of columns to fields."""
     mapping = {column: way_of(target)[0] for column, target in mapping.items()}
     faults = [
-        f"There is no field {field}. Fields: {', '.join(FIELDS)}, or {IGNORE}."
+        f"There is no field {field}. Fields: {', '.join(FIELDS)}, {RESPONSE}, or {IGNORE}."
         for field in mapping.values()
-        if field != IGNORE and field not in FIELDS
+        if field not in (*FIELDS, RESPONSE, IGNORE)
     ]
-    fields = [field for field in mapping.values() if field not in (IGNORE, "question")]
+    fields = [field for field in mapping.values() if field not in (IGNORE, RESPONSE, "question")]
     twice = sorted({field for field in fields if fields.count(field) > 1})
     return faults + [f"Several columns are mapped to {field}." for field in twice]
 
@@ -205,10 +249,13 @@ class Summary:
     # readings nothing may be written before somebody chooses.
     labels: dict[str, str] = field(default_factory=dict)
     readings: list[dict[str, str]] = field(default_factory=list)
+    # What wide rows hold, as `Wide.found` says it. Nothing may be written without a design.
+    wide: dict[str, Any] = field(default_factory=dict)
 
     @property
     def acceptable(self) -> bool:
-        return self.n_rows > 0 and not self.n_problems and not self.readings
+        chosen = not self.wide or bool(self.wide["design"])
+        return self.n_rows > 0 and not self.n_problems and not self.readings and chosen
 
     def refuse(self, refused: Refused) -> None:
         self.n_refused += 1
@@ -267,8 +314,10 @@ class _Acceptance:
 
     def _notice(self, kind: str, row: ExampleRow) -> None:
         self._counts[kind] += 1
-        if len(self._lines[kind]) < SHOWN_LINES:
-            self._lines[kind].append(row.place.line)
+        lines = self._lines[kind]
+        # A wide row has many pairs.
+        if len(lines) < SHOWN_LINES and lines[-1:] != [row.place.line]:
+            lines.append(row.place.line)
 
     def notices(self) -> Iterator[Notice]:
         for kind, count in self._counts.items():
@@ -282,13 +331,14 @@ def check(
     mapping: Mapped | None = None,
     watch: Callable[[ExampleRow], None] = lambda row: None,
     labels: Codes | None = None,
+    options: Mapping[str, Any] | None = None,
 ) -> Summary:
     """Read the files to their end without writing; `watch` gets each row that can be imported.
 
     If the codes of gold labels have one meaning and it isn't the documented one, the files must be
     read again with `summary.labels`.
     """
-    reader = Reader(paths, file_format, mapping, labels)
+    reader = Reader(paths, file_format, mapping, labels, options)
     summary = Summary(detect_format(paths) if file_format == "auto" else file_format)
     acceptance = _Acceptance(summary)
     for row in reader:
@@ -301,7 +351,9 @@ def check(
     there = {name for names in reader.columns for name in names}
     for column, field_name in (mapping or {}).items():
         # A mapped column may be missing in some JSON objects, but not in all.
-        if there and column not in there and field_name != IGNORE and not summary.fatal:
+        models = reader.wide.models if reader.wide else {}
+        lost = column not in (models if field_name == RESPONSE else there)
+        if there and lost and field_name != IGNORE and not summary.fatal:
             sentence = f"There is no column {column}, which the mapping names."
             summary.refuse(refusal(start, column, sentence, fatal=True))
     if not summary.n_rows and not summary.n_problems:
@@ -310,7 +362,11 @@ def check(
     summary.sha256 = reader.records.sha256
     _settle_codes(summary, reader.codes, labels)
     summary.notices = list(acceptance.notices())
+    summary.wide = reader.wide.found() if reader.wide else {}
     summary.describe_columns(reader.columns)
+    if summary.wide:
+        # The pairs have names of our own; people map those of the file.
+        summary.names = summary.wide["names"]
     return summary
 
 

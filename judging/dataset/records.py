@@ -42,14 +42,22 @@ BOOLEANS = {
 
 
 class Place(NamedTuple):
-    """The line, from 1, on which a record of a file starts."""
+    """The line, from 1, on which a record of a file starts.
+
+    unit: how people count in such a file: by lines, or by the rows of a table or a sheet.
+    """
 
     file: str
     line: int
+    unit: str = "line"
 
     def __str__(self) -> str:
         """Name the file alone: people on a page don't know the folder that it is stored in."""
-        return f"{Path(self.file).name}, line {self.line}"
+        return f"{Path(self.file).name}, {self.here}"
+
+    @property
+    def here(self) -> str:
+        return f"{self.unit} {self.line}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +69,7 @@ class Problem:
     sentence: str
 
     def __str__(self) -> str:
-        return f"{self.place.file}, line {self.place.line}: {self.sentence}"
+        return f"{self.place.file}, {self.place.here}: {self.sentence}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +166,10 @@ class ById(Mapping[str, ID]):
 
 def kind(value: Any) -> str:
     """Say in words what a decoded value is. Numbers have been decoded to their text."""
-    names = {dict: "an object", list: "an array", bool: "true or false", type(None): "null"}
+    names = {
+        dict: "an object", list: "an array", bool: "true or false", type(None): "null",
+        bytes: "bytes",
+    }  # fmt: skip
     return names.get(type(value), "a text or number")
 
 
@@ -862,7 +873,8 @@ class Identities:
         if earlier >> LINE_BITS == seen >> LINE_BITS:
             return row
         sentence = (
-            f"The ID {quoted(row.external_id)} is on line {earlier & (1 << LINE_BITS) - 1} with "
+            f"The ID {quoted(row.external_id)} is on {row.place.unit} "
+            f"{earlier & (1 << LINE_BITS) - 1} with "
             "other content. Give each pair its own ID, or map another column to external_id."
         )
         return refusal(row.place, "external_id", sentence, raw)

@@ -22,10 +22,17 @@ from django.core.files.uploadedfile import UploadedFile
 from django.db import transaction
 
 from judging.core.errors import UserError
-from judging.core.text import detect, encode
-from judging.dataset.files import Records, open_sheet
+from judging.core.text import Encoding, encode
+from judging.dataset.files import (
+    IN_WORDS,
+    Records,
+    data_files,
+    encoding_in,
+    open_sheet,
+    unpacked_name,
+)
 from judging.dataset.models import Example, Import
-from judging.dataset.reading import Summary, check, mapping_faults
+from judging.dataset.reading import Reader, Summary, check, mapping_faults
 from judging.dataset.records import (
     IDENTITY_FIELDS,
     Codes,
@@ -35,13 +42,23 @@ from judging.dataset.records import (
     compare,
     documented,
 )
+from judging.dataset.wide import Design
 from judging.projects.access import next_number
 from judging.projects.models import Project
 
 
-def refused_path(path: Path) -> Path:
-    """`pairs.csv` leaves its refused rows in `pairs.refused.csv`."""
-    return path.with_suffix(f".refused{path.suffix}")
+def refused_path(path: Path, layout: str = "") -> Path:
+    """`pairs.csv`, packed or not, leaves its refused rows in `pairs.refused.csv`.
+
+    Those of a file that is no text are JSON lines.
+    """
+    path = path.with_name(unpacked_name(path.name))
+    return path.with_suffix(f".refused{'.jsonl' if layout in IN_WORDS else path.suffix}")
+
+
+def copies_of(path: Path) -> tuple[Path, Path]:
+    """Return where the refused rows of a file may be: its content is gone after the import."""
+    return refused_path(path), refused_path(path, "parquet")
 
 
 class RefusedFiles:
@@ -71,10 +88,10 @@ class _RefusedFile:
     """The refused records of one source, in its encoding and layout, under a draft's name."""
 
     def __init__(self, source: Path, layout: str) -> None:
-        self._target = refused_path(source)
+        self._target = refused_path(source, layout)
         self._draft = self._target.with_name(f"{self._target.name}.part")
-        self._encoding = detect(source)
-        self._array = layout not in ("csv", "tsv", "jsonl")
+        self._encoding = Encoding("utf-8") if layout in IN_WORDS else encoding_in(source)
+        self._array = layout not in ("csv", "tsv", "jsonl", *IN_WORDS)
         try:
             self._stream: BinaryIO = self._draft.open("wb")
         except OSError as error:
@@ -125,9 +142,9 @@ def store(files: Iterable[UploadedFile]) -> list[Path]:
         name = shortened(Path(file.name or "").name) or f"file-{number}"
         # A copy of the refused rows of each may be put next to it, and needs a name as well.
         choices = chain([name], (f"{n}-{name}" for n in count(2)))
-        both = ((folder / choice, refused_path(folder / choice)) for choice in choices)
-        path, copy = next(names for names in both if taken.isdisjoint(names))
-        taken |= {path, copy}
+        three = ((path := folder / choice, *copies_of(path)) for choice in choices)
+        path, *copies = next(names for names in three if taken.isdisjoint(names))
+        taken |= {path, *copies}
         with path.open("xb") as stream:
             for chunk in file.chunks():
                 stream.write(chunk)
@@ -168,7 +185,7 @@ def files_of(imported: Import) -> list[Path]:
 def refused_files_of(imported: Import) -> list[Path]:
     """Return the copies of refused rows that the import left."""
     names = imported.summary.get("refused_files", [])
-    copies = [refused_path(path) for path in files_of(imported)]
+    copies = dict.fromkeys(copy for path in files_of(imported) for copy in copies_of(path))
     return [path for path in copies if path.name in names and path.is_file()]
 
 
@@ -232,6 +249,7 @@ class FirstPass:
     paths: Sequence[Path]
     file_format: str
     mapping: Mapping[str, str]
+    options: Mapping[str, Any]
     summary: Summary
     comparison: ImportComparison
 
@@ -242,21 +260,51 @@ def first_pass(
     file_format: str = "auto",
     mapping: Mapping[str, str] | None = None,
     labels: Codes | None = None,
+    *,
+    sheet: str = "",
+    design: Design | None = None,
 ) -> FirstPass:
     """Read files and compare them to the project, if there is one. Nothing is written.
 
     Args:
+        paths: files, or folders with the files of a data set.
         labels: what the codes of gold labels mean; by default, what they can only mean.
+        sheet: which sheet of a workbook to read; by default the first one.
+        design: how wide rows become pairs.
     """
     mapping = mapping or {}
+    paths = data_files(paths)
     if faults := mapping_faults(mapping):
         raise UserError(f"{' '.join(faults)} Nothing was imported.")
+    if design is not None and design.needs_stages:
+        design = _staged(design, project, paths, file_format, mapping, sheet)
+    options: dict[str, Any] = {"sheet": sheet} if sheet else {}
+    options |= design.as_options() if design else {}
     comparison = ImportComparison(project.pk if project else None)
-    summary = check(paths, file_format, mapping, comparison.watch, labels)
+    summary = check(paths, file_format, mapping, comparison.watch, labels, options)
     comparison.settle()
     if labels is None and not summary.readings and not documented(summary.labels):
-        return first_pass(project, paths, file_format, mapping, summary.labels)
-    return FirstPass(paths, file_format, mapping, summary, comparison)
+        of_file = {"sheet": sheet, "design": design}
+        return first_pass(project, paths, file_format, mapping, summary.labels, **of_file)
+    return FirstPass(paths, file_format, mapping, options, summary, comparison)
+
+
+def _staged(
+    design: Design,
+    project: Project | None,
+    paths: Sequence[Path],
+    file_format: str,
+    mapping: Mapping[str, str],
+    sheet: str,
+) -> Design:
+    """Read the files for their models, of which the design has those that it had before first."""
+    reader = Reader(paths, file_format, mapping, options={"sheet": sheet})
+    for _ in reader:
+        pass
+    past = project.imports.filter(state=Import.State.DONE) if project else Import.objects.none()
+    kept = map(Design.stored_in, past.order_by("-number").values_list("options", flat=True))
+    earlier = next((one for one in kept if one and one.key == design.key), None)
+    return design.staged(reader.wide.models if reader.wide else (), earlier)
 
 
 def record_import(
@@ -267,9 +315,11 @@ def record_import(
     file_format: str = "auto",
     mapping: Mapping[str, str] | None = None,
     labels: Codes | None = None,
+    sheet: str = "",
 ) -> Import:
     """Check files and keep what was found, as an import of which nothing is written yet."""
-    return record_checked(project, user, first_pass(project, paths, file_format, mapping, labels))
+    checked = first_pass(project, paths, file_format, mapping, labels, sheet=sheet)
+    return record_checked(project, user, checked)
 
 
 def record_checked(project: Project, user: AbstractUser | None, checked: FirstPass) -> Import:
@@ -287,10 +337,16 @@ def record_checked(project: Project, user: AbstractUser | None, checked: FirstPa
 
 
 def check_again(
-    imported: Import, file_format: str, mapping: Mapping[str, str], labels: Codes | None = None
+    imported: Import,
+    file_format: str,
+    mapping: Mapping[str, str],
+    labels: Codes | None = None,
+    design: Design | None = None,
 ) -> bool:
     """Read the files again with another mapping; False if the import has begun already."""
-    checked = first_pass(imported.project, files_of(imported), file_format, mapping, labels)
+    sheet = imported.options.get("sheet", "")
+    given = (imported.project, files_of(imported), file_format, mapping, labels)
+    checked = first_pass(*given, sheet=sheet, design=design)
     unbegun = Import.objects.filter(pk=imported.pk, state=Import.State.CHECKED)
     return unbegun.update(**_found(checked)) == 1
 
@@ -300,6 +356,7 @@ def _found(checked: FirstPass) -> dict[str, Any]:
     return {
         "format": checked.file_format,
         "mapping": dict(checked.mapping),
+        "options": dict(checked.options),
         "n_rows": checked.summary.n_rows,
         "n_refused": checked.summary.n_refused,
         "summary": _as_json(checked.summary, checked.comparison),

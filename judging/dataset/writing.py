@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import AbstractUser
@@ -23,6 +24,7 @@ from django.utils import timezone
 
 from judging.core import leases, waking
 from judging.core.errors import UserError
+from judging.core.formatting import number_of
 from judging.core.leases import Chunks, Lease, in_chunks, is_dead, is_over, new_holder
 from judging.core.processes import stop_requested
 from judging.core.sql.statements import insert, new, rows_came
@@ -43,6 +45,7 @@ from judging.dataset.uploads import (
     record_checked,
     remove_uploads,
 )
+from judging.dataset.wide import HOW, Design
 from judging.projects import access
 from judging.projects.access import tell
 from judging.projects.models import Project
@@ -199,11 +202,14 @@ def import_files(
     file_format: str = "auto",
     mapping: Mapping[str, str] | None = None,
     labels: Codes | None = None,
+    sheet: str = "",
+    design: Design | None = None,
     skip_invalid: bool = False,
     advance: Advance | None = None,
 ) -> Import:
     """Check files and write them, in this process, as `write_checked` does."""
-    checked = first_pass(project, paths, file_format, mapping, labels)
+    given = (project, paths, file_format, mapping, labels)
+    checked = first_pass(*given, sheet=sheet, design=design)
     return write_checked(project, user, checked, skip_invalid=skip_invalid, advance=advance)
 
 
@@ -226,6 +232,7 @@ def write_checked(
         sha256=checked.summary.sha256,
         format=checked.file_format,
         mapping=checked.mapping,
+        options=checked.options,
     )
     labels = checked.summary.labels
     unfinished = next((one for one in same if one.summary.get("labels", labels) == labels), None)
@@ -258,11 +265,22 @@ def refuse_invalid(imported: Import, skip_invalid: bool) -> None:
             "The file can't be read to its end. Nothing was imported. Fix it and import it again."
         )
     refuse_ambiguous(summary.get("readings", []))
+    refuse_undesigned(summary.get("wide", {}))
     if summary["n_problems"] and not skip_invalid:
         rows = "1 row is" if imported.n_refused == 1 else f"{imported.n_refused} rows are"
         raise UserError(
             f"{rows} invalid. Nothing was imported. Fix the file, or leave these rows out with "
             "--skip-invalid."
+        )
+
+
+def refuse_undesigned(wide: Mapping[str, Any]) -> None:
+    """Raise UserError if the files have wide rows and nobody said which pairs to make of them."""
+    if wide and not wide["design"]:
+        models = number_of(wide["n_models"], "model")
+        raise UserError(
+            f"Rows hold a question with the responses of several models ({models} in all). "
+            f"Nothing was imported. {HOW}"
         )
 
 
@@ -298,7 +316,8 @@ def write(import_id: int, advance: Advance | None = None) -> bool:
 
 def _write(imported: Import, holder: str, advance: Advance) -> None:
     labels = imported.summary.get("labels")
-    reader = Reader(files_of(imported), imported.format, imported.mapping, labels)
+    given = (imported.format, imported.mapping, labels, imported.options)
+    reader = Reader(files_of(imported), *given)
     refused = RefusedFiles(reader.records) if imported.skip_invalid else None
     seen = ImportComparison(imported.project_id)
     settled = imported.n_written + imported.n_known + imported.n_conflicts

@@ -1,4 +1,4 @@
-"""Exports of labels, votes, samples, preferences and people as CSV, JSON lines or Parquet.
+"""Exports of labels, votes, samples, preferences and people as CSV, JSON lines and typed files.
 
 Each table is a tuple of columns and a generator of rows:
 
@@ -10,11 +10,14 @@ Each table is a tuple of columns and a generator of rows:
   each example, in `annotation.results.tables.people`;
 - tables for other tools (`other_tools`).
 
+Parquet, Arrow, Excel and the folder of a data set are written by `typed`.
+
 `export` writes a table, piece by piece in constant memory, and puts the file and its hash on
 record. Columns are public: their names, their order and their meaning stay.
 """
 
 import csv
+import gzip
 import hashlib
 import io
 import json
@@ -23,7 +26,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from decimal import Context, Decimal
+from decimal import Decimal
 from functools import partial
 from itertools import chain, islice, repeat
 from pathlib import Path
@@ -42,6 +45,7 @@ from annotation.results.tables.people import (
     people_columns,
     people_rows,
 )
+from annotation.results.tables.typed import Card, Sink, arrow_for_export, typed_file
 from annotation.votes.files import CRITERION
 from annotation.votes.imports import vote_id
 from judging.core.conversations import ALONE, dumped, unpacked
@@ -452,27 +456,15 @@ CONTENT_TYPES = {
     "jsonl": "application/x-ndjson",
     "json": "application/json",
     "parquet": "application/vnd.apache.parquet",
+    "arrow": "application/vnd.apache.arrow.file",
+    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    "dataset": "application/zip",
 }
 FORMATS = tuple(CONTENT_TYPES)
+# What these write differs from a row of texts, or is more than a file.
+_TYPED = ("parquet", "arrow", "xlsx", "dataset")
+PACKINGS = ("gz", "zst")
 _ROWS_A_PIECE = 200
-# Rows of a group of a Parquet file, which are in memory at once.
-_ROWS_A_GROUP = 5_000
-# The types of columns in Parquet files. All others are text.
-_WHOLE = frozenset(
-    "rank n_valid n_asked votes_win votes_tie votes_lose n_votes left_response round "
-    "example_votes_n slot attempt prompt_tokens completion_tokens rounds votes imported_votes "
-    "checks checks_passed self_agreement_n agreement_n left_n win tie lose".split()
-)
-_REAL = frozenset(
-    "score_1 score_2 bpde routing_score probability active_seconds rating p_first mass "
-    "p_chosen hours self_agreement agreement left_rate left_p mean".split()
-)
-_MONEY = frozenset({"judge_usd", "human_usd", "usd"})
-_TRUTH = frozenset({"estimated", UNBLINDED, "reviewed"})
-_TIMES = frozenset({"submitted_at"})
-# Digits of money, and how many of them are behind the point.
-_DIGITS, _PLACES = 38, 18
-_EXACT = Context(prec=_DIGITS)
 MOST_NAMED = 1000
 
 
@@ -490,6 +482,7 @@ class ExportRequest:
         values: Only rows that have these values, by column.
         frame: The examples that it is about; by default those of the run.
         background: Add to the people what those of a panel said about themselves.
+        packing: Compress a file of texts: one of `PACKINGS`, or "".
     """
 
     what: str = "labels"
@@ -499,6 +492,7 @@ class ExportRequest:
     values: Mapping[str, str] = field(default_factory=dict)
     frame: Frame | None = None
     background: bool = False
+    packing: str = ""
 
     def __post_init__(self) -> None:
         if self.what == "preferences" and self.format == "csv":
@@ -521,11 +515,23 @@ def export(
     """
     if request.what not in KINDS or request.format not in FORMATS:
         raise UserError(f"Export one of {', '.join(KINDS)} as {' or '.join(FORMATS)}.")
-    if request.format == "parquet":
-        _arrow()
+    if request.format in _TYPED and request.packing:
+        raise UserError(
+            f"A file of the format {request.format} is compressed already. Leave "
+            f".{request.packing} out. Nothing was exported."
+        )
+    needs = request.format if request.format in _TYPED else {"zst": "zstd"}.get(request.packing)
+    if needs and needs != "xlsx":
+        arrow_for_export(needs)
     columns, rows, preferences = _table(project, run, request)
-    write = _parquet if request.format == "parquet" else _text
-    return _recorded(project, run, user, request, write(columns, rows, request), preferences)
+    if request.format in _TYPED:
+        about = Card(project, run, request.what, request.frame or (run.frame if run else None))
+        pieces = typed_file(request.format, about, columns, rows, as_cell)
+    else:
+        pieces = _text(columns, rows, request)
+    if request.packing:
+        pieces = _packed(pieces, request.packing)
+    return _recorded(project, run, user, request, pieces, preferences)
 
 
 def rows_as_json(
@@ -578,7 +584,9 @@ def _chosen(rows: Iterable[dict[str, Any]], values: Mapping[str, str]) -> Iterab
 def file_name(project: Project, run: Run | None, request: ExportRequest) -> str:
     """`vicuna-run2-labels.csv`."""
     part = f"-run{run.number}" if run and request.what not in (*BLIND_KINDS, *TASKS) else ""
-    return f"{project.slug}{part}-{request.what}.{request.format}"
+    ending = "zip" if request.format == "dataset" else request.format
+    packing = f".{request.packing}" if request.packing else ""
+    return f"{project.slug}{part}-{request.what}.{ending}{packing}"
 
 
 def _lines(
@@ -634,70 +642,19 @@ def _text(
         head = False
 
 
-def _arrow() -> Any:
-    """Return pyarrow. Raises UserError if it is not installed."""
-    try:
-        import pyarrow.parquet
-    except ImportError:
-        raise UserError(
-            "Parquet needs the package pyarrow, which is not installed. Nothing was exported. "
-            "Install it with: pip install 'fairjudge[arrow]'"
-        ) from None
-    return pyarrow
-
-
-class _Sink(io.RawIOBase):
-    """Holds what was written until it is taken."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._pieces: list[bytes] = []
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Any) -> int:
-        self._pieces.append(bytes(data))
-        return len(self._pieces[-1])
-
-    def taken(self) -> bytes:
-        found, self._pieces = b"".join(self._pieces), []
-        return found
-
-
-def _parquet(
-    columns: Sequence[str], rows: Iterable[dict[str, Any]], request: ExportRequest
-) -> Iterator[tuple[bytes, int]]:
-    """Yield pieces of a Parquet file, in which times are UTC and money has 18 decimal places."""
-    arrow = _arrow()
-    kinds = [
-        (_WHOLE, arrow.int64()),
-        (_REAL, arrow.float64()),
-        (_MONEY, arrow.decimal128(_DIGITS, _PLACES)),
-        (_TRUTH, arrow.bool_()),
-        (_TIMES, arrow.timestamp("us", tz="UTC")),
-    ]
-    types = {name: kind for names, kind in kinds for name in names}
-    schema = arrow.schema([(name, types.get(name, arrow.string())) for name in columns])
-    sink, left = _Sink(), iter(rows)
-    with arrow.parquet.ParquetWriter(sink, schema) as writer:
-        while group := list(islice(left, _ROWS_A_GROUP)):
-            values = [[_arrow_value(name, row.get(name)) for row in group] for name in columns]
-            writer.write_table(arrow.table(values, schema=schema))
-            yield sink.taken(), len(group)
+def _packed(pieces: Iterator[tuple[bytes, int]], packing: str) -> Iterator[tuple[bytes, int]]:
+    """Compress a file piece by piece."""
+    sink = Sink()
+    stream: Any
+    if packing == "zst":
+        stream = arrow_for_export("zstd").CompressedOutputStream(sink, "zstd")
+    else:
+        stream = gzip.GzipFile(fileobj=sink, mode="wb", mtime=0)
+    with stream:
+        for data, n in pieces:
+            stream.write(data)
+            yield sink.taken(), n
     yield sink.taken(), 0
-
-
-def _arrow_value(name: str, value: Any) -> Any:
-    if value is None:
-        return None
-    if name in _MONEY:
-        return Decimal(value).quantize(Decimal(1).scaleb(-_PLACES), context=_EXACT)
-    if name in _REAL:
-        return float(value)
-    if name in _WHOLE or name in _TRUTH or name in _TIMES:
-        return value
-    return as_cell(value)
 
 
 def _recorded(

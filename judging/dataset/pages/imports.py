@@ -34,6 +34,7 @@ from judging.dataset.records import (
     way_of,
 )
 from judging.dataset.uploads import check_again, discard, record_import, refused_files_of, store
+from judging.dataset.wide import LARGEST_SEED, MOST_RESPONSES, RESPONSE, Design
 from judging.dataset.writing import refuse_invalid, undo
 from judging.projects.access import Access, project_for, version_of
 from judging.projects.models import Role
@@ -68,12 +69,64 @@ class FilesField(forms.FileField):
 class UploadForm(forms.Form):
     files = FilesField(
         label="File of pairs",
-        help_text="CSV, TSV, JSON Lines or JSON. For FairEval, choose the question file and both "
+        help_text="CSV, TSV, JSON Lines, JSON, Excel (.xlsx), Parquet or Arrow. Texts may be "
+        "compressed (.gz, .zst). For FairEval, choose the question file and both "
         "answer files together; the first answer file gives response 1.",
     )
     file_format = forms.ChoiceField(
         label="Format", choices=[(name, FORMAT_NAMES[name]) for name in FORMATS], initial="auto"
     )
+    sheet = forms.CharField(
+        label="Sheet",
+        required=False,
+        max_length=31,
+        help_text="For Excel. By default, FairJudge reads the first sheet.",
+    )
+
+
+DESIGNS = {
+    "all": "All pairs",
+    "baseline": "Each response against a baseline",
+    "random": "Random opponents for each response",
+    "blocks": "Balanced blocks: some responses per question",
+}
+
+
+def design_fields(wide: Mapping[str, Any]) -> dict[str, forms.Field]:
+    """Return the fields that ask which pairs to make of wide rows."""
+    kind, _, value = wide["design"].partition("=")
+    models = [(name, name) for name in wide["models"]]
+    return {
+        "design": forms.ChoiceField(
+            label="Which responses are compared?",
+            choices=[("", "Choose…"), *DESIGNS.items()],
+            initial=kind,
+        ),
+        "baseline": forms.ChoiceField(
+            label="Baseline",
+            choices=[("", "Choose…"), *models],
+            initial=value if kind == "baseline" else "",
+            required=False,
+            help_text="For the design with a baseline.",
+        ),
+        "size": forms.IntegerField(
+            label="Opponents, or responses per block",
+            initial=value if value.isdecimal() else 2,
+            min_value=1,
+            max_value=MOST_RESPONSES,
+            required=False,
+            help_text="For random opponents: the fewest for each response. For blocks: how many "
+            "responses to a question are compared.",
+        ),
+        "seed": forms.IntegerField(
+            label="Seed",
+            initial=wide["seed"],
+            min_value=0,
+            max_value=LARGEST_SEED,
+            required=False,
+            help_text="The same seed makes the same pairs again.",
+        ),
+    }
 
 
 class MappingForm(forms.Form):
@@ -114,6 +167,9 @@ class MappingForm(forms.Form):
                 initial="" if summary.get("readings") else spelled(labels),
                 required=False,
             )
+        if wide := summary.get("wide", {}):
+            self.fields |= design_fields(wide)
+            sources |= dict.fromkeys(wide["mapped"], RESPONSE)
         for number, column in enumerate(summary["names"][:MOST_COLUMNS]):
             # A column that names both models is no field's alone.
             if column == read.get("model_1") == read.get("model_2"):
@@ -122,7 +178,11 @@ class MappingForm(forms.Form):
             self.columns[name] = column
             self.fields[name] = forms.ChoiceField(
                 label=column,
-                choices=[(IGNORE, "not read"), *fields],
+                choices=[
+                    (IGNORE, "not read"),
+                    *fields,
+                    (RESPONSE, "response of the model with this name"),
+                ],
                 initial=chosen.get(column, sources.get(column, IGNORE)),
             )
 
@@ -134,6 +194,16 @@ class MappingForm(forms.Form):
         columns |= {self.cleaned_data[name] for name in changed & self.columns.keys()}
         other_column = "gold_label" in columns and "labels" not in changed
         return codes_of(said) if said and not other_column else None
+
+    @property
+    def design(self) -> Design | None:
+        """Which pairs to make of wide rows. Raises UserError."""
+        said = self.cleaned_data
+        if not said.get("design"):
+            return None
+        values = {"baseline": said["baseline"], "all": ""}
+        value = values.get(said["design"], said["size"] or "")
+        return Design.read(f"{said['design']}={value}", said["seed"] or 0)
 
     def mapping(self, before: Mapping[str, str]) -> dict[str, str]:
         """Return what was mapped before, with the form's changes."""
@@ -163,7 +233,7 @@ def import_for(request: HttpRequest, slug: str, number: int) -> tuple[Access, Im
 
 def reading_version(imported: Import) -> str:
     """Return what the forms of a checked import carry: how its columns and codes were read."""
-    reading = [imported.format, imported.mapping, imported.summary.get("labels")]
+    reading = [imported.format, imported.mapping, imported.summary.get("labels"), imported.options]
     return version_of(json.dumps(reading, sort_keys=True))
 
 
@@ -184,7 +254,13 @@ def imports(request: HttpRequest, slug: str) -> HttpResponse:
         paths = store(form.cleaned_data["files"])
         file_format = form.cleaned_data["file_format"]
         try:
-            imported = record_import(access.project, access.user, paths, file_format=file_format)
+            imported = record_import(
+                access.project,
+                access.user,
+                paths,
+                file_format=file_format,
+                sheet=form.cleaned_data["sheet"],
+            )
         except UserError as error:
             discard(paths)
             form.add_error("files", str(error))
@@ -211,7 +287,8 @@ def import_check(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     try:
         if form.is_valid():
             refuse_overtaken(imported, request.POST.get("made_for"))
-            check_again(imported, imported.format, form.mapping(imported.mapping), form.labels)
+            mapping = form.mapping(imported.mapping)
+            check_again(imported, imported.format, mapping, form.labels, form.design)
             return redirect("import_detail", slug, number)
     except UserError as error:
         form.add_error(None, str(error))
@@ -294,6 +371,7 @@ def _detail(
         **access.under("examples"),
         "import": imported,
         "summary": summary,
+        "undesigned": summary.get("wide") and not summary["wide"]["design"],
         "settled": imported.n_written + imported.n_known + imported.n_conflicts,
         "form": form,
         "version": reading_version(imported),

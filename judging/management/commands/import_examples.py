@@ -25,9 +25,18 @@ from judging.dataset.records import (
     spelled,
 )
 from judging.dataset.uploads import FirstPass, first_pass, refused_files_of
-from judging.dataset.writing import hide_models, refuse_ambiguous, undo, write_checked
+from judging.dataset.wide import LARGEST_SEED, RESPONSE, Design
+from judging.dataset.writing import (
+    hide_models,
+    refuse_ambiguous,
+    refuse_undesigned,
+    undo,
+    write_checked,
+)
 from judging.projects.access import project_for_command
 from judging.projects.models import Project
+from judging.runs.models import find_run
+from judging.runs.planning.estimate import PairsPrice, price_of_pairs
 
 
 class Command(FairJudgeCommand):
@@ -37,7 +46,11 @@ class Command(FairJudgeCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         add_project(parser, "; a new project is created")
         parser.add_argument(
-            "files", metavar="FILE", nargs="*", type=Path, help="a file of pairs; - is stdin"
+            "files",
+            metavar="FILE",
+            nargs="*",
+            type=Path,
+            help="a file of pairs, or a folder of a data set; - is stdin",
         )
         add_format(parser, FORMATS)
         add_labels(parser)
@@ -46,9 +59,24 @@ class Command(FairJudgeCommand):
             metavar="COL=FIELD",
             action="append",
             default=[],
-            help=f"read the column COL as one of: {', '.join(FIELDS)}; or {IGNORE} it. "
-            "question:messages says that cells of a table hold messages as JSON, question:text "
-            "that they are texts. The same goes for the responses",
+            help=f"read the column COL as one of: {', '.join(FIELDS)}; as the {RESPONSE} of the "
+            f"model COL; or {IGNORE} it. question:messages says that cells of a table hold "
+            "messages as JSON, question:text that they are texts. The same goes for the responses",
+        )
+        parser.add_argument("--sheet", help="the sheet of a workbook; default: the first one")
+        parser.add_argument(
+            "--design",
+            help="which pairs to make of the responses to a question: all, baseline=MODEL, "
+            "random=OPPONENTS or blocks=RESPONSES",
+        )
+        parser.add_argument(
+            "--seed",
+            type=int,
+            default=0,
+            help=f"for random and blocks: 0 to {LARGEST_SEED}; default: 0",
+        )
+        parser.add_argument(
+            "--run", help="with --design: the run to price the pairs by; default: the primary one"
         )
         parser.add_argument("--dry-run", action="store_true", help="check, and write nothing")
         parser.add_argument(
@@ -74,11 +102,21 @@ class Command(FairJudgeCommand):
         mapping = dict(one_mapping(text) for text in options["map"])
         existing = Project.objects.filter(slug=options["project"]).first()
         labels = None if options["labels"] is None else codes_of(options["labels"])
-        checked = first_pass(existing, paths, options["format"], mapping, labels)
+        said = options["design"]
+        checked = first_pass(
+            existing,
+            paths,
+            options["format"],
+            mapping,
+            labels,
+            sheet=options["sheet"] or "",
+            design=None if said is None else Design.read(said, options["seed"]),
+        )
         summary = checked.summary
         self.describe(checked)
+        price = self.price(existing, checked, options["run"]) if summary.wide else None
         if options["dry_run"]:
-            self.tell(document_of(summary))
+            self.tell(document_of(summary, price))
             if summary.n_problems:
                 raise UserError(f"{problem_count(summary)} found. Nothing was written.")
             self.stdout.write("Nothing was written.")
@@ -90,6 +128,7 @@ class Command(FairJudgeCommand):
                 f"{problem_count(summary)} found. Nothing was imported. Fix the file{hint}."
             )
         refuse_ambiguous(summary.readings)
+        refuse_undesigned(summary.wide)
         project = project_for_command(options["project"], options["owner"], create=True)
         if options["hide_models"]:
             hide_models(project, None)
@@ -101,7 +140,29 @@ class Command(FairJudgeCommand):
                 skip_invalid=options["skip_invalid"],
                 advance=progress.advance,
             )
-        self.report(imported, summary)
+        self.report(imported, summary, price)
+
+    def price(self, project: Project | None, checked: FirstPass, named: str | None) -> PairsPrice:
+        """Say what the pairs of wide rows are, and what a judge would need for the new ones."""
+        wide, write = checked.summary.wide, self.stdout.write
+        write(
+            f"  {number_of(wide['questions'], 'question')} with "
+            f"{number_of(wide['responses'], 'response')} of "
+            f"{number_of(wide['n_models'], 'model')}: {number_of(wide['pairs'], 'pair')}, "
+            f"{wide['words']}"
+        )
+        write(f"  each model is in {count(wide['fewest'])} to {count(wide['most'])} pairs")
+        if wide["groups"] > 1:
+            write(
+                f"  the pairs leave the models in {wide['groups']} groups that are never compared, "
+                "so no ranking orders all of them"
+            )
+        run = project.primary_run if project else None
+        if named:
+            run = find_run(project, named) if project else None
+        price = price_of_pairs(checked.comparison.n_new, run)
+        write(f"  {price.words}")
+        return price
 
     def describe(self, checked: FirstPass) -> None:
         summary, write = checked.summary, self.stdout.write
@@ -131,7 +192,7 @@ class Command(FairJudgeCommand):
         for conflict in checked.comparison.conflicts:
             self.stderr.write(conflict)
 
-    def report(self, imported: Import, summary: Summary) -> None:
+    def report(self, imported: Import, summary: Summary, price: PairsPrice | None) -> None:
         parts = [
             f"{number_of(imported.n_written, 'example')} imported into {imported.project.slug}"
         ]
@@ -153,7 +214,7 @@ class Command(FairJudgeCommand):
                 "from now on, also when the same file is imported again."
             )
         self.tell(
-            document_of(summary)
+            document_of(summary, price)
             | {
                 "project": imported.project.slug,
                 "import": imported.number,
@@ -180,7 +241,7 @@ class Command(FairJudgeCommand):
 def one_mapping(text: str) -> tuple[str, str]:
     """Parse `COL=FIELD`. The field's case and punctuation don't matter."""
     column, equals, field = text.rpartition("=")
-    fields = {plain(name): name for name in (*FIELDS, IGNORE)}
+    fields = {plain(name): name for name in (*FIELDS, RESPONSE, IGNORE)}
     for name, way in product(REQUIRED, (AS_MESSAGES, AS_TEXT)):
         fields[plain(f"{name}:{way}")] = f"{name}:{way}"
     if not equals or plain(field) not in fields:
@@ -191,7 +252,7 @@ def one_mapping(text: str) -> tuple[str, str]:
     return column, fields[plain(field)]
 
 
-def document_of(summary: Summary) -> dict[str, Any]:
+def document_of(summary: Summary, price: PairsPrice | None = None) -> dict[str, Any]:
     """What `--json` prints of a check. Nothing is written unless `import` is a number."""
     return {
         "project": None,
@@ -214,6 +275,14 @@ def document_of(summary: Summary) -> dict[str, Any]:
         ],
         "notices": [asdict(one) for one in summary.notices],
         "refused_files": [],
+        "wide": summary.wide or None,
+        "price": price
+        and {
+            "pairs": price.pairs,
+            "calls": price.calls,
+            "usd": price.usd,
+            "run": price.run and price.run.number,
+        },
     }
 
 

@@ -11,12 +11,13 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from judging.core.errors import UserError
 from judging.core.queries import count_of
+from judging.dataset.pages.imports import import_for
 from judging.projects.access import Access, project_for
 from judging.projects.models import Project, Role
 from judging.runs.endpoints import models_at
-from judging.runs.models import Run, Verdict
+from judging.runs.models import Form, Run, Verdict
 from judging.runs.pages.start_form import StartForm
-from judging.runs.planning.estimate import RunEstimate, estimate_run
+from judging.runs.planning.estimate import RunEstimate, estimate_run, price_of_pairs
 from judging.runs.planning.start import start_run
 
 PAGE = 50
@@ -109,8 +110,25 @@ def run_models(request: HttpRequest, slug: str) -> HttpResponse:
     return render(request, "judging/runs/_start_models.html", context)
 
 
-def number_of(request: HttpRequest) -> int | None:
-    text = request.GET.get("like", "")
+@require_GET
+def import_price(request: HttpRequest, slug: str, number: int) -> HttpResponse:
+    """Say what a judge would need for the pairs of a checked import, by one of the runs."""
+    access, imported = import_for(request, slug, number)
+    done = access.project.runs.exclude(form=Form.POINTWISE).order_by("-number")
+    run = done.filter(number=number_of(request, "run")).first() or access.project.primary_run
+    context = {
+        **access.under("examples"),
+        "import": imported,
+        "runs": done[:PAGE],
+        "run": run,
+        "price": price_of_pairs(imported.summary.get("n_new", 0), run),
+    }
+    part = request.htmx and request.htmx.target == "price"  # type: ignore[attr-defined]
+    return render(request, f"judging/imports/{'_price' if part else 'price'}.html", context)
+
+
+def number_of(request: HttpRequest, name: str = "like") -> int | None:
+    text = request.GET.get(name, "")
     return int(text) if text.isdecimal() and len(text) < 10 else None
 
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Self
 
-from django.db.models import Avg, QuerySet, Sum
+from django.db.models import Avg, Count, QuerySet, Sum
 
-from judging.core.formatting import percent, usd
+from judging.core.formatting import count, number_of, percent, usd
 from judging.dataset.subsets import ALL, Subset
 from judging.llm.client.limits import SECONDS_PER_MINUTE
 from judging.llm.client.messages import JudgeRequest
@@ -190,6 +190,55 @@ def estimate_run(
         subset.words,
         saved.reused,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class PairsPrice:
+    """What judging new pairs will take, as a run took it for its own.
+
+    calls, usd: None if no run, or none of its answers, or no price says it.
+    """
+
+    pairs: int
+    calls: int | None = None
+    usd: Decimal | None = None
+    run: Run | None = None
+    judged: int = 0
+
+    @property
+    def words(self) -> str:
+        """The price in a sentence."""
+        pairs = number_of(self.pairs, "new pair")
+        if self.calls is None or self.run is None:
+            return (
+                f"{pairs[0].upper()}{pairs[1:]}. A judge that sees both orders is called at least "
+                f"{count(2 * self.pairs)} times. Costs are known once a run has judged."
+            )
+        priced = f"about {usd(self.usd)}" if self.usd is not None else "an unknown cost"
+        return (
+            f"{pairs[0].upper()}{pairs[1:]}: {count(self.calls)} calls and {priced}, by the mean "
+            f"of the {number_of(self.judged, 'example')} that the run “{self.run.name}” has judged."
+        )
+
+
+def price_of_pairs(pairs: int, run: Run | None) -> PairsPrice:
+    """Price pairs that are no examples yet by the mean of the examples that a run has judged."""
+    if run is None:
+        return PairsPrice(pairs)
+    done = Call.objects.filter(
+        run=run, state=Call.State.DONE, reused_from=None, example__isnull=False
+    )
+    found = done.aggregate(
+        cost=Sum("usd"),
+        priced=Count("usd"),
+        calls=Count("pk"),
+        judged=Count("example", distinct=True),
+    )
+    if not found["calls"]:
+        return PairsPrice(pairs, run=run)
+    share = Decimal(pairs) / found["judged"]
+    cost = found["cost"] * share if found["priced"] == found["calls"] else None
+    return PairsPrice(pairs, math.ceil(found["calls"] * share), cost, run, found["judged"])
 
 
 # Of how many examples prompts are compared with those of other runs.

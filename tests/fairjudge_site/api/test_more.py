@@ -180,7 +180,7 @@ def test_a_parquet_file_has_the_rows_and_types_of_the_table(client, judged):
 
 
 def test_a_large_parquet_file_comes_in_groups(client, judged, monkeypatch):
-    monkeypatch.setattr("annotation.results.tables.exports._ROWS_A_GROUP", 3)
+    monkeypatch.setattr("annotation.results.tables.typed._ROWS_A_GROUP", 3)
     response = client.get("projects/vicuna/labels.parquet")
     pieces = list(response)
     assert len(pieces) == 3

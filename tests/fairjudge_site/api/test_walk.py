@@ -38,7 +38,8 @@ TABLE = {
         gate compare
         choose_primary reparse_run assign_people get_parquet list_exports new_judgments new_scores
         tag_examples undo_tags
-        list_examples upsert_examples get_import list_runs get_run pause_run cancel_run get_report
+        list_examples upsert_examples estimate_examples get_import
+        list_runs get_run pause_run cancel_run get_report
         get_certificate get_people_report plan_round new_round list_rounds get_round pause_round
         resume_round
         close_round reopen_round extend_round raise_votes new_decision get_table list_rows new_votes
@@ -77,6 +78,7 @@ BODIES = {
     "new_webhook": {"url": "https://example.org/hook"},
     "tag_examples": {"tag": "hard"},
     "upsert_examples": b'{"question": "Q", "response_1": "a", "response_2": "b"}\n',
+    "estimate_examples": b'{"question": "Q", "response_1": "a", "response_2": "b"}\n',
     "new_votes": b'{"external_id": "e0", "label": "win", "annotator": "ana"}\n',
 }
 

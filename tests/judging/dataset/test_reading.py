@@ -200,7 +200,7 @@ def test_a_file_that_is_not_there_and_an_unknown_format_are_the_users_to_solve(t
 
 
 @pytest.mark.parametrize(
-    ("head", "kind"), [(b"PK\x03\x04", "spreadsheet"), (b"\x1f\x8b\x08", "compressed")]
+    ("head", "kind"), [(b"\xd0\xcf\x11\xe0", "old spreadsheet"), (b"\x1f\x8b\x08", "cut or broken")]
 )
 def test_a_file_that_is_no_text_is_named_for_what_it_is(tmp_path, head, kind):
     path = tmp_path / "pairs.csv"

@@ -1,12 +1,23 @@
 """export PROJECT: labels, votes, samples, preferences, people, criteria, other tools' tables."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
+from zipfile import ZipFile
 
 from django.core.management.base import CommandParser
 
-from annotation.results.tables.exports import FORMATS, KINDS, ExportRequest, export, whole_file
+from annotation.results.tables.exports import (
+    FORMATS,
+    KINDS,
+    PACKINGS,
+    ExportRequest,
+    export,
+    whole_file,
+)
 from annotation.results.tables.other_tools import OTHER_TOOLS
 from judging.core.commands import (
     STANDARD,
@@ -49,7 +60,11 @@ class Command(FairJudgeCommand):
             help="don't escape cells that a spreadsheet would run as formulas",
         )
         parser.add_argument(
-            "-o", "--output", type=Path, help="the file to write; default: standard output"
+            "-o",
+            "--output",
+            type=Path,
+            help="the file to write, such as labels.csv.gz, or the folder of a dataset; default: "
+            "standard output",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -73,7 +88,11 @@ class Command(FairJudgeCommand):
             escape=not options["no_escape"],
             frame=frame,
             background=options["background"],
+            packing=_packing(path),
         )
+        in_folder = wanted.format == "dataset" and path is not None and path.suffix != ".zip"
+        if in_folder:
+            refuse_full(path)
         pieces = export(project, run, None, wanted)
         if path is None:
             for piece in pieces:
@@ -81,8 +100,12 @@ class Command(FairJudgeCommand):
             sys.stdout.buffer.flush()
             self._tell_contradictory(project, wanted)
             return
-        with whole_file(path) as partial, open(partial, "wb") as stream:
-            stream.writelines(pieces)
+        if in_folder:
+            with whole_folder(path) as archive, archive.open("wb") as stream:
+                stream.writelines(pieces)
+        else:
+            with whole_file(path) as partial, open(partial, "wb") as stream:
+                stream.writelines(pieces)
         self.stdout.write(f"{wanted.what} of {project.slug} written to {path}")
         self._tell_contradictory(project, wanted)
         done = project.exports.latest("pk")
@@ -94,7 +117,9 @@ class Command(FairJudgeCommand):
                 "format": wanted.format,
                 "file": path,
                 "sha256": done.sha256,
-                "bytes": path.stat().st_size,
+                "bytes": sum(
+                    one.stat().st_size for one in (path.rglob("*") if in_folder else [path])
+                ),
             }
         )
 
@@ -105,8 +130,38 @@ class Command(FairJudgeCommand):
             self.stderr.write(f"left out, because an equal pair has the opposite label: {name}")
 
 
+def _packing(path: Path | None) -> str:
+    """Return gz or zst if the file's name says so."""
+    ending = path.suffix.lower().removeprefix(".") if path else ""
+    return "zst" if ending == "zstd" else ending if ending in PACKINGS else ""
+
+
+def refuse_full(folder: Path) -> None:
+    """Raise UserError unless the folder is new or empty: nothing is ever mixed with other files."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UserError(f"{folder} is there already. Nothing was written. Name a new folder.")
+
+
+@contextmanager
+def whole_folder(folder: Path) -> Iterator[Path]:
+    """Give the path of a ZIP to write, whose content becomes the folder at the end."""
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as temporary:
+            archive, unpacked = Path(temporary, "dataset.zip"), Path(temporary, "dataset")
+            yield archive
+            with ZipFile(archive) as packed:
+                packed.extractall(unpacked)
+            if folder.exists():
+                folder.rmdir()
+            unpacked.rename(folder)
+    except OSError as error:
+        raise UserError(f"{folder} could not be written: {error.strerror}.") from error
+
+
 def _format(what: str, asked: str | None, path: Path | None) -> str:
     """Return the format. Raises UserError if --format and the file's name contradict each other."""
+    path = path.with_suffix("") if path and _packing(path) else path
     named = path.suffix.lower().removeprefix(".") if path else ""
     named = named if named in FORMATS else ""
     if what == "preferences" and "csv" in (asked, named):

@@ -1,0 +1,138 @@
+"""Which responses to a question are compared: designs of paired comparisons.
+
+A design is a pure function of the question, its models and a seed, so the same file gives the same
+pairs again. If a model is added later, every pair that is new has this model in it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import combinations
+
+Pair = tuple[str, str]
+# Base blocks are chosen among all of their size.
+MOST_BLOCK = 4
+MOST_BLOCKS = 6000
+
+
+def draw(*of: object) -> int:
+    """Return a large number that is drawn by these values, the same on every machine."""
+    return int.from_bytes(hashlib.sha256(json.dumps(of).encode()).digest()[:8])
+
+
+def _pair(a: str, b: str) -> Pair:
+    return (a, b) if a < b else (b, a)
+
+
+def all_pairs(models: Iterable[str]) -> list[Pair]:
+    """Return every two of the models."""
+    return list(combinations(sorted(models), 2))
+
+
+def against_baseline(models: Iterable[str], baseline: str) -> list[Pair]:
+    """Return each model with the baseline, which is one of them."""
+    return [_pair(model, baseline) for model in sorted(models) if model != baseline]
+
+
+def random_opponents(models: Iterable[str], opponents: int, seed: int, question: str) -> list[Pair]:
+    """Return pairs in which each model has at least so many opponents, drawn at random.
+
+    The models come in a random order, and each draws its opponents among those before it: all of
+    them if there are no more. So n models have r·n - r·(r + 1)/2 pairs (all pairs if n ≤ r), every
+    model has at least r opponents, and the graph of the pairs is connected. The order is drawn for
+    each question, since the first ones are drawn most often.
+    """
+    order = sorted(models, key=lambda model: (draw(seed, question, model), model))
+    pairs = []
+    for place, model in enumerate(order):
+        before = (_pair(model, other) for other in order[:place])
+        drawn = sorted(before, key=lambda pair: (draw(seed, question, *pair), pair))
+        pairs += drawn[:opponents]
+    return sorted(pairs)
+
+
+@lru_cache(maxsize=64)
+def cyclic_blocks(models: int, size: int) -> tuple[tuple[int, ...], ...]:
+    """Return every block of `size` among 0 … models - 1 once, the most balanced prefix first.
+
+    Blocks are developed by Bose's method of differences (1939, On the construction of balanced
+    incomplete block designs): a base block gives a block for each shift modulo `models`, in which
+    each model occurs equally often, and two models meet as often as their difference occurs in the
+    base. Base blocks follow each other so that the differences so far occur as equally as possible.
+    If the first one is a perfect difference set, such as {0, 1, 3} modulo 7, its blocks are a
+    balanced incomplete block design with λ = 1. All blocks together are one with
+    λ = C(models - 2, size - 2). With blocks of two, these are the cyclic designs of David (1963).
+    """
+    bases: dict[tuple[int, ...], None] = {}
+    for rest in combinations(range(1, models), size - 1):
+        block = (0, *rest)
+        shifts = (tuple(sorted((one - by) % models for one in block)) for by in block)
+        bases[min(shifts)] = None
+    left, counts, blocks = list(bases), Counter[int](), []
+    while left:
+        best = min(left, key=lambda base: (_unevenness(counts, base, models), base))
+        left.remove(best)
+        counts.update(_differences(best, models))
+        developed = (tuple(sorted((one + by) % models for one in best)) for by in range(models))
+        # A base that a shift leaves as it is gives fewer blocks.
+        blocks += list(dict.fromkeys(developed))
+    return tuple(blocks)
+
+
+def _differences(base: Sequence[int], models: int) -> list[int]:
+    return [min(b - a, models - b + a) for a, b in combinations(base, 2)]
+
+
+def _unevenness(counts: Counter[int], base: Sequence[int], models: int) -> int:
+    """Return the sum of squares of how often each difference occurs with this base."""
+    after = counts + Counter(_differences(base, models))
+    return sum(n * n for n in after.values())
+
+
+def block_pairs(stages: Sequence[Sequence[str]], size: int, seed: int, number: int) -> list[Pair]:
+    """Return the pairs of the question with this number: all within its block.
+
+    Args:
+        stages: the models that the design began with, then those of each later addition. A model
+            that was added meets `size` - 1 of the earlier ones on each question, by turns.
+        number: the question's place among all, from 0.
+    """
+    first = sorted(stages[0], key=lambda model: (draw(seed, model), model))
+    blocks = cyclic_blocks(len(first), min(size, len(first)))
+    block = [first[one] for one in blocks[number % len(blocks)]]
+    pairs, earlier = all_pairs(block), first
+    for stage in stages[1:]:
+        for model in sorted(stage):
+            meets = min(size - 1, len(earlier))
+            turn = (earlier[(number * meets + n) % len(earlier)] for n in range(meets))
+            pairs += [_pair(model, other) for other in turn]
+            earlier = [*earlier, model]
+    return sorted(pairs)
+
+
+@dataclass
+class Balance:
+    """How often models and pairs of models occur over many questions."""
+
+    of_model: Counter[str] = field(default_factory=Counter)
+    of_pair: Counter[Pair] = field(default_factory=Counter)
+
+    def add(self, pairs: Iterable[Pair]) -> None:
+        for pair in pairs:
+            self.of_pair[pair] += 1
+            self.of_model.update(pair)
+
+    def groups(self, models: Iterable[str]) -> list[list[str]]:
+        """Return the models parted into groups that no pair connects; one group is best."""
+        group = {model: {model} for model in models}
+        for a, b in self.of_pair:
+            if group[a] is not group[b]:
+                joined = group[a] | group[b]
+                group |= dict.fromkeys(joined, joined)
+        parts = {id(one): sorted(one) for one in group.values()}
+        return sorted(parts.values())
