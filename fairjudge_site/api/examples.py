@@ -1,6 +1,7 @@
 """Examples: pages of them, and many at once by their ids, written by a worker."""
 
 from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -71,7 +72,7 @@ class PairsOut(Schema):
     models: list[str] = Field(description="Models of such rows.")
     design: str
     calls: int | None = Field(description="Null if no run says it.")
-    usd: str | None
+    usd: Decimal | None
     basis: str
 
 
@@ -206,7 +207,7 @@ def estimate_examples(
         models=wide.get("models", []),
         design=wide.get("words", ""),
         calls=price.calls,
-        usd=None if price.usd is None else f"{price.usd:f}",
+        usd=price.usd,
         basis=price.words,
     )
 

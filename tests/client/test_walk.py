@@ -109,6 +109,9 @@ def test_every_operation_has_a_method(proxy, token, media, tmp_path, client):
         assert upload.state == "writing"
         writing.write(Import.objects.get().pk)
         assert do(upload.wait()).info.written == 4
+        more = {"question": "Q?", "responses": [{"model": m, "response": m} for m in "abc"]}
+        price = do(project.examples.estimate([more], design="random=1", seed=7))
+        assert (price.new, price.questions, price.calls) == (2, 1, None)
         assert do(do(project.examples.get_import(1)).refresh()).state == "done"
         assert do(project.info()).examples == 4
         assert len(do(project.examples.list(model="maple-7b"))) == 4

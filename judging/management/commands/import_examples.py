@@ -60,8 +60,8 @@ class Command(FairJudgeCommand):
             action="append",
             default=[],
             help=f"read the column COL as one of: {', '.join(FIELDS)}; as the {RESPONSE} of the "
-            f"model COL; or {IGNORE} it. question:messages says that cells of a table hold "
-            "messages as JSON, question:text that they are texts. The same goes for the responses",
+            f"model COL; or {IGNORE} it. For the question and the responses, "
+            "question:messages says that cells hold messages as JSON, and question:text texts",
         )
         parser.add_argument("--sheet", help="the sheet of a workbook; default: the first one")
         parser.add_argument(
