@@ -60,7 +60,8 @@ class OwnProgress:
 class OpenRound:
     """A round that is not closed, with the address that hands out its next item.
 
-    finished: nothing in it waits for this person; left: they left it.
+    finished: nothing in it waits for this person; left: they left it; held: the project hands
+        nothing more out to them.
     n_skipped: pairs that they skipped and may take up again; skipped_token: the last of them.
     """
 
@@ -73,6 +74,7 @@ class OpenRound:
     paused: bool
     finished: bool
     left: bool
+    held: bool
     n_skipped: int
     skipped_token: str
 
@@ -134,12 +136,13 @@ def open_work(user: AbstractUser) -> list[OpenRound]:
             round_.state == Round.State.PAUSED,
             not round_.has_work or round_.done >= total,
             round_.has_left,
+            round_.is_held,
             round_.n_skipped,
             round_.skipped or "",
         )
         for round_ in _open_rounds(user)
     ]
-    return sorted(rounds, key=lambda one: (one.left, one.finished, one.paused))
+    return sorted(rounds, key=lambda one: (one.left, one.held, one.finished, one.paused))
 
 
 def labelled_by(user: AbstractUser) -> QuerySet[Membership]:
@@ -161,6 +164,7 @@ def _open_rounds(user: AbstractUser) -> QuerySet[Round]:
         .select_related("project")
         .annotate(
             has_left=Exists(seats.filter(left_at__isnull=False)),
+            is_held=Exists(seats.exclude(hold=Seat.Hold.NONE)),
             has_work=Exists(_work_for(user)),
             n_skipped=Coalesce(_number(n_skipped), 0),
             skipped=Subquery(skipped.values("token")[:1]),
@@ -175,7 +179,7 @@ def _open_rounds(user: AbstractUser) -> QuerySet[Round]:
 def _work_for(user: AbstractUser) -> QuerySet[Slot]:
     """Unfilled slots of items that this person neither skipped nor voted on."""
     skips = Skip.objects.filter(item=OuterRef("item"), annotator__user=user)
-    votes = Vote.objects.filter(
+    votes = Vote.every.filter(
         example=OuterRef("item__example"),
         protocol=OuterRef("item__round__protocol"),
         annotator__user=user,
@@ -203,6 +207,7 @@ class OwnVote:
     answer: str
     comment: str
     at: datetime | None
+    is_aside: bool = False
 
 
 @dataclass(frozen=True)
@@ -218,7 +223,7 @@ class OwnSkip:
 def own_votes(round_: Round, annotator: Annotator) -> QuerySet[Vote]:
     """Return the person's votes of this round with their tokens, the latest first."""
     drafts = Draft.objects.filter(item=OuterRef("item"), annotator=annotator)
-    votes = Vote.objects.filter(
+    votes = Vote.every.filter(
         annotator=annotator, item__round=round_, source=Vote.Source.SCREEN
     ).annotate(
         token=Subquery(drafts.values("token")[:1]), start=Left("example__question", EXCERPT + 1)
@@ -235,6 +240,7 @@ def as_listed(votes: Iterable[Vote], protocol: Protocol) -> list[OwnVote]:
             words.get(vote.answer.get("overall"), vote.label),
             vote.comment,
             vote.submitted_at,
+            vote.aside_at is not None,
         )
         for vote in votes
     ]
@@ -244,7 +250,7 @@ def own_skips(round_: Round, annotator: Annotator) -> list[OwnSkip]:
     """Return what the person skipped in this round and did not vote on later, the last first."""
     drafts = Draft.objects.filter(item=OuterRef("item"), annotator=annotator)
     free = Slot.objects.filter(item=OuterRef("item"), vote=None)
-    voted = Vote.objects.filter(item=OuterRef("item"), annotator=annotator)
+    voted = Vote.every.filter(item=OuterRef("item"), annotator=annotator)
     skips = Skip.objects.filter(~Exists(voted), item__round=round_, annotator=annotator).annotate(
         token=Subquery(drafts.values("token")[:1]),
         start=Left("item__example__question", EXCERPT + 1),
@@ -293,6 +299,16 @@ _TEXTS = {
     "left": (
         "You left this round",
         "Your votes are stored and count. Nothing more is handed out to you.",
+    ),
+    "held": (
+        "You are paused in this round",
+        "The project paused you after your last pairs. Your votes are stored. An owner of the "
+        "project can let you go on.",
+    ),
+    "stopped": (
+        "Nothing more is handed out to you",
+        "The project decided that you label no more pairs of this round. If you think that is a "
+        "mistake, ask its owner.",
     ),
     "more_to_come": (
         "More pairs are coming",

@@ -124,6 +124,7 @@ def _words(buttons: tuple[AnswerOption, ...], vote: Vote) -> str:
 KEYS = "123450ATBXNSFCGEDRLV?"
 _PAGE = 50
 _FINAL = "Another round that counts this vote was closed, so it can no longer be changed."
+_ASIDE = "The project put it aside: it doesn't count, and it can't be changed."
 _NOT_SUBMITTED = (
     "This was not submitted yet, because your login had ended. What you entered is here: check it, "
     "then submit."
@@ -172,6 +173,9 @@ def annotate_item(request: HttpRequest, token: str) -> HttpResponse:
         if takes_votes(draft.item):
             ending = refusal("This pair is not free", _IN_WORK, round_)
         return show_ending(request, ending, round_, draft.annotator)
+    if vote is not None and vote.aside_at is not None:
+        ending = refusal("This vote was put aside", _ASIDE, round_)
+        return show_ending(request, ending, round_, draft.annotator)
     if vote is not None and is_final(vote):
         ending = refusal("This vote stands", _FINAL, round_)
         return show_ending(request, ending, round_, draft.annotator)
@@ -190,7 +194,7 @@ def _is_first_item(draft: Draft) -> bool:
     protocol = draft.item.round.protocol_id
     mine = {"annotator": draft.annotator, "protocol": protocol}
     read = Reading.objects.filter(**mine).values("pk")
-    return not Vote.objects.filter(**mine).values("pk").union(read).exists()
+    return not Vote.every.filter(**mine).values("pk").union(read).exists()
 
 
 @require_GET

@@ -55,6 +55,8 @@ _CLOSED = "This round was closed. Your choice is kept, but is not counted."
 _WHY_NONE = {
     "left": "You left this round",
     "not_assigned": "This round is for others now",
+    "held": "You are paused in this round",
+    "stopped": "Nothing more is handed out to you in this round",
     "limit": "You labelled as many pairs as were assigned to you",
 }
 
@@ -144,6 +146,8 @@ def edit_vote(vote: Vote, answer: Any, comment: str, added_seconds: float = 0.0)
     same = vote.answer == checked and vote.comment == comment
     with transaction.atomic():
         _locked_items.all(example=vote.example_id, protocol=vote.protocol_id)
+        if not Vote.objects.filter(pk=vote.pk).exists():
+            raise RoundClosed("This vote was put aside by the project, so it can't be changed.")
         if is_final(vote):
             raise RoundClosed(
                 "A round that counts this vote was closed, so the vote can't be changed."
@@ -201,7 +205,7 @@ def _recorded(draft: Draft) -> Vote | None:
 @prepared
 def _votes(example: Any, protocol: Any, annotator: Any) -> QuerySet[Vote]:
     """At most one: nobody votes twice on an example under one protocol."""
-    return Vote.objects.filter(example=example, protocol=protocol, annotator=annotator)
+    return Vote.every.filter(example=example, protocol=protocol, annotator=annotator)
 
 
 @prepared

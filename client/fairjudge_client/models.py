@@ -32,6 +32,12 @@ class AnnotatorOut:
     left_at: datetime | None
 
 
+class AsideIn(TypedDict):
+    reason: str
+    stop: NotRequired[bool]
+    """Also hand out nothing more of the round to them."""
+
+
 class BudgetIn(TypedDict):
     budget_usd: Decimal | float | str
 
@@ -336,6 +342,20 @@ class PeopleIn(TypedDict):
     """Numbers of annotators. Empty: everybody may label."""
     limit: NotRequired[int | None]
     """Items per person; null: no limit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PersonOut:
+    """A person in a round: the votes that they gave in it, and whether they may label on."""
+
+    annotator: int
+    round: int
+    votes: int
+    """Votes given in this round that count."""
+    votes_aside: int
+    """Votes given in this round that are put aside."""
+    hold: str
+    """paused, stopped, or empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

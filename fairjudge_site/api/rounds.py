@@ -9,13 +9,14 @@ from django.http import Http404, HttpRequest, HttpResponse
 from ninja import Router, Schema
 from pydantic import Field
 
-from annotation.models import Item, Round
+from annotation.models import Annotator, Item, Round, Seat
 from annotation.people.annotators import assign, assignable
 from annotation.results.planner.planning import plan as plan_of
 from annotation.results.planner.planning import problems
 from annotation.rounds import changes
 from annotation.rounds.opening import RoundSettings, open_round
 from annotation.rounds.progress import round_progress
+from annotation.votes import aside
 from annotation.votes.voting import decide
 from fairjudge_site.api.bodies import SubsetIn
 from fairjudge_site.api.gate import READ, WRITE, access_to, answer, once, once_made
@@ -120,6 +121,21 @@ class PeopleIn(Schema):
     limit: Annotated[int, Field(ge=1, le=100_000_000)] | None = Field(
         None, description="Items per person; null: no limit."
     )
+
+
+class AsideIn(Schema):
+    reason: Annotated[Text, Field(min_length=1, max_length=aside.LONGEST_REASON)]
+    stop: bool = Field(False, description="Also hand out nothing more of the round to them.")
+
+
+class PersonOut(Schema):
+    """A person in a round: the votes that they gave in it, and whether they may label on."""
+
+    annotator: int
+    round: int
+    votes: int = Field(description="Votes given in this round that count.")
+    votes_aside: int = Field(description="Votes given in this round that are put aside.")
+    hold: str = Field(description="paused, stopped, or empty.")
 
 
 class DecisionIn(Schema):
@@ -262,6 +278,68 @@ def assign_people(request: HttpRequest, slug: str, number: Number, body: PeopleI
         wrong = FieldError(field="body.annotators", detail=said)
         raise Refusal("field_unusable", f"{said} Nothing was changed.", errors=[wrong])
     return _changed(request, slug, number, lambda *of: assign(*of, people, body.limit))
+
+
+def _about_person(
+    request: HttpRequest, slug: str, number: int, annotator: int, change: Callable[..., Any]
+) -> HttpResponse:
+    """Do something about a person of a round, and answer with how they stand then."""
+    access = access_to(request, slug, Role.RESEARCHER)
+    round_ = _round_of(access, number)
+    person = Annotator.objects.filter(project=access.project, number=annotator).first()
+    if person is None or round_.state == Round.State.OPENING:
+        raise Http404("No such person in this round.")
+
+    def work() -> HttpResponse:
+        change(round_, person, access.user)
+        seat = Seat.objects.filter(round=round_, annotator=person).first()
+        return answer(
+            PersonOut(
+                annotator=person.number,
+                round=round_.number,
+                votes=aside.votes_that_count(round_, person).count(),
+                votes_aside=aside.votes_aside(round_, person).count(),
+                hold=seat.hold if seat else "",
+            )
+        )
+
+    return once(request, work)
+
+
+@router.post(
+    "/projects/{slug}/rounds/{number}/people/{annotator}/aside", auth=WRITE, response=PersonOut
+)
+def put_aside(
+    request: HttpRequest, slug: str, number: Number, annotator: Number, body: AsideIn
+) -> HttpResponse:
+    """Let the votes that a person gave in this round no longer count. Their cost stays."""
+    return _about_person(
+        request,
+        slug,
+        number,
+        annotator,
+        lambda *of: aside.put_aside(*of, body.reason, stop=body.stop),
+    )
+
+
+@router.post(
+    "/projects/{slug}/rounds/{number}/people/{annotator}/count-again",
+    auth=WRITE,
+    response=PersonOut,
+)
+def count_again(request: HttpRequest, slug: str, number: Number, annotator: Number) -> HttpResponse:
+    """Count votes again that were put aside, as far as their pairs still need votes."""
+    return _about_person(request, slug, number, annotator, aside.count_again)
+
+
+@router.post(
+    "/projects/{slug}/rounds/{number}/people/{annotator}/release", auth=WRITE, response=PersonOut
+)
+def release_person(
+    request: HttpRequest, slug: str, number: Number, annotator: Number
+) -> HttpResponse:
+    """Hand out items of this round again to a person who was stopped or paused."""
+    return _about_person(request, slug, number, annotator, aside.let_go_on)
 
 
 @router.post(
