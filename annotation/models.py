@@ -92,6 +92,7 @@ class Seat(models.Model):
         NONE = "", "may label"
         PAUSED = "paused", "paused"
         STOPPED = "stopped", "stopped"
+        FAILED = "failed", "stopped by attention checks"
 
     round = models.ForeignKey("annotation.Round", on_delete=models.CASCADE, related_name="seats")
     annotator = models.ForeignKey(Annotator, on_delete=models.CASCADE, related_name="seats")
@@ -650,12 +651,16 @@ class Intervention(models.Model):
 
     actor: who did it, as the audit trail names them; RULE for a rule about attention checks.
     n_votes: votes that were put aside, at the last count.
-    is_due: the votes are still to be put aside, which a worker does if nobody else comes to it.
+    is_due: what follows is still to be done, which a worker does if nobody else comes to it.
     """
+
+    RULE = "rule of the round"
 
     class Kind(models.TextChoices):
         ASIDE = "aside", "votes put aside"
         STOP = "stop", "stopped"
+        PAUSE = "pause", "paused"
+        WARN = "warn", "warned"
 
     round = models.ForeignKey(Round, on_delete=models.CASCADE, related_name="interventions")
     annotator = models.ForeignKey(Annotator, on_delete=models.CASCADE, related_name="interventions")

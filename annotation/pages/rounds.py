@@ -15,6 +15,7 @@ from annotation.people.annotators import assign
 from annotation.queue.settling import counted_slots
 from annotation.rendering import render as rendered
 from annotation.rounds import changes, growing
+from annotation.rounds.opening import check_rules_of
 from annotation.rounds.progress import round_progress, rounds_with_counts
 from annotation.votes import aside
 from annotation.votes.agreement import RoundAgreement
@@ -193,8 +194,8 @@ def person(request: HttpRequest, slug: str, number: int, annotator: int) -> Http
         elif "again" in request.POST:
             said = _said_of_counting(aside.count_again(found, there, access.user))
         elif "release" in request.POST:
-            aside.let_go_on(found, there, access.user)
-            said = "They can label in this round again."
+            was_held = aside.let_go_on(found, there, access.user)
+            said = "They can label in this round again." if was_held else _WARNED_NO_MORE
         else:
             said = ""
     except UserError as error:
@@ -210,6 +211,7 @@ def person(request: HttpRequest, slug: str, number: int, annotator: int) -> Http
         "round": found,
         "annotator": there,
         "person": mine[0] if mine else None,
+        "warned": bool(mine) and any(one.kind == "warn" for one in mine[0].interventions),
         "standing": standing,
         "n_counting": aside.votes_that_count(found, there).count(),
         "form": form,
@@ -226,6 +228,7 @@ def _put_aside(
     return f"{number_of(n, 'vote')} put aside. {_SAID_OF_ASIDE}"
 
 
+_WARNED_NO_MORE = "The warning was taken back."
 _SAID_OF_ASIDE = "They don't count any more, and can be counted again here."
 
 
@@ -274,6 +277,7 @@ def round_page(
         "guidelines": rendered(found.protocol.guidelines) if found.protocol.guidelines else "",
         "version": changes.round_version(found),
         "selections": found.selections.order_by("pk"),
+        "check_rules": check_rules_of(found),
         "standing": round_progress(found),
         "work": growing.current_work(found),
         "agreement": RoundAgreement(found),

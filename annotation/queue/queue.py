@@ -34,7 +34,12 @@ LEASE = timedelta(minutes=10)
 # of those who stay says so every minute.
 CROWD_LEASE = timedelta(minutes=3)
 # Why a person whose seat is left or held back gets nothing.
-_WHY_HELD = {Seat.Hold.NONE: "left", Seat.Hold.PAUSED: "held", Seat.Hold.STOPPED: "stopped"}
+_WHY_HELD = {
+    Seat.Hold.NONE: "left",
+    Seat.Hold.PAUSED: "held",
+    Seat.Hold.STOPPED: "stopped",
+    Seat.Hold.FAILED: "failed",
+}
 # Enough that fifty people who start at once each find one within a try or two.
 _CANDIDATES = 16
 
@@ -53,7 +58,8 @@ WITH_REASON = (FLAGGED, ADJUDICATED, WITHDRAWN, PUT_ASIDE, STOPPED)
 class NoItem:
     """Why there is nothing to hand out. until: when the first lease of somebody else ends."""
 
-    # done | more_to_come | in_work | not_assigned | limit | left | held | stopped | paused | closed
+    # done | more_to_come | in_work | not_assigned | limit | left | held | stopped | failed | paused
+    # | closed
     reason: str
     until: datetime | None = None
 

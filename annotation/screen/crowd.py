@@ -185,7 +185,7 @@ def _act(request: HttpRequest, submission: CrowdSubmission, what: str) -> None:
 def _waits_for(submission: CrowdSubmission) -> str:
     """End the submission if nothing more can come. Returns why only waiting is left, or ""."""
     nothing = crowds.why_nothing(submission)
-    if nothing in ("limit", "done", "closed", "not_assigned", "left", "stopped"):
+    if nothing in ("limit", "done", "closed", "not_assigned", "left", "stopped", "failed"):
         crowds.finish(submission)
     return nothing if nothing in ("in_work", "more_to_come", "paused", "held") else ""
 

@@ -13,6 +13,7 @@ from django.db.models.functions import Coalesce, Left
 from annotation.models import (
     Annotator,
     Draft,
+    Intervention,
     Item,
     Protocol,
     Round,
@@ -36,12 +37,13 @@ EXCERPT, MOST_SKIPS = 160, 200
 
 @dataclass(frozen=True)
 class OwnProgress:
-    """pace: mean active seconds of the last votes."""
+    """pace: mean active seconds of the last votes. is_warned: about their attention."""
 
     where: str
     done: int
     total: int
     pace: float | None = None
+    is_warned: bool = False
 
     @property
     def time_left(self) -> str:
@@ -86,13 +88,14 @@ def title_of(round_: Round) -> str:
 def progress_of(round_: Round, annotator: Annotator) -> OwnProgress:
     """Count the person's own slots, so that the size of the round doesn't matter."""
     who = {"round_": round_.pk, "annotator": annotator.pk}
-    items, done, limit = _counts.first(**who)
+    items, done, limit, is_warned = _counts.first(**who)
     seconds = [each for (each,) in _recent_seconds.all(**who) if each is not None]
     return OwnProgress(
         title_of(round_),
         done,
         _most(items, limit),
         fmean(seconds) if seconds else None,
+        bool(is_warned),
     )
 
 
@@ -109,8 +112,13 @@ def _counts(round_: Any, annotator: Any) -> QuerySet[Round, Any]:
         in_it=Coalesce(_number(parts.annotate(n=Sum("n_items"))), 0),
         done=Coalesce(_number(mine.annotate(n=Count("pk"))), 0),
         limit=Subquery(seats.values("limit")[:1]),
+        is_warned=Exists(
+            Intervention.objects.filter(
+                round=round_, annotator=annotator, kind=Intervention.Kind.WARN, ended_at=None
+            )
+        ),
     )
-    return counted.values_list("in_it", "done", "limit")
+    return counted.values_list("in_it", "done", "limit", "is_warned")
 
 
 @prepared
@@ -302,13 +310,18 @@ _TEXTS = {
     ),
     "held": (
         "You are paused in this round",
-        "The project paused you after your last pairs. Your votes are stored. An owner of the "
-        "project can let you go on.",
+        "This round contains pairs whose right answer is known. Too many of your answers to them "
+        "were different. Your votes are stored. An owner of the project can let you go on.",
     ),
     "stopped": (
         "Nothing more is handed out to you",
         "The project decided that you label no more pairs of this round. If you think that is a "
         "mistake, ask its owner.",
+    ),
+    "failed": (
+        "You can't go on in this round",
+        "This round contains pairs whose right answer is known. Too many of your answers to them "
+        "were different. If you think that is a mistake, ask the owner of the project.",
     ),
     "more_to_come": (
         "More pairs are coming",

@@ -112,6 +112,7 @@ def progress_context(progress: OwnProgress) -> dict[str, Any]:
         "done": progress.done,
         "total": progress.total,
         "time_left": progress.time_left,
+        "is_warned": progress.is_warned,
     }
 
 

@@ -6,16 +6,20 @@ is to count again needs a free slot: where others have given all the votes, it s
 
 The votes of a round are changed in short transactions. What a killed process leaves undone is due,
 and a worker goes on with it. A person may be stopped along with it, and let go on later.
+
+A round may have rules about its attention checks. `judge_attention` is asked with every vote on a
+check, and with no other vote. It decides in the vote's transaction, and acts after it.
 """
 
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from django.contrib.auth.models import AbstractUser
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Max, QuerySet
 from django.utils import timezone
 
 from annotation.models import (
@@ -25,6 +29,7 @@ from annotation.models import (
     Item,
     Round,
     Seat,
+    Selection,
     Slot,
     Vote,
 )
@@ -37,6 +42,7 @@ from annotation.queue.settling import (
     items_with_lock,
     settle_locked,
 )
+from annotation.rounds.opening import CheckRule, check_rules_of
 from judging.core.errors import UserError
 from judging.core.leases import Chunks
 from judging.projects import access
@@ -124,7 +130,15 @@ def rejected_with_votes(round_: Round) -> list[Annotator]:
 
 
 def carry_out(made: Intervention) -> None:
-    """Put aside what is still to be put aside. Done twice, it changes nothing more."""
+    """Do what follows: put the votes aside, or give to others what the person has in hand.
+
+    Done twice, it changes nothing more.
+    """
+    if made.kind != Kind.ASIDE:
+        give_back_items(made.annotator, made.round)
+        people_changed(made.round.project)
+        Intervention.objects.filter(pk=made.pk).update(is_due=False)
+        return
     votes = votes_that_count(made.round, made.annotator).order_by("pk")
     chunks = Chunks()
     while rows := list(votes.values_list("pk", "example")[: min(chunks.size, _MOST)]):
@@ -228,24 +242,82 @@ def stop_person(round_: Round, annotator: Annotator, by: AbstractUser | None, re
         seats = Seat.objects.filter(round=round_, annotator=annotator)
         if not seats.exclude(hold=Seat.Hold.STOPPED).update(hold=Seat.Hold.STOPPED):
             return
-        _intervene(round_, annotator, by, Kind.STOP, reason)
+        made = _intervene(round_, annotator, by, Kind.STOP, reason, is_due=True)
         detail = {"annotator": annotator.pseudonym, "reason": reason}
         access.record_event(round_.project, by, STOPPED, f"round {round_.number}", **detail)
-    give_back_items(annotator, round_)
-    people_changed(round_.project)
+    carry_out(made)
 
 
-def let_go_on(round_: Round, annotator: Annotator, by: AbstractUser | None) -> None:
-    """Hand out items of this round to the person again."""
+def judge_attention(round_: Round, annotator: Annotator) -> None:
+    """Apply the round's rules about attention checks after a vote of this person on one.
+
+    Call it in the vote's transaction. Only votes since the person was last let go on count.
+    """
+    rules = check_rules_of(round_)
+    if not rules:
+        return
+    theirs = Intervention.objects.filter(round=round_, annotator=annotator)
+    checks = votes_that_count(round_, annotator).filter(
+        item__selection__kind=Selection.Kind.CHECK, example__gold_label__isnull=False
+    )
+    since = theirs.exclude(kind=Kind.ASIDE).aggregate(last=Max("ended_at"))["last"]
+    if since is not None:
+        checks = checks.filter(submitted_at__gt=since)
+    answers = list(checks.values_list("label", "example__gold_label"))
+    right, n = sum(label == gold for label, gold in answers), len(answers)
+    broken = [rule for rule in rules if rule.is_broken(right, n)]
+    if not broken:
+        return
+    rule = max(broken, key=lambda one: one.severity)
+    if rule.then == Kind.WARN and theirs.filter(kind=Kind.WARN, ended_at=None).exists():
+        return
+    reason = f"{right} of {n} attention checks right, and the rule is: {rule}."
+    for made in _act(round_, annotator, rule, reason):
+        transaction.on_commit(partial(carry_out, made), robust=True)
+
+
+_HOLD_OF = {Kind.PAUSE: Seat.Hold.PAUSED, Kind.STOP: Seat.Hold.FAILED}
+
+
+def _act(round_: Round, annotator: Annotator, rule: CheckRule, reason: str) -> list[Intervention]:
+    """Warn, pause or stop the person. Returns what is left to be done."""
+    kind = Kind(rule.then)
+    detail = {"annotator": annotator.pseudonym, "reason": reason}
+    did = {Kind.WARN: "person warned", Kind.PAUSE: "person paused", Kind.STOP: STOPPED}[kind]
+    access.record_event(round_.project, None, did, f"round {round_.number}", by="rule", **detail)
+    acts = kind != Kind.WARN
+    made = [_intervene(round_, annotator, None, kind, reason, by_rule=True, is_due=acts)]
+    if not acts:
+        return []
+    seats = Seat.objects.filter(round=round_, annotator=annotator)
+    seats.exclude(hold=Seat.Hold.STOPPED).update(hold=_HOLD_OF[kind])
+    if kind == Kind.STOP:
+        n_votes = votes_that_count(round_, annotator).count()
+        subject, votes = f"round {round_.number}", {"votes": n_votes}
+        access.record_event(round_.project, None, PUT_ASIDE, subject, by="rule", **detail | votes)
+        made.append(
+            _intervene(round_, annotator, None, Kind.ASIDE, reason, by_rule=True, is_due=True)
+        )
+    return made
+
+
+def let_go_on(round_: Round, annotator: Annotator, by: AbstractUser | None) -> bool:
+    """Hand out items of this round to the person again, and take a warning back.
+
+    Returns False if there was only a warning.
+    """
     held = Seat.objects.filter(round=round_, annotator=annotator).exclude(hold=Seat.Hold.NONE)
+    made = Intervention.objects.filter(round=round_, annotator=annotator, ended_at=None)
     with transaction.atomic():
-        if not held.update(hold=Seat.Hold.NONE):
-            raise UserError(f"{annotator.pseudonym} is not stopped in round {round_.number}.")
-        ended = Intervention.objects.filter(round=round_, annotator=annotator, ended_at=None)
-        ended.exclude(kind=Kind.ASIDE).update(ended_at=timezone.now())
+        was_held = held.update(hold=Seat.Hold.NONE)
+        if not made.exclude(kind=Kind.ASIDE).update(ended_at=timezone.now()) and not was_held:
+            raise UserError(
+                f"{annotator.pseudonym} is not stopped, paused or warned in round {round_.number}."
+            )
         did, subject = "person let go on", f"round {round_.number}"
         access.record_event(round_.project, by, did, subject, annotator=annotator.pseudonym)
     people_changed(round_.project)
+    return bool(was_held)
 
 
 def interventions_in(round_: Round) -> QuerySet[Intervention]:
@@ -261,6 +333,7 @@ def _intervene(
     kind: str,
     reason: str,
     *,
+    by_rule: bool = False,
     is_due: bool = False,
 ) -> Intervention:
     """Record what is done, in the place of the same done before."""
@@ -272,7 +345,7 @@ def _intervene(
         defaults={
             "reason": reason,
             "user": by,
-            "actor": by.get_username() if by else "command line",
+            "actor": Intervention.RULE if by_rule else by.get_username() if by else "command line",
             "at": timezone.now(),
             "is_due": is_due,
         },

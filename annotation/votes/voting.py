@@ -21,6 +21,7 @@ from annotation.models import (
     FirstChoice,
     Item,
     Round,
+    Selection,
     Slot,
     Vote,
     VoteRevision,
@@ -43,6 +44,7 @@ from annotation.queue.queue import (
     why_no_items,
 )
 from annotation.queue.settling import count_vote_in, items_with_lock, settle, settle_locked
+from annotation.votes.aside import judge_attention
 from judging.core.errors import UserError
 from judging.core.sql.statements import Changed, insert_one, prepared, prepared_update
 from judging.dataset.models import Label
@@ -57,6 +59,7 @@ _WHY_NONE = {
     "not_assigned": "This round is for others now",
     "held": "You are paused in this round",
     "stopped": "Nothing more is handed out to you in this round",
+    "failed": "You can't go on in this round",
     "limit": "You labelled as many pairs as were assigned to you",
 }
 
@@ -239,6 +242,8 @@ def _store(draft: Draft, slot: Slot, unblinded: bool) -> Vote:
     if not _filled.count(slot=slot.pk, annotator=draft.annotator_id, vote=vote.pk):
         raise IntegrityError("the slot was filled in the same moment")
     settle_locked([items[item.pk]])
+    if items[item.pk].selection.kind == Selection.Kind.CHECK:
+        judge_attention(items[item.pk].round, draft.annotator)
     _count_in_other_rounds(vote)
     record_item_event(draft.annotator, item, VOTED)
     return vote

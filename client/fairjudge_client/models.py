@@ -54,6 +54,16 @@ class CategoryOut:
     """Adjusted for the number of categories."""
 
 
+class CheckRuleIn(TypedDict):
+    """What is done about a person who fails attention checks. `stop` puts their votes aside too."""
+
+    after: int
+    """Checks answered at least."""
+    below: Decimal | float | str
+    """The share of right answers under which the rule acts."""
+    then: Literal["warn", "pause", "stop"]
+
+
 class CompareIn(TypedDict):
     """Two runs on the same examples."""
 
@@ -506,6 +516,7 @@ class RoundIn(TypedDict):
     beta: NotRequired[Decimal | float | str | None]
     """Percent of all examples."""
     budget_usd: NotRequired[Decimal | float | str | None]
+    check_rules: NotRequired[list[CheckRuleIn]]
     cite: NotRequired[Literal["narrower", "calibrated"]]
     """Which win rate the results give to cite; fixed by the run's first audit."""
     epsilon: NotRequired[float]

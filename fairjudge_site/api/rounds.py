@@ -14,7 +14,7 @@ from annotation.people.annotators import assign, assignable
 from annotation.results.planner.planning import plan as plan_of
 from annotation.results.planner.planning import problems
 from annotation.rounds import changes
-from annotation.rounds.opening import RoundSettings, open_round
+from annotation.rounds.opening import CheckRule, RoundSettings, open_round
 from annotation.rounds.progress import round_progress
 from annotation.votes import aside
 from annotation.votes.voting import decide
@@ -31,6 +31,14 @@ from judging.runs.models import Run
 router = Router(tags=["rounds"])
 
 Percent = Annotated[Decimal, Field(ge=0, le=100, max_digits=20, decimal_places=15)]
+
+
+class CheckRuleIn(Schema):
+    """What is done about a person who fails attention checks. `stop` puts their votes aside too."""
+
+    after: Annotated[int, Field(ge=1, le=100_000)] = Field(description="Checks answered at least.")
+    below: Percent = Field(description="The share of right answers under which the rule acts.")
+    then: Annotated[str, Field(pattern="^(warn|pause|stop)$")]
 
 
 class RoundIn(SubsetIn):
@@ -55,12 +63,15 @@ class RoundIn(SubsetIn):
         "narrower",
         description="Which win rate the results give to cite; fixed by the run's first audit.",
     )
+    check_rules: list[CheckRuleIn] = Field(default_factory=list, max_length=10)
 
     def settings(self) -> RoundSettings:
         names = ("beta", "everything", "votes", "audit", "learn", "partial", "paper_mode", "seed",
                  "epsilon", "alpha", "cite")  # fmt: skip
         chosen = {name: getattr(self, name) for name in names}
         chosen |= {"budget": self.budget_usd, "looks": tuple(self.looks)}
+        rules = (CheckRule(one.after, one.below, one.then) for one in self.check_rules)
+        chosen |= {"check_rules": tuple(rules)}
         return RoundSettings(**chosen, subset=self.subset(self.seed))
 
 

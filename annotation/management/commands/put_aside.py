@@ -47,8 +47,9 @@ class Command(FairJudgeCommand):
             )
             done |= {"counted_again": again.votes, "still_aside": again.still_aside}
         if options["release"]:
-            aside.let_go_on(round_, person, None)
-            self.stdout.write(f"{person.pseudonym} can label in round {round_.number} again.")
+            was_held = aside.let_go_on(round_, person, None)
+            said = "can label again" if was_held else "is not warned any more"
+            self.stdout.write(f"{person.pseudonym} {said} in round {round_.number}.")
         if not undoes:
             n = aside.put_aside(round_, person, None, options["reason"] or "", stop=options["stop"])
             self.stdout.write(f"{number_of(n, 'vote')} put aside.")
