@@ -141,6 +141,12 @@ def seat_of(round_: Round, annotator: Annotator) -> Seat | None:
     return seat if may_label else None
 
 
+def is_held(round_: Round, annotator: Annotator) -> bool:
+    """Return True if nothing more of the round is handed out to this person."""
+    seat: Seat | None = _seats.first(round_=round_.pk, annotator=annotator.pk)
+    return bool(seat and seat.hold)
+
+
 @prepared
 def _seats(round_: Any, annotator: Any) -> QuerySet[Seat]:
     return Seat.objects.filter(round=round_, annotator=annotator)

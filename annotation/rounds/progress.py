@@ -135,7 +135,10 @@ def _aside(round_: Round) -> dict[int, dict[str, Any]]:
     """Return what is paid for votes of this round that were put aside, by annotator."""
     votes = Vote.every.filter(item__round=round_, aside_at__isnull=False).order_by()
     rows = votes.values("annotator").annotate(
-        cast=Count("pk"), timed=Count("active_seconds"), seconds=Sum("active_seconds")
+        cast=Count("pk"),
+        timed=Count("active_seconds"),
+        seconds=Sum("active_seconds"),
+        last=Max("submitted_at"),
     )
     return {row["annotator"]: row for row in rows}
 
@@ -249,7 +252,7 @@ def _people(round_: Round, now: datetime, aside: Mapping[int, Mapping[str, Any]]
                 pace=seconds / timed if seconds is not None and timed else None,
                 seconds=seconds,
                 cost=_cost(round_, int(cast or 0), int((cast or 0) - (timed or 0)), seconds or 0.0),
-                last_at=row.get("last"),
+                last_at=row.get("last") or put_aside.get("last"),
                 limit=seat.limit if seat else None,
                 left=annotator.left_at is not None or bool(seat and seat.left_at),
                 n_aside=put_aside.get("cast", 0),

@@ -296,6 +296,7 @@ class Ending:
     next_text: str = ""
     return_url: str = ""
     goes_on: bool = False
+    is_held: bool = False
 
 
 _TEXTS = {
@@ -367,7 +368,8 @@ def ending_of(nothing: NoItem, round_: Round, *, has_voted: bool) -> Ending:
     back = return_address_of(round_) if nothing.reason == "left" else ""
     look = "Look again" if again else ""
     goes_on = nothing.reason == "more_to_come"
-    return Ending(title, text, nothing.until, again, look, back, goes_on)
+    is_held = nothing.reason in ("held", "stopped", "failed")
+    return Ending(title, text, nothing.until, again, look, back, goes_on, is_held)
 
 
 def refusal(title: str, sentence: str, round_: Round) -> Ending:

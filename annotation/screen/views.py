@@ -16,7 +16,7 @@ from django.views.decorators.http import require_GET
 
 from annotation.models import Annotator, Draft, Reading, Round, Vote
 from annotation.queue.drafts import BOTH_BAD, CANT_JUDGE, AnswerOption, answer_options
-from annotation.queue.queue import NoItem, claim_next, why_no_items
+from annotation.queue.queue import NoItem, claim_next, is_held, why_no_items
 from annotation.screen.blind import VIEWS, View, blind_pair, guidelines
 from annotation.screen.hand import (
     KEPT,
@@ -205,12 +205,15 @@ def annotate_own(request: HttpRequest, signed: str) -> HttpResponse:
     """List the person's own votes and skips in a round, each with a way back to it."""
     round_, annotator = round_behind_link(cast(AbstractUser, request.user), signed)
     page = Paginator(own_votes(round_, annotator), _PAGE).get_page(request.GET.get("page"))
+    votes = as_listed(page, round_.protocol)
+    is_open = round_.state == Round.State.OPEN and not is_held(round_, annotator)
     context = {
         "where": title_of(round_),
         "page": page,
-        "votes": as_listed(page, round_.protocol),
+        "votes": votes,
+        "any_aside": any(vote.is_aside for vote in votes),
         "skips": own_skips(round_, annotator),
-        "is_open": round_.state == Round.State.OPEN,
+        "is_open": is_open,
         "is_closed": round_.state == Round.State.CLOSED,
         "next_url": address_of(round_),
     }

@@ -171,6 +171,12 @@ def test_every_operation_has_a_method(proxy, token, media, tmp_path, client):
         assert do(project.import_votes(two)).added == 1
         Item.objects.filter(example__external_id="e1").update(state=Item.State.ADJUDICATE)
         assert do(round_.decide(external_id="e1", label="tie", reason="So.")).label == "tie"
+        voter = next(one for one in do(project.people.list()) if one.name == "zoe").number
+        imported = do(project.rounds.get(2))
+        assert do(imported.put_aside(voter, reason="A test.")).votes_aside == 1
+        assert do(imported.count_again(voter)).votes == 1
+        with pytest.raises(Problem, match="not stopped"):
+            do(imported.release(voter))
         assert do(round_.close()).state == "closed"
         assert do(round_.wait()).state == "closed"
         assert do(round_.reopen()).state == "open"
@@ -230,7 +236,7 @@ VALUES = {
     "slug": "world", "number": 1, "what": "labels", "kind": "jsonl", "name": "Another",
     "beta": 50, "votes": 3, "external_id": "e0", "label": "win", "reason": "So.", "tag": "hard",
     "annotators": [], "budget_usd": 5, "require": ["coverage>=0.5"], "before": 1, "after": 1,
-     "url": "https://example.org/another",
+    "annotator": 1, "url": "https://example.org/another",
     "rows": [{"external_id": "e0", "label": "win", "annotator": "ana",
               "question": "Q", "response_1": "a", "response_2": "b"}],
 }  # fmt: skip

@@ -285,7 +285,8 @@ def test_their_own_list_says_it(client, round_, ana):
     page = client.get(reverse("annotate_item", args=[draft.token]))
     assert "This vote was put aside" in page.text
     own = client.get(page.context["own_url"]).text
-    assert "put aside: it doesn't count" in own
+    assert "A vote that was put aside doesn't count and can't be changed." in own
+    assert '<span class="state">put aside</span>' in own
     assert WHY not in own
 
 

@@ -149,6 +149,7 @@ def address(path, project):
     found = path.replace("{slug}", project.slug).replace("{number}", str(number))
     delivery = str(Delivery.objects.get().pk)
     found = found.replace("{delivery}", delivery)
+    found = found.replace("{annotator}", str(project.annotators.get().number))
     return found.replace("{what}", "labels").replace("{kind}", "jsonl")
 
 
