@@ -46,6 +46,7 @@ from annotation.rounds.opening import CheckRule, check_rules_of
 from judging.core.errors import UserError
 from judging.core.leases import Chunks
 from judging.projects import access
+from judging.projects.models import Membership
 
 LONGEST_REASON = 2000
 REJECTED = "The panel's submission was rejected."
@@ -101,7 +102,11 @@ def put_aside(
         raise UserError("A round of imported votes hands nothing out. Nothing was changed.")
     with transaction.atomic():
         made = _intervene(round_, annotator, by, Kind.ASIDE, reason, is_due=True)
-        detail = {"annotator": annotator.pseudonym, "votes": n_votes, "reason": reason}
+        detail: dict[str, Any] = {"annotator": annotator.pseudonym, "votes": n_votes}
+        detail |= {"reason": reason}
+        # Whoever knows what the judge said could choose votes by it.
+        members = Membership.objects.filter(project=round_.project_id, user=by)
+        detail["had_seen_judge"] = members.filter(unblinded_at__isnull=False).exists()
         access.record_event(round_.project, by, PUT_ASIDE, f"round {round_.number}", **detail)
     if stop:
         stop_person(round_, annotator, by, reason)
@@ -167,7 +172,8 @@ def _leave_slots(round_: Round, keys: Collection[int], examples: Collection[int]
     votes.update(aside_at=timezone.now(), slot=None)
     changed = [item for item in items if item.pk in touched]
     for item in changed:
-        count_earlier_votes(item.round, item.example_id)
+        if item.round.kind == Round.Kind.ROUTED and item.round.state != Round.State.CLOSED:
+            count_earlier_votes(item.round, item.example_id)
     settle_locked(changed)
 
 
@@ -220,9 +226,21 @@ def _take_slots(round_: Round, keys: Collection[int]) -> int:
         counted += 1
         Vote.every.filter(pk=vote.pk).update(aside_at=None, slot=slot)
         for item in items.values():
-            if item.example_id == vote.example_id and item.pk != vote.item_id:
+            if item.example_id == vote.example_id and _counted_there(vote, item):
                 count_vote_in(vote, item.round)
     return counted
+
+
+def _counted_there(vote: Vote, item: Item) -> bool:
+    """Return True if a vote from another round counts on this item where it finds room.
+
+    A closed round counts only what was given before it was closed.
+    """
+    round_ = item.round
+    if item.pk == vote.item_id or round_.kind == Round.Kind.IMPORT:
+        return False
+    given, closed = vote.submitted_at, round_.closed_at
+    return closed is None or given is None or given <= closed
 
 
 def _locked(round_: Round, examples: Collection[int]) -> list[Item]:

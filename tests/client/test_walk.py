@@ -22,6 +22,7 @@ from fairjudge_client import (
 from fairjudge_client.steps import signature_of
 
 from annotation.models import Item
+from annotation.people.annotators import annotator_named
 from judging.dataset import writing
 from judging.dataset.models import Import, TagChange
 from judging.projects.models import Delivery, Project
@@ -225,6 +226,7 @@ def world(proxy, token, media):
         project = fj.create_project("World")
         project.examples.upsert(pairs(3))
         writing.write(Import.objects.get().pk)
+        annotator_named(Project.objects.get(slug="world"), "zoe")
         judged("world")
         project.rounds.open(everything=True, votes=1)
         project.people.invite()

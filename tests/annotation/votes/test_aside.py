@@ -2,6 +2,7 @@
 
 import csv
 import io
+from contextlib import suppress
 from datetime import timedelta
 
 import pytest
@@ -24,7 +25,7 @@ from annotation.votes.agreement import RoundAgreement
 from annotation.votes.imports import import_votes
 from annotation.votes.voting import RoundClosed, edit_vote, record_vote
 from judging.core.errors import UserError
-from judging.projects.models import AuditEvent, Role
+from judging.projects.models import AuditEvent, Membership, Role
 from tests.annotation.crowd import SECRET, set_up
 from tests.factories import (
     make_annotator,
@@ -35,6 +36,7 @@ from tests.factories import (
     make_verdict,
     make_vote,
 )
+from tests.together import at_once
 
 pytestmark = [pytest.mark.django_db, pytest.mark.databases]
 WHY = "Votes left on every pair."
@@ -127,10 +129,15 @@ def test_the_trail_says_who_and_why(voted, ana, owner):
     aside.put_aside(voted, ana, owner, WHY)
     put = event(voted, "votes put aside")
     assert (put.actor, put.subject) == (owner.username, f"round {voted.number}")
-    assert put.detail == {"annotator": "annotator-1", "votes": 3, "reason": WHY}
+    assert put.detail == {
+        "annotator": "annotator-1", "votes": 3, "reason": WHY, "had_seen_judge": False,
+    }  # fmt: skip
     aside.count_again(voted, ana, owner)
     again = event(voted, "votes counted again")
     assert again.detail == {"annotator": "annotator-1", "votes": 3, "still_aside": 0}
+    Membership.objects.filter(user=owner).update(unblinded_at=timezone.now())
+    aside.put_aside(voted, ana, owner, WHY)
+    assert event(voted, "votes put aside").detail["had_seen_judge"] is True
 
 
 def test_counting_them_again_gives_back_what_was(voted, ana):
@@ -224,6 +231,72 @@ def test_imported_votes_can_be_put_aside(project, tmp_path):
     assert [one.people.counts["win"] for one in merged(project, None)] == [1]
     with pytest.raises(UserError, match="hands nothing out"):
         aside.put_aside(round_, zoe, None, WHY, stop=True)
+
+
+def test_votes_of_other_rounds_fill_no_place_of_an_import(project, ana, tmp_path):
+    make_examples(project, 1)
+    file = tmp_path / "votes.csv"
+    file.write_text("external_id,label,annotator\ne0,win,zoe\n")
+    import_votes(project, None, file)
+    imported = Round.objects.get(kind=Round.Kind.IMPORT)
+    zoe = project.annotators.get(name="zoe")
+    here = open_round(project, None, None, RoundSettings(everything=True, votes=2, seed=1))
+    make_vote(items(here)[0], ana, "lose")
+    aside.put_aside(imported, zoe, None, WHY)
+    assert not Slot.objects.filter(round=imported, vote__isnull=False).exists()
+    aside.put_aside(here, ana, None, WHY)
+    aside.count_again(here, ana, None)
+    assert not Slot.objects.filter(round=imported, vote__isnull=False).exists()
+    aside.count_again(imported, zoe, None)
+    assert Slot.objects.get(round=imported).vote.annotator == zoe
+    assert Slot.objects.filter(round=here, vote__isnull=False).count() == 2
+
+
+def test_another_closed_round_counts_again_what_it_counted_and_nothing_more(voted, ana):
+    settings = RoundSettings(everything=True, votes=3, seed=2)
+    counted = open_round(voted.project, None, None, settings)
+    close(counted, None)
+    later = make_annotator(voted.project, "cleo")
+    reopened = open_round(voted.project, None, None, settings)
+    for item in items(reopened):
+        make_vote(item, later, "tie")
+    aside.put_aside(reopened, later, None, WHY)
+    aside.put_aside(voted, ana, None, WHY)
+    assert Slot.objects.filter(round=counted, vote__isnull=False).count() == 3
+    aside.count_again(voted, ana, None)
+    aside.count_again(reopened, later, None)
+    there = Slot.objects.filter(round=counted, vote__isnull=False)
+    assert set(there.values_list("vote__annotator__name", flat=True)) == {"ana", "ben"}
+    assert there.count() == 6
+
+
+@pytest.mark.django_db(transaction=True)
+def test_while_others_vote_no_item_gets_more_than_its_votes(project):
+    """One person's votes are put aside and counted again while others label the same pairs."""
+    make_examples(project, 6)
+    round_ = open_round(project, None, None, RoundSettings(everything=True, votes=2, seed=1))
+    ana, *others = [make_annotator(project, name) for name in ("ana", "ben", "cleo", "dan")]
+    for item in items(round_):
+        make_vote(item, ana, "win")
+
+    def act(number):
+        if number == 0:
+            aside.put_aside(round_, ana, None, WHY)
+            return aside.count_again(round_, ana, None)
+        person = others[number - 1]
+        found = Round.objects.select_related("protocol", "project").get(pk=round_.pk)
+        while isinstance(draft := claim_next(found, person), Draft):
+            with suppress(UserError):
+                record_vote(draft, {"overall": "left"})
+        return None
+
+    outcomes = at_once(act, 4)
+    assert [one for one in outcomes if isinstance(one, Exception)] == []
+    for item in items(round_):
+        filled = Slot.objects.filter(item=item, vote__isnull=False)
+        assert (Slot.objects.filter(item=item).count(), filled.count()) in {(2, 1), (2, 2)}
+        assert Vote.objects.filter(item=item).count() == filled.count()
+        assert (item.state == Item.State.OPEN) == (filled.count() < 2)
 
 
 def test_a_worker_goes_on_where_a_process_was_killed(voted, ana):
