@@ -21,6 +21,7 @@ from annotation.models import (
     Draft,
     FirstChoice,
     Flag,
+    Intervention,
     Invitation,
     Item,
     Protocol,
@@ -194,6 +195,8 @@ class _Rest:
         screened_out = CrowdSubmission.objects.filter(link__in=links)
         in_chunks(screened_out, lambda keys: delete_rows(CrowdSubmission, pk__in=keys), _MOST)
         links.delete()
+        made = Intervention.objects.filter(round__project=self.project)
+        in_chunks(made, lambda keys: delete_rows(Intervention, pk__in=keys), _MOST)
         events = AuditEvent.objects.filter(project=self.project)
         in_chunks(events, lambda keys: events.filter(pk__in=keys).update(project=None), _MOST)
         with transaction.atomic():

@@ -85,7 +85,14 @@ class Seat(models.Model):
     cursor: position of the last item handed out, so that finding the next one does not walk over
         everything already done.
     n_shown: how many items they were shown, by which the sides are balanced.
+    hold: whether an owner, or a rule about attention checks, hands nothing more out to them.
     """
+
+    class Hold(models.TextChoices):
+        NONE = "", "may label"
+        PAUSED = "paused", "paused"
+        STOPPED = "stopped", "stopped"
+        FAILED = "failed", "stopped by attention checks"
 
     round = models.ForeignKey("annotation.Round", on_delete=models.CASCADE, related_name="seats")
     annotator = models.ForeignKey(Annotator, on_delete=models.CASCADE, related_name="seats")
@@ -93,6 +100,7 @@ class Seat(models.Model):
     cursor = models.FloatField(default=-1)
     n_shown = models.PositiveIntegerField(default=0)
     left_at = models.DateTimeField(null=True, blank=True)
+    hold = models.CharField(max_length=7, choices=Hold, blank=True, default=Hold.NONE)
 
     class Meta:
         constraints = [
@@ -578,9 +586,19 @@ class Flag(models.Model):
         ]
 
 
+class CountedVotes(LeavingOut):
+    """Votes that were not put aside."""
+
+    rows = {"aside_at__isnull": False}
+
+
 class Vote(models.Model):
     """One person's vote on an example under a protocol.
 
+    `objects` leaves out votes that were put aside, `every` doesn't: those still cost what they
+    cost, and their person doesn't vote on the pair again.
+
+    slot: where the vote was cast; None while it is put aside, because somebody else may fill it.
     answer: what was chosen, by side; label: win, tie or lose of response 1, derived from it. It is
         empty if the person can't judge the pair. The comment then says why.
     left_response: 1 or 2, the response on the left; null for imported votes that don't say.
@@ -591,7 +609,9 @@ class Vote(models.Model):
         SCREEN = "screen", "screen"
         IMPORT = "import", "import"
 
-    slot = models.OneToOneField(Slot, on_delete=models.CASCADE, related_name="annotation")
+    slot = models.OneToOneField(
+        Slot, null=True, on_delete=models.CASCADE, related_name="annotation"
+    )
     item = models.ForeignKey(Item, on_delete=models.CASCADE, related_name="annotations")
     example = models.ForeignKey(Example, on_delete=models.CASCADE, related_name="annotations")
     protocol = models.ForeignKey(Protocol, on_delete=models.PROTECT, related_name="annotations")
@@ -605,6 +625,10 @@ class Vote(models.Model):
     unblinded = models.BooleanField(default=False)
     submitted_at = models.DateTimeField(null=True)
     updated_at = models.DateTimeField(auto_now=True)
+    aside_at = models.DateTimeField(null=True, blank=True)
+
+    objects: models.Manager["Vote"] = CountedVotes()
+    every = models.Manager()
 
     class Meta:
         # Votes were called annotations, and old backups name the table so.
@@ -620,6 +644,45 @@ class Vote(models.Model):
             ),
         ]
         indexes = [models.Index(fields=["example", "protocol"], name="votes_of_example")]
+
+
+class Intervention(models.Model):
+    """What was done about a person in a round, by whom and why, until it is ended.
+
+    actor: who did it, as the audit trail names them; RULE for a rule about attention checks.
+    n_votes: votes that were put aside, at the last count.
+    is_due: what follows is still to be done, which a worker does if nobody else comes to it.
+    """
+
+    RULE = "rule of the round"
+
+    class Kind(models.TextChoices):
+        ASIDE = "aside", "votes put aside"
+        STOP = "stop", "stopped"
+        PAUSE = "pause", "paused"
+        WARN = "warn", "warned"
+
+    round = models.ForeignKey(Round, on_delete=models.CASCADE, related_name="interventions")
+    annotator = models.ForeignKey(Annotator, on_delete=models.CASCADE, related_name="interventions")
+    kind = models.CharField(max_length=5, choices=Kind)
+    reason = models.TextField(blank=True)
+    actor = models.CharField(max_length=200)
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    n_votes = models.PositiveIntegerField(default=0)
+    is_due = models.BooleanField(default=False)
+    at = models.DateTimeField(auto_now_add=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["round", "annotator", "kind"],
+                condition=Q(ended_at=None),
+                name="intervention_once",
+            ),
+        ]
 
 
 class VoteRevision(models.Model):

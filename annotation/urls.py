@@ -34,6 +34,11 @@ urlpatterns = [
     path("p/<slug:slug>/rounds/<int:number>/cancel", rounds.cancel, name="round_cancel"),
     path("p/<slug:slug>/rounds/<int:number>/votes", rounds.votes, name="round_votes"),
     path("p/<slug:slug>/rounds/<int:number>/people", rounds.people, name="round_people"),
+    path(
+        "p/<slug:slug>/rounds/<int:number>/people/<int:annotator>",
+        rounds.person,
+        name="round_person",
+    ),
     path("p/<slug:slug>/rounds/<int:number>/crowd", crowd.crowd, name="round_crowd"),
     path(
         "p/<slug:slug>/rounds/<int:number>/crowd/withdraw",
@@ -46,6 +51,7 @@ urlpatterns = [
         name="round_crowd_file",
     ),
     path("p/<slug:slug>/rounds/<int:number>/crowd/marks", crowd.mark, name="round_crowd_marks"),
+    path("p/<slug:slug>/rounds/<int:number>/crowd/aside", crowd.aside, name="round_crowd_aside"),
     path("p/<slug:slug>/rounds/<int:number>/extend", rounds.extend, name="round_extend"),
     path(
         "p/<slug:slug>/rounds/<int:number>/flags/<int:flag>",

@@ -16,6 +16,7 @@ from annotation.results.report.cache import wake_for_reports
 from annotation.rounds.changes import wake_due
 from annotation.rounds.growing import wake_unfinished
 from annotation.rounds.telling import tell_of_rounds
+from annotation.votes.aside import carry_out_due
 from judging.core.incidents import DATABASE_AWAY
 from judging.core.models import Worker
 from judging.dataset.writing import resume_imports, tidy_uploads
@@ -52,6 +53,7 @@ class Heartbeat(threading.Thread):
                 self.attempt(wake_unfinished)
                 self.attempt(wake_deletions)
                 self.attempt(release_absent)
+                self.attempt(carry_out_due)
                 self.attempt(wake_for_reports)
                 self.attempt(resume_imports)
                 self.attempt(tell_of_rounds)

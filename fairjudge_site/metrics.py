@@ -257,7 +257,7 @@ def _count_work() -> dict[str, Gauge]:
             [([state], told.get(state, 0)) for state in Delivery.State.values],
         ),
         "imports_writing": ("Imports that are being written.", [], [([], importing.count())]),
-        "votes": ("Votes of people, those put in by import too.", [], [([], Vote.objects.count())]),
+        "votes": ("Votes of people, those put in by import too.", [], [([], Vote.every.count())]),
         "items": (
             "Items of open rounds by state.",
             ["state"],
@@ -268,7 +268,7 @@ def _count_work() -> dict[str, Gauge]:
 
 
 def _votes() -> int:
-    return Vote.objects.count()
+    return Vote.every.count()
 
 
 def _of_runs(runs: list[Run]) -> dict[str, Gauge]:

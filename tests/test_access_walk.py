@@ -71,7 +71,7 @@ TABLE = {
         import_undo imports
         look people_pace plan plan_preview plot
         project_figures report_file results results_page round round_cancel round_close
-        round_extend round_item round_pause round_people
+        round_extend round_item round_pause round_people round_person
         round_reopen round_resume round_standing round_votes rounds run run_budget run_cancel
         run_estimate run_models run_pause run_primary run_progress run_reparse run_reselection
         run_resume run_start runs scores scores_undo template template_retire template_write
@@ -90,11 +90,13 @@ TABLE = {
         api_me api_new_decision api_new_round api_new_run api_new_votes api_nothing api_pause_round
         api_pause_run api_pause_webhook api_resume_webhook api_rotate_webhook api_send_delivery
         api_send_test_event api_plan_round api_raise_votes api_reopen_round api_resume_round
+        api_put_aside api_count_again api_release_person
         api_resume_run api_tag_examples api_undo_tags api_withdraw_invitation
     """,
     "its user": "token_revoke",
     "owner": """
-        invitation_revoke member people project_delete round_crowd round_crowd_file
+        invitation_revoke member people project_delete round_crowd round_crowd_aside
+        round_crowd_file
         round_crowd_marks round_crowd_withdraw settings trail webhook webhook_send webhooks
     """,
 }
@@ -220,6 +222,7 @@ def arguments_of(project, annotator, folder):
         "token_revoke": {"number": issue_token(annotator, "notebook", ["read"])[0].pk},
         **{name: {"pk": template.pk} for name in ("template", "template_retire")},
         "round_item": numbers["round"] | {"item": draft.item.pk},
+        "round_person": numbers["round"] | {"annotator": draft.annotator.number},
         "webhook_send": numbers["webhook"] | {"delivery": delivery.pk},
     }  # fmt: skip
     numberless = {"run_start", "run_estimate", "run_models"}
@@ -229,6 +232,7 @@ def arguments_of(project, annotator, folder):
             return {"token": draft.token}
         if NAMES[name] == "token":
             named = here | {"number": 1, "what": "labels", "kind": "csv", "delivery": delivery.pk}
+            named |= {"annotator": draft.annotator.number}
             return {one: named[one] for one in parameters_of(name)}
         kind = name.split("_")[0]
         number = numbers.get(kind, {}) if name not in numberless else {}

@@ -15,6 +15,7 @@ from annotation.models import CrowdLink, Round
 from annotation.pages.forms import LinesField
 from annotation.people import crowds, submissions
 from annotation.people.background import questions_of, read_questions, written
+from annotation.votes.aside import REJECTED, put_aside_all, rejected_with_votes
 from judging.core.errors import UserError
 from judging.core.formatting import number_of
 from judging.projects.access import Access, project_for
@@ -119,6 +120,12 @@ class MarksForm(forms.Form):
         "that Prolific and MTurk hand out can be uploaded as they are.",
         widget=forms.FileInput(attrs={"accept": ".csv,text/csv"}),
     )
+    aside = forms.BooleanField(
+        required=False,
+        label="Put the votes of rejected submissions aside",
+        help_text="They no longer count, their pairs need votes again, and they can be counted "
+        "again later. Without this, all votes stay.",
+    )
 
 
 def _round_of(request: HttpRequest, slug: str, number: int) -> tuple[Access, Round]:
@@ -166,6 +173,19 @@ def file_for_paying(request: HttpRequest, slug: str, number: int) -> HttpRespons
 
 
 @require_POST
+def aside(request: HttpRequest, slug: str, number: int) -> HttpResponse:
+    """Put the votes of all rejected submissions aside."""
+    access, round_ = _round_of(request, slug, number)
+    n = put_aside_all(round_, rejected_with_votes(round_), access.user, REJECTED)
+    if n:
+        did = f"{number_of(n, 'vote')} put aside. They don't count any more."
+        messages.success(request, f"{did} Count them again on the page of each person.")
+    else:
+        messages.info(request, "No vote of a rejected submission counts. Nothing was changed.")
+    return redirect("round_crowd", slug, number)
+
+
+@require_POST
 def mark(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     """Take the panel's list of approved, rejected and returned submissions."""
     access, round_ = _round_of(request, slug, number)
@@ -179,6 +199,10 @@ def mark(request: HttpRequest, slug: str, number: int) -> HttpResponse:
             said = f"{number_of(marked.changed, 'submission')} changed."
             if marked.unknown:
                 said += f" {number_of(marked.unknown, 'row')} named nobody who came by this link."
+            if form.cleaned_data["aside"]:
+                rejected = rejected_with_votes(round_)
+                n = put_aside_all(round_, rejected, access.user, REJECTED)
+                said += f" {number_of(n, 'vote')} of rejected submissions put aside."
             messages.success(request, said)
             return redirect("round_crowd", slug, number)
     return crowd_page(request, access, round_, marks_form=form)
@@ -204,6 +228,7 @@ def crowd_page(
         "form": form if form is not None else CrowdForm(instance=link),
         "marks_form": marks_form or MarksForm(),
         "counts": crowds.counts_by_state(round_),
+        "rejected": rejected_with_votes(round_),
         "page": Paginator(listed, _PAGE).get_page(request.GET.get("page")),
     }
     status = 422 if any(one is not None and one.errors for one in (form, marks_form)) else 200

@@ -15,6 +15,7 @@ from annotation.models import Annotator, Round
 from annotation.people.annotators import assignable
 from annotation.people.invitations import MAX_DAYS, MAX_USES, Terms
 from annotation.queue.drafts import label_of
+from annotation.votes.aside import LONGEST_REASON
 from judging.core.errors import Overtaken
 from judging.core.outbound import LONGEST_URL
 from judging.dataset.models import Label
@@ -321,6 +322,18 @@ class AssignForm(forms.Form):
         initial = {"people": list(named), "limit": round_.parameters.get("limit")}
         super().__init__(*args, initial=initial, **kwargs)
         self.fields["people"].queryset = assignable(round_.project)
+
+
+class AsideForm(forms.Form):
+    reason = forms.CharField(
+        max_length=LONGEST_REASON,
+        label="Why?",
+        widget=forms.Textarea(attrs={"rows": 3}),
+        help_text="Kept in the audit trail, with your name.",
+    )
+    stop = forms.BooleanField(
+        required=False, initial=True, label="Also hand out nothing more of this round to them"
+    )
 
 
 class ExtendForm(forms.Form):

@@ -7,15 +7,17 @@ from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from annotation.models import Flag, Round, Slot
-from annotation.pages.forms import AssignForm, ExtendForm, VotesForm
+from annotation.models import Annotator, Flag, Round, Slot
+from annotation.pages.forms import AsideForm, AssignForm, ExtendForm, VotesForm
 from annotation.people.annotators import assign
 from annotation.queue.settling import counted_slots
 from annotation.rendering import render as rendered
 from annotation.rounds import changes, growing
+from annotation.rounds.opening import check_rules_of
 from annotation.rounds.progress import round_progress, rounds_with_counts
+from annotation.votes import aside
 from annotation.votes.agreement import RoundAgreement
 from judging.core.errors import UserError
 from judging.core.formatting import number_of
@@ -180,6 +182,64 @@ def people(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     return round_page(request, access, found, assign_form=form, status=422)
 
 
+@require_http_methods(["GET", "HEAD", "POST"])
+def person(request: HttpRequest, slug: str, number: int, annotator: int) -> HttpResponse:
+    """One person in the round: put their votes aside, count them again, or let them go on."""
+    access, found = managed_round(request, slug, number)
+    there = get_object_or_404(Annotator, project=access.project, number=annotator)
+    form = AsideForm(request.POST if "aside" in request.POST else None)
+    try:
+        if form.is_bound and form.is_valid():
+            said = _put_aside(request, found, there, **form.cleaned_data)
+        elif "again" in request.POST:
+            said = _said_of_counting(aside.count_again(found, there, access.user))
+        elif "release" in request.POST:
+            was_held = aside.let_go_on(found, there, access.user)
+            said = "They can label in this round again." if was_held else _WARNED_NO_MORE
+        else:
+            said = ""
+    except UserError as error:
+        messages.error(request, str(error))
+        return redirect("round_person", slug, number, annotator)
+    if said:
+        messages.success(request, said)
+        return redirect("round_person", slug, number, annotator)
+    standing = round_progress(found)
+    mine = [one for one in standing.people if one.annotator.pk == there.pk]
+    context = {
+        **access.under("rounds"),
+        "round": found,
+        "annotator": there,
+        "person": mine[0] if mine else None,
+        "warned": bool(mine) and any(one.kind == "warn" for one in mine[0].interventions),
+        "standing": standing,
+        "n_counting": aside.votes_that_count(found, there).count(),
+        "form": form,
+    }
+    status = 422 if form.errors else 200
+    return render(request, "annotation/rounds/person.html", context, status=status)
+
+
+def _put_aside(
+    request: HttpRequest, round_: Round, person: Annotator, reason: str, stop: bool
+) -> str:
+    stops = stop and round_.kind != Round.Kind.IMPORT
+    n = aside.put_aside(round_, person, request.user, reason, stop=stops)
+    return f"{number_of(n, 'vote')} put aside. {_SAID_OF_ASIDE}"
+
+
+_WARNED_NO_MORE = "The warning was taken back."
+_SAID_OF_ASIDE = "They don't count any more, and can be counted again here."
+
+
+def _said_of_counting(done: aside.CountedAgain) -> str:
+    said = f"{number_of(done.votes, 'vote')} {'counts' if done.votes == 1 else 'count'} again."
+    if done.still_aside:
+        left = number_of(done.still_aside, "vote")
+        said += f" {left} stay aside, because other people have given all votes on their pairs."
+    return said
+
+
 @require_POST
 def flag_settle(request: HttpRequest, slug: str, number: int, flag: int) -> HttpResponse:
     access, found = managed_round(request, slug, number)
@@ -217,6 +277,7 @@ def round_page(
         "guidelines": rendered(found.protocol.guidelines) if found.protocol.guidelines else "",
         "version": changes.round_version(found),
         "selections": found.selections.order_by("pk"),
+        "check_rules": check_rules_of(found),
         "standing": round_progress(found),
         "work": growing.current_work(found),
         "agreement": RoundAgreement(found),

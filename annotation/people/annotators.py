@@ -22,6 +22,7 @@ from annotation.models import (
     CrowdSubmission,
     Draft,
     Flag,
+    Intervention,
     Item,
     Round,
     Seat,
@@ -158,7 +159,7 @@ def assign(
         seats.update(limit=limit)
         gone: list[Annotator] = []
         if people:
-            unseat = seats.exclude(annotator__in=people).exclude(left_at__isnull=False)
+            unseat = seats.exclude(annotator__in=people).filter(left_at=None, hold="")
             gone = list(Annotator.objects.filter(seats__in=unseat))
             unseat.delete()
         for person in people:
@@ -277,14 +278,10 @@ def _anonymise_trail(user: AbstractUser) -> None:
         decided,
         lambda keys: Adjudication.objects.filter(pk__in=keys).update(decider=_ERASED, reason=""),
     )
+    made = Intervention.objects.filter(Q(user=user) | Q(actor=name))
+    made.update(actor=_ERASED, reason="")
     theirs = AuditEvent.objects.filter(Q(user=user) | Q(actor=name))
-
-    def blank(keys: list[int]) -> None:
-        for event in AuditEvent.objects.filter(pk__in=keys):
-            event.detail["reason"] = ""
-            event.save(update_fields=["detail"])
-
-    in_chunks(theirs.filter(action__in=WITH_REASON, detail__has_key="reason"), blank, _MOST)
+    _blank_reasons(theirs)
     in_chunks(
         theirs,
         lambda keys: AuditEvent.objects.filter(pk__in=keys).update(actor=_ERASED, user=None),
@@ -297,6 +294,15 @@ def _anonymise_trail(user: AbstractUser) -> None:
     )
 
 
+def _blank_reasons(events: QuerySet[AuditEvent]) -> None:
+    def blank(keys: list[int]) -> None:
+        for event in AuditEvent.objects.filter(pk__in=keys):
+            event.detail["reason"] = ""
+            event.save(update_fields=["detail"])
+
+    in_chunks(events.filter(action__in=WITH_REASON, detail__has_key="reason"), blank, _MOST)
+
+
 def erase_annotator(
     annotator: Annotator, by: AbstractUser | None, *, remove_votes: bool = False
 ) -> int:
@@ -304,7 +310,7 @@ def erase_annotator(
 
     Each of its short transactions is about some items. Done twice, it changes nothing more.
     """
-    votes = Vote.objects.filter(annotator=annotator)
+    votes = Vote.every.filter(annotator=annotator)
     held = Slot.objects.filter(annotator=annotator, vote=None)
     items = Q(pk__in=held.values("item"))
     items |= Q(pk__in=votes.values("item"))
@@ -326,13 +332,17 @@ def erase_annotator(
         annotator.save(update_fields=["name", "user"])
         emptied = {"worker_id": "", "study_id": "", "session_id": "", "answers": {}}
         CrowdSubmission.objects.filter(annotator=annotator).update(**emptied)
+        # Why their votes were put aside may tell who they were.
+        Intervention.objects.filter(annotator=annotator).update(reason="")
+        about = AuditEvent.objects.filter(project=annotator.project)
+        _blank_reasons(about.filter(detail__annotator=annotator.pseudonym))
         access.record_event(annotator.project, by, "person erased", annotator.pseudonym)
     return 0 if remove_votes else n_kept
 
 
 def _erase_from_items(annotator: Annotator, keys: list[int], *, remove_votes: bool) -> None:
     theirs = {"annotator": annotator, "item__in": keys}
-    votes, held = Vote.objects.filter(**theirs), Slot.objects.filter(vote=None, **theirs)
+    votes, held = Vote.every.filter(**theirs), Slot.objects.filter(vote=None, **theirs)
     changed = set(held.values_list("item", flat=True))
     if remove_votes:
         changed |= set(keys)

@@ -273,7 +273,7 @@ def finish(submission: CrowdSubmission) -> bool:
         return submission.state != State.LEFT
     if not why_nothing(submission):
         return False
-    has_voted = Vote.objects.filter(annotator=annotator).exists()
+    has_voted = Vote.every.filter(annotator=annotator).exists()
     return end(submission, State.COMPLETE if has_voted else State.NOTHING)
 
 
@@ -348,13 +348,13 @@ def come_back(submission: CrowdSubmission) -> bool:
 
 def votes_of(submission: CrowdSubmission) -> int:
     """Return how many votes the person gave in the round."""
-    theirs = Vote.objects.filter(annotator=submission.annotator_id)
+    theirs = Vote.every.filter(annotator=submission.annotator_id)
     return theirs.count() if submission.annotator_id else 0
 
 
 def submissions_with_votes(round_: Round) -> QuerySet[CrowdSubmission]:
     """Return the round's submissions with `n_votes`, `seconds` and `minutes`, the latest first."""
-    votes = Vote.objects.filter(annotator=OuterRef("annotator")).order_by().values("annotator")
+    votes = Vote.every.filter(annotator=OuterRef("annotator")).order_by().values("annotator")
     return (
         CrowdSubmission.objects.filter(link__round=round_)
         .select_related("annotator", "link")

@@ -33,6 +33,13 @@ LEASE = timedelta(minutes=10)
 # A member may take a while over a pair. People of a panel close the page and are gone; the page
 # of those who stay says so every minute.
 CROWD_LEASE = timedelta(minutes=3)
+# Why a person whose seat is left or held back gets nothing.
+_WHY_HELD = {
+    Seat.Hold.NONE: "left",
+    Seat.Hold.PAUSED: "held",
+    Seat.Hold.STOPPED: "stopped",
+    Seat.Hold.FAILED: "failed",
+}
 # Enough that fifty people who start at once each find one within a try or two.
 _CANDIDATES = 16
 
@@ -43,14 +50,17 @@ OF_EACH_ITEM = (VOTED, SKIPPED, UNSKIPPED)
 # The second kind holds a person's own words, which are removed when the person is erased.
 FLAGGED, ADJUDICATED = "flagged", "adjudicated"
 WITHDRAWN = "decision withdrawn"
-WITH_REASON = (FLAGGED, ADJUDICATED, WITHDRAWN)
+PUT_ASIDE, STOPPED = "votes put aside", "person stopped"
+WITH_REASON = (FLAGGED, ADJUDICATED, WITHDRAWN, PUT_ASIDE, STOPPED)
 
 
 @dataclass(frozen=True)
 class NoItem:
     """Why there is nothing to hand out. until: when the first lease of somebody else ends."""
 
-    reason: str  # done | more_to_come | in_work | not_assigned | limit | left | paused | closed
+    # done | more_to_come | in_work | not_assigned | limit | left | held | stopped | failed | paused
+    # | closed
+    reason: str
     until: datetime | None = None
 
 
@@ -98,8 +108,8 @@ def why_no_items(round_: Round, annotator: Annotator) -> NoItem | None:
     """Return why nothing may be handed out to this person, or None if something may."""
     seat = seat_of(round_, annotator)
     if seat is None:
-        left = Seat.objects.filter(round=round_, annotator=annotator, left_at__isnull=False)
-        return NoItem("left" if left.exists() else "not_assigned")
+        held: Seat | None = _seats.first(round_=round_.pk, annotator=annotator.pk)
+        return NoItem(_WHY_HELD[held.hold] if held else "not_assigned")
     votes = Slot.objects.filter(round=round_, annotator=annotator, vote__isnull=False)
     return NoItem("limit") if seat.limit is not None and votes.count() >= seat.limit else None
 
@@ -107,7 +117,7 @@ def why_no_items(round_: Round, annotator: Annotator) -> NoItem | None:
 def _why_nothing_free(round_: Round, annotator: Annotator, now: datetime) -> NoItem:
     """Done, or all that is left is in the hands of others until the first of their leases ends."""
     skipped = Skip.objects.filter(annotator=annotator).values("item")
-    voted = Vote.objects.filter(annotator=annotator, protocol=round_.protocol_id)
+    voted = Vote.every.filter(annotator=annotator, protocol=round_.protocol_id)
     others = (
         Slot.objects.filter(round=round_, vote=None, lease_until__gte=now)
         .exclude(annotator=annotator)
@@ -122,11 +132,19 @@ def _why_nothing_free(round_: Round, annotator: Annotator, now: datetime) -> NoI
 
 
 def seat_of(round_: Round, annotator: Annotator) -> Seat | None:
-    """Return the annotator's seat unless they left, making one if the round is open to all."""
+    """Return the annotator's seat unless they left or are held back, making one if the round is
+    open to all."""
     seat: Seat | None = _seats.first(round_=round_.pk, annotator=annotator.pk)
     if seat is None and round_.open_to_all and not annotator.is_crowd:
         seat = _seat_if_still_open_to_all(round_, annotator)
-    return seat if seat is not None and seat.left_at is None else None
+    may_label = seat is not None and seat.left_at is None and not seat.hold
+    return seat if may_label else None
+
+
+def is_held(round_: Round, annotator: Annotator) -> bool:
+    """Return True if nothing more of the round is handed out to this person."""
+    seat: Seat | None = _seats.first(round_=round_.pk, annotator=annotator.pk)
+    return bool(seat and seat.hold)
 
 
 @prepared
@@ -244,7 +262,7 @@ def _free_slots(round_: Any, now: Any) -> QuerySet[Slot]:
 
 def _not_voted_on(protocol: Any, annotator: Any) -> Exists:
     """Nobody votes twice on an example under one protocol, whichever round asks."""
-    votes = Vote.objects.filter(annotator=annotator, protocol=protocol)
+    votes = Vote.every.filter(annotator=annotator, protocol=protocol)
     return ~Exists(votes.filter(example=OuterRef("item__example")))
 
 

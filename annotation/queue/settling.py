@@ -3,9 +3,11 @@
 Each of these rules is stated once, and everything else asks here:
 
 - who may vote: `annotators_who_may_vote` in a project, `possible_voters` in a round;
-- which votes count: those with a label, so not "can't judge", which fills its slot all the same;
-  only the blind ones if the project leaves the others out
-  (`leaving_out_unblinded`, `counted_slots`; for one vote `enters_results` of `judging.methods`);
+- which votes count: those in a slot, which a vote that is put aside has left (`Vote.objects` leaves
+  it out too; `annotation.votes.aside` is who puts votes aside); those with a label, so not "can't
+  judge", which fills its slot all the same; only the blind ones if the project leaves the others
+  out (`leaving_out_unblinded`, `counted_slots`; for one vote `enters_results` of
+  `judging.methods`);
 - what they come to: `outcome` of `judging.methods`, by the round's policy for items without a
   majority; `needs_decision` asks it;
 - when an item is done: `settle` keeps `Item.state` up to date.
@@ -65,10 +67,12 @@ def possible_voters(round_: Round) -> set[int]:
     seats = Seat.objects.filter(round=round_, annotator=OuterRef("pk"))
     if not round_.open_to_all:
         people = people.filter(Exists(seats))
-    people = people.exclude(Exists(seats.filter(left_at__isnull=False)))
+    people = people.exclude(Exists(seats.filter(~Q(left_at=None) | ~Q(hold=Seat.Hold.NONE))))
     people = people.exclude(pk__in=_seats_at_limit(round_.pk).values("annotator"))
     of_crowd = CrowdSubmission.objects.filter(link__round=round_, state=_WORKING)
     of_crowd = of_crowd.exclude(annotator__in=_seats_at_limit(round_.pk).values("annotator"))
+    held = Seat.objects.filter(round=round_).exclude(hold=Seat.Hold.NONE)
+    of_crowd = of_crowd.exclude(annotator__in=held.values("annotator"))
     found = people.values_list("pk").union(of_crowd.values_list("annotator"))
     return {key for (key,) in found}
 
@@ -273,6 +277,7 @@ class _Facts:
         if item.round_id not in self._possible_voters:
             self._possible_voters[item.round_id] = possible_voters(item.round)
         voted = {annotator for _, annotator, _ in self._slots[item.pk]}
+        voted |= self._aside.get(item.pk, set())
         if self._possible_voters[item.round_id] - skipped - voted:
             return False
         # More people may come by a crowd link, and they haven't skipped it.
@@ -286,6 +291,15 @@ class _Facts:
         for key, annotator in _skips.all(keys=self._keys):
             skips[key].add(annotator)
         return skips
+
+    @cached_property
+    def _aside(self) -> dict[int, set[int]]:
+        """Who doesn't vote on an item again, although their vote was put aside."""
+        votes = Vote.every.filter(item__in=self._keys, aside_at__isnull=False)
+        aside: dict[int, set[int]] = defaultdict(set)
+        for key, annotator in votes.values_list("item", "annotator"):
+            aside[key].add(annotator)
+        return aside
 
     @cached_property
     def _decided(self) -> set[int]:
@@ -369,14 +383,20 @@ def count_vote_in(vote: Vote, round_: Round) -> int:
         item = items.select_for_update(of=("self",), no_key=True).first()
         if item is None or Slot.objects.filter(item=item, vote=vote).exists():
             return 0
-        # It may have been deleted with the person who gave it.
+        # It may have been deleted with the person who gave it, or been put aside.
         if not Vote.objects.filter(pk=vote.pk).exists():
             return 0
-        return _fill_free_slot(item, vote)
+        return int(fill_free_slot(item, vote) is not None)
 
 
-def _fill_free_slot(item: Item, vote: Vote) -> int:
-    """The voter's own slot is taken before others, since they can't fill it any more."""
+def fill_free_slot(item: Item, vote: Vote, holder: Annotator | None = None) -> Slot | None:
+    """Let the vote fill a free slot of an item that the caller has locked, and return the slot.
+
+    The voter's own slot is taken before others, since they can't fill it any more.
+
+    Args:
+        holder: Whose slot it becomes: the voter's if the vote was cast on this item.
+    """
     mine = Q(annotator=vote.annotator_id)
     # The slot's own columns alone: a join would be judged by what it held before the update.
     free = Slot.objects.filter(mine | is_free(timezone.now()), item=item, vote=None)
@@ -384,7 +404,7 @@ def _fill_free_slot(item: Item, vote: Vote) -> int:
         # Beyond them are the slots of more votes that are still being written.
         free = free.filter(index__lt=item.round.votes_per_item)
     for slot in free.order_by(Case(When(mine, then=0), default=1), "index"):
-        if free.filter(pk=slot.pk).update(vote=vote, annotator=None, lease_until=None):
+        if free.filter(pk=slot.pk).update(vote=vote, annotator=holder, lease_until=None):
             settle(item)
-            return 1
-    return 0
+            return slot
+    return None

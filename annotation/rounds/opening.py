@@ -8,6 +8,7 @@ choosing it after seeing votes would invalidate the guarantee.
 
 import hashlib
 import json
+import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -33,7 +34,7 @@ from annotation.rounds.selecting import (
 )
 from judging.core.errors import UserError
 from judging.core.leases import collecting_later
-from judging.dataset.models import Example, frame_of
+from judging.dataset.models import Example, ExampleQuerySet, frame_of
 from judging.dataset.subsets import ALL, Subset, freeze
 from judging.methods.review.certificate import CertificatePlan, certificate_plan
 from judging.methods.review.cost import HumanRate
@@ -55,6 +56,57 @@ _ASKED = ("question_asked", "guidelines", "scale", "both_bad", "criteria", "rend
 _NEWER = ("cant_judge", "hide_models", "show_reference")
 
 
+CHECK_ACTIONS = ("warn", "pause", "stop")
+_MOST_CHECK_RULES = 10
+_CHECK_RULE = re.compile(
+    r"after\s+(\d{1,6})(?:\s+checks)?,?\s+below\s+(\d{1,3}(?:\.\d{1,4})?)\s*%?,?\s+(\w+)", re.ASCII
+)
+
+
+@dataclass(frozen=True)
+class CheckRule:
+    """What a round does about a person who fails attention checks.
+
+    after: how many checks they have answered at least.
+    below: the percentage of right answers under which the rule acts.
+    then: `warn`, `pause`, or `stop`, which also puts the person's votes in the round aside.
+    """
+
+    after: int
+    below: Decimal
+    then: str
+
+    def __str__(self) -> str:
+        return f"after {self.after} below {self.below.normalize():f} % {self.then}"
+
+    def is_broken(self, right: int, n: int) -> bool:
+        return n >= self.after and right * 100 < self.below * n
+
+    @property
+    def severity(self) -> int:
+        return CHECK_ACTIONS.index(self.then)
+
+
+def read_check_rules(text: str) -> tuple[CheckRule, ...]:
+    """Read rules, one per line or divided by semicolons. Raises UserError that names the one."""
+    rules = []
+    for said in filter(None, (part.strip() for part in re.split(r"[;\n]", text))):
+        found = _CHECK_RULE.fullmatch(said)
+        if found is None or found[3] not in CHECK_ACTIONS:
+            raise UserError(
+                f"“{said[:60]}” is no rule. Write it like “after 5 below 60 % stop”, with warn, "
+                "pause or stop at the end."
+            )
+        rules.append(CheckRule(int(found[1]), Decimal(found[2]), found[3]))
+    return tuple(rules)
+
+
+def check_rules_of(round_: Round) -> list[CheckRule]:
+    """Return the rules that the round was opened with. They never change."""
+    stored = round_.parameters.get("check_rules", ())
+    return [CheckRule(one["after"], Decimal(one["below"]), one["then"]) for one in stored]
+
+
 @dataclass(frozen=True)
 class RoundSettings:
     """What a round is opened with. Give exactly one of `beta`, `budget` and `everything`.
@@ -70,6 +122,7 @@ class RoundSettings:
     learn: number of examples drawn at random that are labelled first. What they show about the
         judge selects the rest of the cut, in which they count. 0 selects by BPDE at once.
     rate: the cost of a vote in this round, if it isn't the project's.
+    check_rules: what is done about people who fail attention checks.
     subset: the part of the run's examples, or of the project's, that the round is about. β, the
         audit and the certificate are about this part.
     """
@@ -89,6 +142,7 @@ class RoundSettings:
     looks: tuple[int, ...] = ()
     learn: int = 0
     rate: HumanRate | None = None
+    check_rules: tuple[CheckRule, ...] = ()
     subset: Subset = ALL
     cite: str = Round.Cite.NARROWER
 
@@ -196,6 +250,8 @@ def impossible(
         )
     if run is not None and run.ranked_at is None and not settings.everything:
         yield "run", run.why_unranked
+    if settings.check_rules and (why := _why_no_rules(project, settings.check_rules)):
+        yield "check_rules", why
     unfinished = run is not None and run.state != Run.State.DONE
     if unfinished and not settings.partial and not settings.everything:
         yield (
@@ -203,6 +259,23 @@ def impossible(
             f"{run.name} is not finished ({run.get_state_display()}). Resume it, or open the round "
             "on the examples judged so far with --partial. Pending examples are not ranked then.",
         )
+
+
+def _why_no_rules(project: Project, rules: Sequence[CheckRule]) -> str:
+    """Return why these rules could never act as they say, or ""."""
+    if len(rules) > _MOST_CHECK_RULES:
+        return f"Use at most {_MOST_CHECK_RULES} rules about attention checks."
+    if any(rule.then not in CHECK_ACTIONS for rule in rules):
+        return "A rule about attention checks warns, pauses or stops."
+    if any(rule.after < 1 or not 0 < rule.below <= 100 for rule in rules):
+        return "A rule acts after at least 1 check, below a share above 0 and up to 100 %."
+    n = _examples_for_checks(project).filter(gold_label__isnull=False).count()
+    if n < (most := max(rule.after for rule in rules)):
+        return (
+            f"The project has {n} attention checks with a known label, so a rule after {most} "
+            "never acts. Import more, with is_check and gold_label, or lower the number."
+        )
+    return ""
 
 
 def _select(
@@ -260,7 +333,13 @@ def _parameters(settings: RoundSettings, m: int) -> dict[str, object]:
         "alpha": settings.alpha,
         "looks": list(settings.looks),
         "cite": str(settings.cite),
-    }
+    } | _rules_to_store(settings)
+
+
+def _rules_to_store(settings: RoundSettings) -> dict[str, object]:
+    """Return nothing without rules: such rounds are described as before there were any."""
+    rules = [asdict(rule) | {"below": str(rule.below)} for rule in settings.check_rules]
+    return {"check_rules": rules} if rules else {}
 
 
 def current_protocol(project: Project) -> Protocol:
@@ -399,5 +478,9 @@ def _new_selection(round_: Round, kind: str, **fields: Any) -> Selection:
 
 
 def _checks(project: Project) -> list[Ranked]:
-    checks = Example.objects.filter(project=project, is_check=True).visible()
-    return [Ranked(pk, 0, None) for pk in checks.values_list("pk", flat=True)]
+    keys = _examples_for_checks(project).values_list("pk", flat=True)
+    return [Ranked(pk, 0, None) for pk in keys]
+
+
+def _examples_for_checks(project: Project) -> ExampleQuerySet:
+    return Example.objects.filter(project=project, is_check=True).visible()

@@ -1,5 +1,6 @@
 """The progress of a round: items and votes, who is at work, and what it has cost and will cost."""
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,7 +11,7 @@ from django.db.models import Count, Exists, F, Max, OuterRef, Q, QuerySet, Sum
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
-from annotation.models import Annotator, Item, Round, Seat, Slot
+from annotation.models import Annotator, Intervention, Item, Round, Seat, Slot, Vote
 from annotation.people.annotators import voters_of
 from judging.core.queries import count_of
 from judging.methods.review.cost import HumanRate, human_usd, human_usd_of_active_time
@@ -21,8 +22,11 @@ from judging.projects.models import Project
 class AtWork:
     """One person in a round.
 
-    n_votes: votes that count here. The rest is about those that were cast here.
+    n_votes: votes that count here. The rest is about those that were cast here, the n_aside that
+        were put aside among them.
     pace: mean active seconds per vote; seconds: their sum. None if no vote was timed.
+    hold: why nothing more is handed out to them; empty if they may label.
+    interventions: what was done about them and was not ended, the latest first.
     """
 
     annotator: Annotator
@@ -34,6 +38,9 @@ class AtWork:
     last_at: datetime | None
     limit: int | None
     left: bool
+    n_aside: int = 0
+    hold: str = ""
+    interventions: tuple[Intervention, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -49,6 +56,8 @@ class RoundProgress:
         was timed. Votes without a time cost the minutes assumed.
     can_vote: people who may take items, including owners and researchers who never did.
     out_of_reach: open items that need more votes than all these people can give.
+    n_aside: votes that were put aside. They don't count, and are in the costs and the time.
+    missing, n_lacking: votes that a closed round didn't get, and the items that lack them.
     """
 
     n_items: int
@@ -67,6 +76,9 @@ class RoundProgress:
     out_of_reach: int
     people: tuple[AtWork, ...]
     n_flags: int
+    n_aside: int = 0
+    missing: int = 0
+    n_lacking: int = 0
 
     @property
     def open(self) -> int:
@@ -77,6 +89,7 @@ def round_progress(round_: Round, now: datetime | None = None) -> RoundProgress:
     """Return the round's progress, in a constant number of queries whatever its size."""
     now = now or timezone.now()
     items = _items(round_, now)
+    aside = _aside(round_)
     slots = (
         Slot.objects.asked()
         .filter(round=round_)
@@ -88,8 +101,14 @@ def round_progress(round_: Round, now: datetime | None = None) -> RoundProgress:
             cast=Count("vote", filter=_CAST_HERE),
             untimed=Count("vote", filter=_CAST_HERE & Q(vote__active_seconds=None)),
             seconds=Coalesce(Sum("vote__active_seconds", filter=_CAST_HERE), 0.0),
+            lacking=Count("item", filter=Q(vote=None), distinct=True),
         )
     )
+    for paid in aside.values():
+        slots["cast"] += paid["cast"]
+        slots["untimed"] += paid["cast"] - paid["timed"]
+        slots["seconds"] += paid["seconds"] or 0.0
+    is_closed = round_.state == Round.State.CLOSED
     rate = HumanRate(round_.minutes_per_vote, round_.wage_usd)
     voters, newcomers = voters_of(round_)
     return RoundProgress(
@@ -100,13 +119,28 @@ def round_progress(round_: Round, now: datetime | None = None) -> RoundProgress:
         given_elsewhere=tuple(_given_elsewhere(round_)),
         seconds=slots["seconds"],
         cost=_cost(round_, slots["cast"], slots["untimed"], slots["seconds"]),
-        cost_left=human_usd(0 if round_.state == Round.State.CLOSED else slots["left"], rate),
+        cost_left=human_usd(0 if is_closed else slots["left"], rate),
         cost_measured=_measured(round_, slots) if slots["cast"] > slots["untimed"] else None,
         can_vote=len(voters) + newcomers,
-        out_of_reach=out_of_reach(round_, voters, newcomers),
-        people=tuple(_people(round_, now)),
+        out_of_reach=out_of_reach(round_, voters, newcomers, any_aside=bool(aside)),
+        people=tuple(_people(round_, now, aside)),
         n_flags=count_flagged_items(round_),
+        n_aside=sum(paid["cast"] for paid in aside.values()),
+        missing=slots["asked"] - slots["given"] if is_closed else 0,
+        n_lacking=slots["lacking"] if is_closed else 0,
     )
+
+
+def _aside(round_: Round) -> dict[int, dict[str, Any]]:
+    """Return what is paid for votes of this round that were put aside, by annotator."""
+    votes = Vote.every.filter(item__round=round_, aside_at__isnull=False).order_by()
+    rows = votes.values("annotator").annotate(
+        cast=Count("pk"),
+        timed=Count("active_seconds"),
+        seconds=Sum("active_seconds"),
+        last=Max("submitted_at"),
+    )
+    return {row["annotator"]: row for row in rows}
 
 
 # A vote counts in every round of its protocol that asks about the example. It is paid in one.
@@ -119,7 +153,9 @@ def _given_elsewhere(round_: Round) -> QuerySet[Slot, tuple[int, int]]:
     return rounds.annotate(n=Count("pk"))
 
 
-def out_of_reach(round_: Round, voters: Collection[int], newcomers: int) -> int:
+def out_of_reach(
+    round_: Round, voters: Collection[int], newcomers: int, *, any_aside: bool = False
+) -> int:
     """Count the open items that would stay open if all these people voted.
 
     Skipped items don't count, since they come to a decision in the end.
@@ -127,9 +163,11 @@ def out_of_reach(round_: Round, voters: Collection[int], newcomers: int) -> int:
     Args:
         voters: Annotators who may vote.
         newcomers: Number of members who may vote and never did.
+        any_aside: Votes were put aside, whose voters can't give others on these pairs.
     """
     people = len(voters) + newcomers
-    if round_.state == Round.State.CLOSED or people >= round_.votes_per_item:
+    enough = people >= round_.votes_per_item and not any_aside
+    if round_.state == Round.State.CLOSED or enough:
         return 0
     items = Item.objects.filter(round=round_, state=Item.State.OPEN, skips=None)
     asked = Q(slots__vote=None, slots__index__lt=F("round__votes_per_item"))
@@ -138,7 +176,8 @@ def out_of_reach(round_: Round, voters: Collection[int], newcomers: int) -> int:
         # SQL has no empty list, and none of the votes is theirs.
         return items.filter(missing__gt=newcomers).count()
     given_by_them = Count("slots", filter=Q(slots__vote__annotator__in=voters))
-    items = items.annotate(could_come=people - given_by_them)
+    aside = Vote.every.filter(aside_at__isnull=False, annotator__in=voters, item=OuterRef("pk"))
+    items = items.annotate(could_come=people - given_by_them - count_of(aside, "item"))
     return items.filter(missing__gt=F("could_come")).count()
 
 
@@ -177,7 +216,7 @@ def _items(round_: Round, now: datetime) -> dict[str, int]:
     )
 
 
-def _people(round_: Round, now: datetime) -> list[AtWork]:
+def _people(round_: Round, now: datetime, aside: Mapping[int, Mapping[str, Any]]) -> list[AtWork]:
     slots = Slot.objects.filter(round=round_)
     given = {
         row["vote__annotator"]: row
@@ -194,25 +233,39 @@ def _people(round_: Round, now: datetime) -> list[AtWork]:
     hands = slots.filter(vote=None, lease_until__gte=now).values_list("annotator")
     in_hand = dict(hands.annotate(n=Count("pk")))
     seats = {seat.annotator_id: seat for seat in Seat.objects.filter(round=round_)}
-    annotators = Annotator.objects.filter(pk__in={*given, *in_hand, *seats}).order_by("number")
+    made: dict[int, list[Intervention]] = defaultdict(list)
+    for one in Intervention.objects.filter(round=round_, ended_at=None).order_by("-at", "-pk"):
+        made[one.annotator_id].append(one)
+    known = {*given, *in_hand, *seats, *aside}
     people = []
-    for annotator in annotators:
+    for annotator in Annotator.objects.filter(pk__in=known).order_by("number"):
         row, seat = given.get(annotator.pk, {}), seats.get(annotator.pk)
-        cast = row.get("cast", 0)
+        put_aside = aside.get(annotator.pk, {})
+        cast, timed, seconds = (
+            _sum(row.get(name), put_aside.get(name)) for name in ("cast", "timed", "seconds")
+        )
         people.append(
             AtWork(
                 annotator,
                 n_votes=row.get("n", 0),
                 in_hand=in_hand.get(annotator.pk, 0),
-                pace=row["seconds"] / row["timed"] if row.get("timed") else None,
-                seconds=row.get("seconds"),
-                cost=_cost(round_, cast, cast - row.get("timed", 0), row.get("seconds") or 0.0),
-                last_at=row.get("last"),
+                pace=seconds / timed if seconds is not None and timed else None,
+                seconds=seconds,
+                cost=_cost(round_, int(cast or 0), int((cast or 0) - (timed or 0)), seconds or 0.0),
+                last_at=row.get("last") or put_aside.get("last"),
                 limit=seat.limit if seat else None,
                 left=annotator.left_at is not None or bool(seat and seat.left_at),
+                n_aside=put_aside.get("cast", 0),
+                hold=seat.hold if seat else "",
+                interventions=tuple(made[annotator.pk]),
             )
         )
     return people
+
+
+def _sum(*numbers: float | None) -> float | None:
+    known = [number for number in numbers if number is not None]
+    return sum(known) if known else None
 
 
 def _cost(round_: Round, given: int, untimed: int, seconds: float) -> Decimal:

@@ -150,15 +150,15 @@ def _log_in(request: HttpRequest, submission: CrowdSubmission) -> None:
 def own(request: HttpRequest) -> HttpResponse:
     """A person's own page: go on, stop, or the code at the end."""
     submission = _own(request)
-    is_at_end = False
+    waits_for = ""
     if request.method == "POST":
         _act(request, submission, request.POST.get("what", ""))
         if submission.state == State.WORKING:
             return redirect(address_of(submission.link.round))
         return redirect("crowd_own")
     if submission.state == State.WORKING:
-        is_at_end = _has_reached_the_end(submission)
-    return _ending(request, submission, is_waiting=is_at_end)
+        waits_for = _waits_for(submission)
+    return _ending(request, submission, waits_for=waits_for)
 
 
 def _own(request: HttpRequest) -> CrowdSubmission:
@@ -182,16 +182,16 @@ def _act(request: HttpRequest, submission: CrowdSubmission, what: str) -> None:
         messages.warning(request, "All places of this study are taken. Try again in some minutes.")
 
 
-def _has_reached_the_end(submission: CrowdSubmission) -> bool:
-    """End the submission if nothing more can come. Returns True if only waiting is left."""
+def _waits_for(submission: CrowdSubmission) -> str:
+    """End the submission if nothing more can come. Returns why only waiting is left, or ""."""
     nothing = crowds.why_nothing(submission)
-    if nothing in ("limit", "done", "closed", "not_assigned", "left"):
+    if nothing in ("limit", "done", "closed", "not_assigned", "left", "stopped", "failed"):
         crowds.finish(submission)
-    return nothing in ("in_work", "more_to_come", "paused")
+    return nothing if nothing in ("in_work", "more_to_come", "paused", "held") else ""
 
 
 def _ending(
-    request: HttpRequest, submission: CrowdSubmission, *, is_waiting: bool = False
+    request: HttpRequest, submission: CrowdSubmission, *, waits_for: str = ""
 ) -> HttpResponse:
     link, state = submission.link, submission.state
     code, url = "", ""
@@ -202,7 +202,8 @@ def _ending(
     context = {
         "submission": submission,
         "state": state,
-        "is_waiting": is_waiting,
+        "is_waiting": bool(waits_for),
+        "is_held": waits_for == "held",
         "n_votes": crowds.votes_of(submission),
         "is_paused": link.round.state == Round.State.PAUSED,
         "next_url": address_of(link.round),

@@ -170,7 +170,7 @@ def vote_on(draft: Draft) -> Vote | None:
 
 @prepared
 def _votes(item: Any, annotator: Any) -> QuerySet[Vote]:
-    return Vote.objects.filter(item=item, annotator=annotator)
+    return Vote.every.filter(item=item, annotator=annotator)
 
 
 def last_token(round_: Round, annotator: Annotator, before: Vote | None = None) -> str | None:

@@ -13,6 +13,7 @@ from django.db.models.functions import Coalesce, Left
 from annotation.models import (
     Annotator,
     Draft,
+    Intervention,
     Item,
     Protocol,
     Round,
@@ -36,12 +37,13 @@ EXCERPT, MOST_SKIPS = 160, 200
 
 @dataclass(frozen=True)
 class OwnProgress:
-    """pace: mean active seconds of the last votes."""
+    """pace: mean active seconds of the last votes. is_warned: about their attention."""
 
     where: str
     done: int
     total: int
     pace: float | None = None
+    is_warned: bool = False
 
     @property
     def time_left(self) -> str:
@@ -60,7 +62,8 @@ class OwnProgress:
 class OpenRound:
     """A round that is not closed, with the address that hands out its next item.
 
-    finished: nothing in it waits for this person; left: they left it.
+    finished: nothing in it waits for this person; left: they left it; held: the project hands
+        nothing more out to them.
     n_skipped: pairs that they skipped and may take up again; skipped_token: the last of them.
     """
 
@@ -73,6 +76,7 @@ class OpenRound:
     paused: bool
     finished: bool
     left: bool
+    held: bool
     n_skipped: int
     skipped_token: str
 
@@ -84,13 +88,14 @@ def title_of(round_: Round) -> str:
 def progress_of(round_: Round, annotator: Annotator) -> OwnProgress:
     """Count the person's own slots, so that the size of the round doesn't matter."""
     who = {"round_": round_.pk, "annotator": annotator.pk}
-    items, done, limit = _counts.first(**who)
+    items, done, limit, is_warned = _counts.first(**who)
     seconds = [each for (each,) in _recent_seconds.all(**who) if each is not None]
     return OwnProgress(
         title_of(round_),
         done,
         _most(items, limit),
         fmean(seconds) if seconds else None,
+        bool(is_warned),
     )
 
 
@@ -107,8 +112,13 @@ def _counts(round_: Any, annotator: Any) -> QuerySet[Round, Any]:
         in_it=Coalesce(_number(parts.annotate(n=Sum("n_items"))), 0),
         done=Coalesce(_number(mine.annotate(n=Count("pk"))), 0),
         limit=Subquery(seats.values("limit")[:1]),
+        is_warned=Exists(
+            Intervention.objects.filter(
+                round=round_, annotator=annotator, kind=Intervention.Kind.WARN, ended_at=None
+            )
+        ),
     )
-    return counted.values_list("in_it", "done", "limit")
+    return counted.values_list("in_it", "done", "limit", "is_warned")
 
 
 @prepared
@@ -134,12 +144,13 @@ def open_work(user: AbstractUser) -> list[OpenRound]:
             round_.state == Round.State.PAUSED,
             not round_.has_work or round_.done >= total,
             round_.has_left,
+            round_.is_held,
             round_.n_skipped,
             round_.skipped or "",
         )
         for round_ in _open_rounds(user)
     ]
-    return sorted(rounds, key=lambda one: (one.left, one.finished, one.paused))
+    return sorted(rounds, key=lambda one: (one.left, one.held, one.finished, one.paused))
 
 
 def labelled_by(user: AbstractUser) -> QuerySet[Membership]:
@@ -161,6 +172,7 @@ def _open_rounds(user: AbstractUser) -> QuerySet[Round]:
         .select_related("project")
         .annotate(
             has_left=Exists(seats.filter(left_at__isnull=False)),
+            is_held=Exists(seats.exclude(hold=Seat.Hold.NONE)),
             has_work=Exists(_work_for(user)),
             n_skipped=Coalesce(_number(n_skipped), 0),
             skipped=Subquery(skipped.values("token")[:1]),
@@ -175,7 +187,7 @@ def _open_rounds(user: AbstractUser) -> QuerySet[Round]:
 def _work_for(user: AbstractUser) -> QuerySet[Slot]:
     """Unfilled slots of items that this person neither skipped nor voted on."""
     skips = Skip.objects.filter(item=OuterRef("item"), annotator__user=user)
-    votes = Vote.objects.filter(
+    votes = Vote.every.filter(
         example=OuterRef("item__example"),
         protocol=OuterRef("item__round__protocol"),
         annotator__user=user,
@@ -203,6 +215,7 @@ class OwnVote:
     answer: str
     comment: str
     at: datetime | None
+    is_aside: bool = False
 
 
 @dataclass(frozen=True)
@@ -218,7 +231,7 @@ class OwnSkip:
 def own_votes(round_: Round, annotator: Annotator) -> QuerySet[Vote]:
     """Return the person's votes of this round with their tokens, the latest first."""
     drafts = Draft.objects.filter(item=OuterRef("item"), annotator=annotator)
-    votes = Vote.objects.filter(
+    votes = Vote.every.filter(
         annotator=annotator, item__round=round_, source=Vote.Source.SCREEN
     ).annotate(
         token=Subquery(drafts.values("token")[:1]), start=Left("example__question", EXCERPT + 1)
@@ -235,6 +248,7 @@ def as_listed(votes: Iterable[Vote], protocol: Protocol) -> list[OwnVote]:
             words.get(vote.answer.get("overall"), vote.label),
             vote.comment,
             vote.submitted_at,
+            vote.aside_at is not None,
         )
         for vote in votes
     ]
@@ -244,7 +258,7 @@ def own_skips(round_: Round, annotator: Annotator) -> list[OwnSkip]:
     """Return what the person skipped in this round and did not vote on later, the last first."""
     drafts = Draft.objects.filter(item=OuterRef("item"), annotator=annotator)
     free = Slot.objects.filter(item=OuterRef("item"), vote=None)
-    voted = Vote.objects.filter(item=OuterRef("item"), annotator=annotator)
+    voted = Vote.every.filter(item=OuterRef("item"), annotator=annotator)
     skips = Skip.objects.filter(~Exists(voted), item__round=round_, annotator=annotator).annotate(
         token=Subquery(drafts.values("token")[:1]),
         start=Left("item__example__question", EXCERPT + 1),
@@ -282,6 +296,7 @@ class Ending:
     next_text: str = ""
     return_url: str = ""
     goes_on: bool = False
+    is_held: bool = False
 
 
 _TEXTS = {
@@ -293,6 +308,21 @@ _TEXTS = {
     "left": (
         "You left this round",
         "Your votes are stored and count. Nothing more is handed out to you.",
+    ),
+    "held": (
+        "You are paused in this round",
+        "This round contains pairs whose right answer is known. Too many of your answers to them "
+        "were different. Your votes are stored. An owner of the project can let you go on.",
+    ),
+    "stopped": (
+        "Nothing more is handed out to you",
+        "The project decided that you label no more pairs of this round. If you think that is a "
+        "mistake, ask its owner.",
+    ),
+    "failed": (
+        "You can't go on in this round",
+        "This round contains pairs whose right answer is known. Too many of your answers to them "
+        "were different. If you think that is a mistake, ask the owner of the project.",
     ),
     "more_to_come": (
         "More pairs are coming",
@@ -338,7 +368,8 @@ def ending_of(nothing: NoItem, round_: Round, *, has_voted: bool) -> Ending:
     back = return_address_of(round_) if nothing.reason == "left" else ""
     look = "Look again" if again else ""
     goes_on = nothing.reason == "more_to_come"
-    return Ending(title, text, nothing.until, again, look, back, goes_on)
+    is_held = nothing.reason in ("held", "stopped", "failed")
+    return Ending(title, text, nothing.until, again, look, back, goes_on, is_held)
 
 
 def refusal(title: str, sentence: str, round_: Round) -> Ending:

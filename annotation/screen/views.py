@@ -16,7 +16,7 @@ from django.views.decorators.http import require_GET
 
 from annotation.models import Annotator, Draft, Reading, Round, Vote
 from annotation.queue.drafts import BOTH_BAD, CANT_JUDGE, AnswerOption, answer_options
-from annotation.queue.queue import NoItem, claim_next, why_no_items
+from annotation.queue.queue import NoItem, claim_next, is_held, why_no_items
 from annotation.screen.blind import VIEWS, View, blind_pair, guidelines
 from annotation.screen.hand import (
     KEPT,
@@ -112,6 +112,7 @@ def progress_context(progress: OwnProgress) -> dict[str, Any]:
         "done": progress.done,
         "total": progress.total,
         "time_left": progress.time_left,
+        "is_warned": progress.is_warned,
     }
 
 
@@ -124,6 +125,7 @@ def _words(buttons: tuple[AnswerOption, ...], vote: Vote) -> str:
 KEYS = "123450ATBXNSFCGEDRLV?"
 _PAGE = 50
 _FINAL = "Another round that counts this vote was closed, so it can no longer be changed."
+_ASIDE = "The project put it aside: it doesn't count, and it can't be changed."
 _NOT_SUBMITTED = (
     "This was not submitted yet, because your login had ended. What you entered is here: check it, "
     "then submit."
@@ -172,6 +174,9 @@ def annotate_item(request: HttpRequest, token: str) -> HttpResponse:
         if takes_votes(draft.item):
             ending = refusal("This pair is not free", _IN_WORK, round_)
         return show_ending(request, ending, round_, draft.annotator)
+    if vote is not None and vote.aside_at is not None:
+        ending = refusal("This vote was put aside", _ASIDE, round_)
+        return show_ending(request, ending, round_, draft.annotator)
     if vote is not None and is_final(vote):
         ending = refusal("This vote stands", _FINAL, round_)
         return show_ending(request, ending, round_, draft.annotator)
@@ -190,7 +195,7 @@ def _is_first_item(draft: Draft) -> bool:
     protocol = draft.item.round.protocol_id
     mine = {"annotator": draft.annotator, "protocol": protocol}
     read = Reading.objects.filter(**mine).values("pk")
-    return not Vote.objects.filter(**mine).values("pk").union(read).exists()
+    return not Vote.every.filter(**mine).values("pk").union(read).exists()
 
 
 @require_GET
@@ -200,12 +205,15 @@ def annotate_own(request: HttpRequest, signed: str) -> HttpResponse:
     """List the person's own votes and skips in a round, each with a way back to it."""
     round_, annotator = round_behind_link(cast(AbstractUser, request.user), signed)
     page = Paginator(own_votes(round_, annotator), _PAGE).get_page(request.GET.get("page"))
+    votes = as_listed(page, round_.protocol)
+    is_open = round_.state == Round.State.OPEN and not is_held(round_, annotator)
     context = {
         "where": title_of(round_),
         "page": page,
-        "votes": as_listed(page, round_.protocol),
+        "votes": votes,
+        "any_aside": any(vote.is_aside for vote in votes),
         "skips": own_skips(round_, annotator),
-        "is_open": round_.state == Round.State.OPEN,
+        "is_open": is_open,
         "is_closed": round_.state == Round.State.CLOSED,
         "next_url": address_of(round_),
     }

@@ -123,7 +123,7 @@ class _VotesFile:
         self.held: dict[VoteKey, str] = {}
         self._by_vote_id: dict[str, VoteKey] = {}
         cast: set[tuple[str, int, str, datetime | None]] = set()
-        votes = Vote.objects.filter(example__project=project).select_related("annotator")
+        votes = Vote.every.filter(example__project=project).select_related("annotator")
         for vote in votes.only(
             "annotator__number", "example", "protocol", "label", "submitted_at"
         ).iterator(chunk_size=5000):
@@ -248,7 +248,7 @@ def _not_there_yet(
     round_: Round, rows: Sequence[VoteRow], people: dict[str, Annotator]
 ) -> list[VoteRow]:
     """Leave out what another import has written since this one compared the file."""
-    votes = Vote.objects.filter(
+    votes = Vote.every.filter(
         protocol=round_.protocol_id, example__in={row.example.pk for row in rows}
     )
     there = set(votes.values_list("annotator", "example"))

@@ -21,6 +21,7 @@ from annotation.models import (
     FirstChoice,
     Item,
     Round,
+    Selection,
     Slot,
     Vote,
     VoteRevision,
@@ -43,6 +44,7 @@ from annotation.queue.queue import (
     why_no_items,
 )
 from annotation.queue.settling import count_vote_in, items_with_lock, settle, settle_locked
+from annotation.votes.aside import judge_attention
 from judging.core.errors import UserError
 from judging.core.sql.statements import Changed, insert_one, prepared, prepared_update
 from judging.dataset.models import Label
@@ -55,6 +57,9 @@ _CLOSED = "This round was closed. Your choice is kept, but is not counted."
 _WHY_NONE = {
     "left": "You left this round",
     "not_assigned": "This round is for others now",
+    "held": "You are paused in this round",
+    "stopped": "Nothing more is handed out to you in this round",
+    "failed": "You can't go on in this round",
     "limit": "You labelled as many pairs as were assigned to you",
 }
 
@@ -144,6 +149,8 @@ def edit_vote(vote: Vote, answer: Any, comment: str, added_seconds: float = 0.0)
     same = vote.answer == checked and vote.comment == comment
     with transaction.atomic():
         _locked_items.all(example=vote.example_id, protocol=vote.protocol_id)
+        if not Vote.objects.filter(pk=vote.pk).exists():
+            raise RoundClosed("This vote was put aside by the project, so it can't be changed.")
         if is_final(vote):
             raise RoundClosed(
                 "A round that counts this vote was closed, so the vote can't be changed."
@@ -201,7 +208,7 @@ def _recorded(draft: Draft) -> Vote | None:
 @prepared
 def _votes(example: Any, protocol: Any, annotator: Any) -> QuerySet[Vote]:
     """At most one: nobody votes twice on an example under one protocol."""
-    return Vote.objects.filter(example=example, protocol=protocol, annotator=annotator)
+    return Vote.every.filter(example=example, protocol=protocol, annotator=annotator)
 
 
 @prepared
@@ -235,6 +242,8 @@ def _store(draft: Draft, slot: Slot, unblinded: bool) -> Vote:
     if not _filled.count(slot=slot.pk, annotator=draft.annotator_id, vote=vote.pk):
         raise IntegrityError("the slot was filled in the same moment")
     settle_locked([items[item.pk]])
+    if items[item.pk].selection.kind == Selection.Kind.CHECK:
+        judge_attention(items[item.pk].round, draft.annotator)
     _count_in_other_rounds(vote)
     record_item_event(draft.annotator, item, VOTED)
     return vote

@@ -390,6 +390,51 @@ def assign_people(
     )
 
 
+def put_aside(
+    slug: str,
+    number: int,
+    annotator: int,
+    *,
+    idempotency_key: str | None = None,
+    **body: Unpack[m.AsideIn],
+) -> Call[m.PersonOut]:
+    """Let the votes that a person gave in this round no longer count. Their cost stays."""
+    return Call(
+        "put_aside",
+        "POST",
+        _path("/api/v1/projects/", slug, "/rounds/", number, "/people/", annotator, "/aside"),
+        answer=m.PersonOut,
+        key=idempotency_key,
+        body=body,
+    )
+
+
+def count_again(
+    slug: str, number: int, annotator: int, *, idempotency_key: str | None = None
+) -> Call[m.PersonOut]:
+    """Count votes again that were put aside, as far as their pairs still need votes."""
+    return Call(
+        "count_again",
+        "POST",
+        _path("/api/v1/projects/", slug, "/rounds/", number, "/people/", annotator, "/count-again"),
+        answer=m.PersonOut,
+        key=idempotency_key,
+    )
+
+
+def release_person(
+    slug: str, number: int, annotator: int, *, idempotency_key: str | None = None
+) -> Call[m.PersonOut]:
+    """Hand out items of this round again to a person who was stopped or paused."""
+    return Call(
+        "release_person",
+        "POST",
+        _path("/api/v1/projects/", slug, "/rounds/", number, "/people/", annotator, "/release"),
+        answer=m.PersonOut,
+        key=idempotency_key,
+    )
+
+
 def reopen_round(slug: str, number: int, *, idempotency_key: str | None = None) -> Call[m.RoundOut]:
     """Go on with the items that didn't get all their votes."""
     return Call(

@@ -32,6 +32,12 @@ class AnnotatorOut:
     left_at: datetime | None
 
 
+class AsideIn(TypedDict):
+    reason: str
+    stop: NotRequired[bool]
+    """Also hand out nothing more of the round to them."""
+
+
 class BudgetIn(TypedDict):
     budget_usd: Decimal | float | str
 
@@ -46,6 +52,16 @@ class CategoryOut:
     """`value`, `low`, `high` and `n`; or null and a `reason`."""
     p_holm: float | None
     """Adjusted for the number of categories."""
+
+
+class CheckRuleIn(TypedDict):
+    """What is done about a person who fails attention checks. `stop` puts their votes aside too."""
+
+    after: int
+    """Checks answered at least."""
+    below: Decimal | float | str
+    """The share of right answers under which the rule acts."""
+    then: Literal["warn", "pause", "stop"]
 
 
 class CompareIn(TypedDict):
@@ -339,6 +355,20 @@ class PeopleIn(TypedDict):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PersonOut:
+    """A person in a round: the votes that they gave in it, and whether they may label on."""
+
+    annotator: int
+    round: int
+    votes: int
+    """Votes given in this round that count."""
+    votes_aside: int
+    """Votes given in this round that are put aside."""
+    hold: str
+    """paused, stopped, or empty."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlanOut:
     """What these settings select and cost. `problems` keep them from being a round."""
 
@@ -486,6 +516,7 @@ class RoundIn(TypedDict):
     beta: NotRequired[Decimal | float | str | None]
     """Percent of all examples."""
     budget_usd: NotRequired[Decimal | float | str | None]
+    check_rules: NotRequired[list[CheckRuleIn]]
     cite: NotRequired[Literal["narrower", "calibrated"]]
     """Which win rate the results give to cite; fixed by the run's first audit."""
     epsilon: NotRequired[float]

@@ -435,6 +435,24 @@ class Round(Resource[F]):
         return (yield from self._changed(calls.assign_people(self.project, self.number, **people)))
 
     @method
+    def put_aside(self, annotator: int, **why: Unpack[m.AsideIn]) -> Steps[m.PersonOut]:
+        """Let the votes that a person gave in this round no longer count: `reason`, `stop`."""
+        sent = calls.put_aside(self.project, self.number, annotator, **why)
+        return (yield from self._session.ask(sent))
+
+    @method
+    def count_again(self, annotator: int) -> Steps[m.PersonOut]:
+        """Count a person's votes again, as far as their pairs still need votes."""
+        sent = calls.count_again(self.project, self.number, annotator)
+        return (yield from self._session.ask(sent))
+
+    @method
+    def release(self, annotator: int) -> Steps[m.PersonOut]:
+        """Let a person who was stopped or paused label in this round again."""
+        sent = calls.release_person(self.project, self.number, annotator)
+        return (yield from self._session.ask(sent))
+
+    @method
     def decide(self, **decision: Unpack[m.DecisionIn]) -> Steps[m.DecisionOut]:
         """Decide about an item that votes did not settle."""
         sent = calls.new_decision(self.project, self.number, **decision)

@@ -9,13 +9,14 @@ from django.http import Http404, HttpRequest, HttpResponse
 from ninja import Router, Schema
 from pydantic import Field
 
-from annotation.models import Item, Round
+from annotation.models import Annotator, Item, Round, Seat
 from annotation.people.annotators import assign, assignable
 from annotation.results.planner.planning import plan as plan_of
 from annotation.results.planner.planning import problems
 from annotation.rounds import changes
-from annotation.rounds.opening import RoundSettings, open_round
+from annotation.rounds.opening import CheckRule, RoundSettings, open_round
 from annotation.rounds.progress import round_progress
+from annotation.votes import aside
 from annotation.votes.voting import decide
 from fairjudge_site.api.bodies import SubsetIn
 from fairjudge_site.api.gate import READ, WRITE, access_to, answer, once, once_made
@@ -30,6 +31,14 @@ from judging.runs.models import Run
 router = Router(tags=["rounds"])
 
 Percent = Annotated[Decimal, Field(ge=0, le=100, max_digits=20, decimal_places=15)]
+
+
+class CheckRuleIn(Schema):
+    """What is done about a person who fails attention checks. `stop` puts their votes aside too."""
+
+    after: Annotated[int, Field(ge=1, le=100_000)] = Field(description="Checks answered at least.")
+    below: Percent = Field(description="The share of right answers under which the rule acts.")
+    then: Annotated[str, Field(pattern="^(warn|pause|stop)$")]
 
 
 class RoundIn(SubsetIn):
@@ -54,12 +63,15 @@ class RoundIn(SubsetIn):
         "narrower",
         description="Which win rate the results give to cite; fixed by the run's first audit.",
     )
+    check_rules: list[CheckRuleIn] = Field(default_factory=list, max_length=10)
 
     def settings(self) -> RoundSettings:
         names = ("beta", "everything", "votes", "audit", "learn", "partial", "paper_mode", "seed",
                  "epsilon", "alpha", "cite")  # fmt: skip
         chosen = {name: getattr(self, name) for name in names}
         chosen |= {"budget": self.budget_usd, "looks": tuple(self.looks)}
+        rules = (CheckRule(one.after, one.below, one.then) for one in self.check_rules)
+        chosen |= {"check_rules": tuple(rules)}
         return RoundSettings(**chosen, subset=self.subset(self.seed))
 
 
@@ -120,6 +132,21 @@ class PeopleIn(Schema):
     limit: Annotated[int, Field(ge=1, le=100_000_000)] | None = Field(
         None, description="Items per person; null: no limit."
     )
+
+
+class AsideIn(Schema):
+    reason: Annotated[Text, Field(min_length=1, max_length=aside.LONGEST_REASON)]
+    stop: bool = Field(False, description="Also hand out nothing more of the round to them.")
+
+
+class PersonOut(Schema):
+    """A person in a round: the votes that they gave in it, and whether they may label on."""
+
+    annotator: int
+    round: int
+    votes: int = Field(description="Votes given in this round that count.")
+    votes_aside: int = Field(description="Votes given in this round that are put aside.")
+    hold: str = Field(description="paused, stopped, or empty.")
 
 
 class DecisionIn(Schema):
@@ -262,6 +289,68 @@ def assign_people(request: HttpRequest, slug: str, number: Number, body: PeopleI
         wrong = FieldError(field="body.annotators", detail=said)
         raise Refusal("field_unusable", f"{said} Nothing was changed.", errors=[wrong])
     return _changed(request, slug, number, lambda *of: assign(*of, people, body.limit))
+
+
+def _about_person(
+    request: HttpRequest, slug: str, number: int, annotator: int, change: Callable[..., Any]
+) -> HttpResponse:
+    """Do something about a person of a round, and answer with how they stand then."""
+    access = access_to(request, slug, Role.RESEARCHER)
+    round_ = _round_of(access, number)
+    person = Annotator.objects.filter(project=access.project, number=annotator).first()
+    if person is None or round_.state == Round.State.OPENING:
+        raise Http404("No such person in this round.")
+
+    def work() -> HttpResponse:
+        change(round_, person, access.user)
+        seat = Seat.objects.filter(round=round_, annotator=person).first()
+        return answer(
+            PersonOut(
+                annotator=person.number,
+                round=round_.number,
+                votes=aside.votes_that_count(round_, person).count(),
+                votes_aside=aside.votes_aside(round_, person).count(),
+                hold=seat.hold if seat else "",
+            )
+        )
+
+    return once(request, work)
+
+
+@router.post(
+    "/projects/{slug}/rounds/{number}/people/{annotator}/aside", auth=WRITE, response=PersonOut
+)
+def put_aside(
+    request: HttpRequest, slug: str, number: Number, annotator: Number, body: AsideIn
+) -> HttpResponse:
+    """Let the votes that a person gave in this round no longer count. Their cost stays."""
+    return _about_person(
+        request,
+        slug,
+        number,
+        annotator,
+        lambda *of: aside.put_aside(*of, body.reason, stop=body.stop),
+    )
+
+
+@router.post(
+    "/projects/{slug}/rounds/{number}/people/{annotator}/count-again",
+    auth=WRITE,
+    response=PersonOut,
+)
+def count_again(request: HttpRequest, slug: str, number: Number, annotator: Number) -> HttpResponse:
+    """Count votes again that were put aside, as far as their pairs still need votes."""
+    return _about_person(request, slug, number, annotator, aside.count_again)
+
+
+@router.post(
+    "/projects/{slug}/rounds/{number}/people/{annotator}/release", auth=WRITE, response=PersonOut
+)
+def release_person(
+    request: HttpRequest, slug: str, number: Number, annotator: Number
+) -> HttpResponse:
+    """Hand out items of this round again to a person who was stopped or paused."""
+    return _about_person(request, slug, number, annotator, aside.let_go_on)
 
 
 @router.post(

@@ -22,6 +22,7 @@ from annotation.models import (
     FirstChoice,
     Flag,
     GateLook,
+    Intervention,
     Reading,
     RoundTold,
     RoundWork,
@@ -140,6 +141,7 @@ def labelled(project, annotator):
     CrowdSubmission.objects.create(link=link, worker_id="screened")
     draft = claim_next(round_, annotator)
     Flag.objects.create(item=draft.item, annotator=annotator, reason="odd")
+    Intervention.objects.create(round=round_, annotator=annotator, kind="aside", actor="olga")
 
 
 def rows():

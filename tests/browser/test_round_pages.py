@@ -7,13 +7,14 @@ from axe_playwright_python.sync_playwright import Axe
 from django.urls import reverse
 from playwright.sync_api import expect
 
-from annotation.models import Adjudication, Flag, Item
+from annotation.models import Adjudication, Draft, Flag, Item
 from annotation.people.annotators import annotator_named
 from annotation.people.invitations import Terms, invite, link_of, open_invitation
-from annotation.rounds.opening import RoundSettings, open_round
+from annotation.rounds.opening import CheckRule, RoundSettings, open_round
+from annotation.screen.hand import address_of
 from annotation.votes.voting import choose_first
 from judging.projects.models import Preferences, Project
-from tests.browser.annotating import settled
+from tests.browser.annotating import settled, token_of, vote
 from tests.browser.conftest import PHONE
 from tests.browser.opening import in_both_schemes
 from tests.factories import make_annotator, make_examples, make_run, make_verdict, make_vote
@@ -243,3 +244,45 @@ def test_an_invitation_link_is_shown_in_full_and_copied(log_in, owner, project, 
     page.get_by_role("button", name="Copy").click()
     expect(page.get_by_role("button", name="Copied")).to_be_visible()
     assert page.evaluate("navigator.clipboard.readText()") == shown
+
+
+@pytest.mark.parametrize("options", [{}, PHONE], ids=["window", "phone"])
+def test_votes_are_put_aside_and_counted_again_on_the_page_of_a_person(
+    log_in, researcher, project, round_, items, options
+):
+    ana = make_annotator(project, "ana")
+    for item in items:
+        make_vote(item, ana, "win")
+    page = log_in(researcher, reverse("round", args=[project.slug, round_.number]), **options)
+    page.get_by_role("link", name="ana").click()
+    page.get_by_label("Why?").fill(HOSTILE)
+    page.get_by_role("button", name="Put 2 votes aside").click()
+    expect(page.get_by_text("2 votes put aside.")).to_be_visible()
+    expect(page.get_by_text("Nothing more of this round is handed out to them.")).to_be_visible()
+    for _ in in_both_schemes(page):
+        assert serious(page) == []
+    page.get_by_role("button", name="Let them label again").click()
+    expect(page.get_by_text("They can label in this round again.")).to_be_visible()
+    page.get_by_role("button", name="Count the votes again").click()
+    expect(page.get_by_text("2 votes count again.")).to_be_visible()
+    page.get_by_role("link", name=f"Round {round_.number}").click()
+    expect(page.get_by_text("2 of 4 votes")).to_be_visible()
+
+
+def test_a_warning_is_read_above_the_pair(log_in, project):
+    make_examples(project, 1, is_check=True, gold_label="win")
+    make_examples(project, 2)
+    rules = (CheckRule(1, Decimal(100), "warn"),)
+    settings = RoundSettings(everything=True, votes=1, seed=5, check_rules=rules)
+    opened = open_round(project, None, None, settings)
+    ana = make_annotator(project, "ana")
+    page = log_in(ana.user, address_of(opened))
+    expect(page.locator("#item")).to_be_visible()
+    warning = page.get_by_text("Some of your answers differ from answers that are known")
+    while Draft.objects.get(token=token_of(page)).item.selection.kind != "check":
+        vote(page, "1", "Enter")
+    expect(warning).to_have_count(0)
+    vote(page, "2" if Draft.objects.get(token=token_of(page)).left_response == 1 else "1", "Enter")
+    expect(warning).to_be_visible()
+    for _ in in_both_schemes(page):
+        assert serious(page) == []

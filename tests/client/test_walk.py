@@ -22,6 +22,7 @@ from fairjudge_client import (
 from fairjudge_client.steps import signature_of
 
 from annotation.models import Item
+from annotation.people.annotators import annotator_named
 from judging.dataset import writing
 from judging.dataset.models import Import, TagChange
 from judging.projects.models import Delivery, Project
@@ -174,6 +175,12 @@ def test_every_operation_has_a_method(proxy, token, media, tmp_path, client):
         assert do(project.import_votes(two)).added == 1
         Item.objects.filter(example__external_id="e1").update(state=Item.State.ADJUDICATE)
         assert do(round_.decide(external_id="e1", label="tie", reason="So.")).label == "tie"
+        voter = next(one for one in do(project.people.list()) if one.name == "zoe").number
+        imported = do(project.rounds.get(2))
+        assert do(imported.put_aside(voter, reason="A test.")).votes_aside == 1
+        assert do(imported.count_again(voter)).votes == 1
+        with pytest.raises(Problem, match="not stopped"):
+            do(imported.release(voter))
         assert do(round_.close()).state == "closed"
         assert do(round_.wait()).state == "closed"
         assert do(round_.reopen()).state == "open"
@@ -222,6 +229,7 @@ def world(proxy, token, media):
         project = fj.create_project("World")
         project.examples.upsert(pairs(3))
         writing.write(Import.objects.get().pk)
+        annotator_named(Project.objects.get(slug="world"), "zoe")
         judged("world")
         project.rounds.open(everything=True, votes=1)
         project.people.invite()
@@ -233,7 +241,7 @@ VALUES = {
     "slug": "world", "number": 1, "what": "labels", "kind": "jsonl", "name": "Another",
     "beta": 50, "votes": 3, "external_id": "e0", "label": "win", "reason": "So.", "tag": "hard",
     "annotators": [], "budget_usd": 5, "require": ["coverage>=0.5"], "before": 1, "after": 1,
-     "url": "https://example.org/another",
+    "annotator": 1, "url": "https://example.org/another",
     "rows": [{"external_id": "e0", "label": "win", "annotator": "ana",
               "question": "Q", "response_1": "a", "response_2": "b"}],
 }  # fmt: skip

@@ -8,7 +8,7 @@ from django.core.management.base import CommandParser
 from annotation.models import Annotator, Item, Round
 from annotation.people.annotators import annotator_of, voters_of
 from annotation.rounds import growing
-from annotation.rounds.opening import LEARN, RoundSettings, open_round
+from annotation.rounds.opening import LEARN, RoundSettings, open_round, read_check_rules
 from annotation.rounds.progress import out_of_reach
 from judging.core.commands import (
     FairJudgeCommand,
@@ -46,6 +46,14 @@ class Command(FairJudgeCommand):
         )
         parser.add_argument("--limit", type=int, help="max items per person")
         parser.add_argument(
+            "--check-rule",
+            action="append",
+            default=[],
+            metavar="RULE",
+            help="what is done about people who fail attention checks: warn, pause, or stop and "
+            "put their votes aside. Example: “after 5 below 60 stop”; may be repeated",
+        )
+        parser.add_argument(
             "--seed", type=int, help="the same seed repeats a selection and its order"
         )
 
@@ -71,6 +79,7 @@ class Command(FairJudgeCommand):
             learn=_learn(options["route"], options["learn"]),
             annotators=[_annotator(project, name) for name in options["annotator"]],
             limit=_limit(options["limit"]),
+            check_rules=read_check_rules("\n".join(options["check_rule"])),
             subset=subset_from(options) if names_subset(options) else ALL,
         )
         with self.progress("Items written") as bar:

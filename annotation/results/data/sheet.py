@@ -49,7 +49,7 @@ def why_unsettled(asked: Mapping[int, HumanLabel], elsewhere: int, n: int) -> st
     waiting = len(without) - lapsed - judges
     said = (
         (waiting, f"still {_verb(waiting, 'wait')} for a label"),
-        (lapsed, "got no vote before the round was closed"),
+        (lapsed, f"{_has(lapsed)} no vote, and the round is closed"),
         (judges, f"without a majority {_verb(judges, 'keep')} {POLICY}"),
     )
     found = [f"{count(k)} of {count(len(asked))} items {words}" for k, words in said if k]
@@ -66,6 +66,10 @@ def _some(elsewhere: int, n: int) -> str:
         f"only {count(elsewhere)} of {count(n)} examples have a human label, perhaps not typical "
         "ones; import labels for all, or open a round with an audit"
     )
+
+
+def _has(k: int) -> str:
+    return "has" if k == 1 else "have"
 
 
 def _verb(k: int, word: str) -> str:

@@ -34,7 +34,7 @@ from django.db.models import (
 from django.db.models.expressions import Combinable
 from numpy.typing import ArrayLike
 
-from annotation.models import Adjudication, Item, Round, Selection, Slot
+from annotation.models import Adjudication, Intervention, Item, Round, Selection, Slot, Vote
 from annotation.rounds.changes import COVERS
 from judging.dataset.models import Example, FrameMember, Label, frame_of
 from judging.methods.agreement.votes import LabelSource, enters_results, outcome
@@ -73,7 +73,7 @@ class HumanLabel:
         source: A `LabelSource`; empty while undecided. The label of `policy:judge` is None.
         rule: Why the label is what it is, or why there is none yet, in words.
         waits: A person must still decide.
-        lapsed: The round was closed before anybody voted.
+        lapsed: The round is closed, and no vote on it is left.
         selection: How the example came into the round; empty for votes that no round asked for.
         probability: With which probability it was selected.
         n_paid, usd: Votes cast for this label in any of its rounds, and what they cost.
@@ -84,6 +84,7 @@ class HumanLabel:
             seen judge output. They are paid for all the same.
         n_cant_judge: Votes of people who couldn't judge the example. They are received and paid
             for, and are no label.
+        n_aside: Votes that were put aside. They don't count, and are paid for all the same.
     """
 
     votes: tuple[CastVote, ...]
@@ -104,6 +105,7 @@ class HumanLabel:
     counts: dict[str, int] = field(default_factory=dict)
     left_out: tuple[CastVote, ...] = ()
     n_cant_judge: int = 0
+    n_aside: int = 0
 
     @property
     def n_votes(self) -> int:
@@ -332,7 +334,10 @@ def _read_answers(items: QuerySet[Item], project: Project) -> list[Answer]:
     decisions = {decision.item_id: decision for decision in rows}
     # Rounds and selections are few, and are read once instead of with each item.
     ids = items.order_by().values_list("round", flat=True).distinct()
-    rounds = Round.objects.select_related("protocol").in_bulk(list(ids))
+    any_aside = Intervention.objects.filter(round=OuterRef("pk"), kind=Intervention.Kind.ASIDE)
+    found = Round.objects.select_related("protocol").annotate(any_aside=Exists(any_aside))
+    rounds = found.in_bulk(list(ids))
+    aside = _read_aside(items) if any(one.any_aside for one in rounds.values()) else {}
     selections = {one.pk: one for one in Selection.objects.filter(round__in=rounds)}
     covered = {pk: one for one in selections.values() for pk in one.parameters.get(COVERS, ())}
     columns = ("pk", "example_id", "state", "round_id", "selection_id", "probability")
@@ -344,8 +349,18 @@ def _read_answers(items: QuerySet[Item], project: Project) -> list[Answer]:
             # The cut was extended over this audit item, which now represents itself alone.
             chosen, probability = covered[pk], 1.0
         item = AskedItem(pk, example, state, rounds[round_], chosen, probability)
-        answers.append((item, _label_of(item, votes.get(pk, []), decisions.get(pk), project)))
+        cast = (votes.get(pk, []), aside.get(pk, []))
+        answers.append((item, _label_of(item, *cast, decisions.get(pk), project)))
     return answers
+
+
+def _read_aside(items: QuerySet[Item]) -> dict[int, list[CastVote]]:
+    """Read the votes that were put aside, by item. They have left their slots."""
+    votes = Vote.every.filter(item__in=items.values("pk"), aside_at__isnull=False).order_by("pk")
+    aside: dict[int, list[CastVote]] = defaultdict(list)
+    for item, *vote in votes.values_list("item", "annotator", "label", "active_seconds"):
+        aside[item].append(CastVote(*vote))
+    return aside
 
 
 def _read_votes(items: QuerySet[Item]) -> dict[int, list[CastVote]]:
@@ -379,7 +394,11 @@ def _read_votes(items: QuerySet[Item]) -> dict[int, list[CastVote]]:
 
 
 def _label_of(
-    item: AskedItem, cast: list[CastVote], decision: Adjudication | None, project: Project
+    item: AskedItem,
+    cast: list[CastVote],
+    aside: list[CastVote],
+    decision: Adjudication | None,
+    project: Project,
 ) -> HumanLabel:
     parts: dict[bool, list[CastVote]] = {True: [], False: []}
     saying = [vote for vote in cast if vote.label]
@@ -397,9 +416,11 @@ def _label_of(
         rule = "; ".join(filter(None, (rule, f"{cannot} couldn't judge")))
     if left_out:
         rule = "; ".join(filter(None, (rule, f"{len(left_out)} given unblinded left out")))
+    if aside:
+        rule = "; ".join(filter(None, (rule, f"{len(aside)} put aside")))
     routed = item.round.kind == Round.Kind.ROUTED
     # A vote that counts in several rounds is paid once, where it was cast.
-    paid = [vote for vote in cast if vote.cast_here] if routed else []
+    paid = [*(vote for vote in cast if vote.cast_here), *aside] if routed else []
     timed = [vote.active_seconds for vote in paid if vote.active_seconds is not None]
     seconds = sum(timed)
     return HumanLabel(
@@ -408,7 +429,7 @@ def _label_of(
         source=source,
         rule=rule,
         waits=item.state == Item.State.ADJUDICATE and not source,
-        lapsed=not (cast or source) and item.round.state == Round.State.CLOSED,
+        lapsed=not cast and not source and item.round.state == Round.State.CLOSED,
         selection=item.selection.kind if routed else "",
         probability=item.probability if routed else None,
         adjudicator=decision.decider if decision else "",
@@ -423,6 +444,7 @@ def _label_of(
         counts=counts,
         left_out=left_out,
         n_cant_judge=cannot,
+        n_aside=len(aside),
     )
 
 

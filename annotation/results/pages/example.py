@@ -66,7 +66,7 @@ def texts_of(example: Example, how: str) -> dict[str, object]:
 def people_about(example: Example, run: Run | None) -> dict[str, object]:
     """Return the final label, the votes and the decisions. An attention check has no final one."""
     (merged,) = merged_page(example.project, run, [example])
-    votes = Vote.objects.filter(example=example).select_related("annotator", "item__round")
+    votes = Vote.every.filter(example=example).select_related("annotator", "item__round")
     decisions = Adjudication.objects.filter(item__example=example)
     return {
         "verdict": merged.verdict,

@@ -34,7 +34,13 @@ from annotation.results.planner.planning import plan as plan_of
 from annotation.results.report.cache import Shown, shown_report
 from annotation.results.report.report import Report
 from annotation.results.sections.review import Expectation, Unforeseen
-from annotation.rounds.opening import LEARN, RoundSettings, open_round
+from annotation.rounds.opening import (
+    LEARN,
+    CheckRule,
+    RoundSettings,
+    open_round,
+    read_check_rules,
+)
 from annotation.rounds.selecting import size_for_beta
 from judging.core.errors import UserError
 from judging.dataset.pages.subsets import SubsetForm
@@ -129,6 +135,13 @@ class PlanForm(SubsetForm):
         help_text="Set this before opening the round, so that no result chooses the estimate. The "
         "results show all of them. The first round with an audit decides for its run.",
     )
+    check_rules = forms.CharField(
+        required=False,
+        max_length=500,
+        label="Rules about attention checks",
+        help_text="What happens to people who fail them, for example: after 3 below 100 % warn; "
+        "after 5 below 60 % stop. Use warn, pause, or stop, which also puts their votes aside.",
+    )
     target = forms.DecimalField(
         min_value=0,
         max_value=100,
@@ -156,6 +169,7 @@ class PlanForm(SubsetForm):
         "epsilon",
         "looks",
         "cite",
+        "check_rules",
         "target",
         "k",
         "second",
@@ -207,6 +221,12 @@ class PlanForm(SubsetForm):
             )
         return looks
 
+    def clean_check_rules(self) -> tuple[CheckRule, ...]:
+        try:
+            return read_check_rules(self.cleaned_data["check_rules"])
+        except UserError as error:
+            raise forms.ValidationError(str(error)) from None
+
     def clean(self) -> dict[str, Any]:
         """Find every setting that makes no round, also if others can't be read."""
         data = super().clean() or {}
@@ -243,6 +263,7 @@ class PlanForm(SubsetForm):
             epsilon=float(given("epsilon", DEFAULT_EPSILON) / 100),
             looks=() if dropped else data.get("looks", ()),
             cite=given("cite", Round.Cite.NARROWER),
+            check_rules=data.get("check_rules", ()),
             rate=HumanRate(
                 given("minutes", project.minutes_per_vote), given("wage", project.wage_usd)
             ),
@@ -260,7 +281,7 @@ def defaults(access: Access, chosen: QueryDict) -> PlanForm:
     empty = PlanForm(project)
     run = empty.fields["run"].initial
     data = {name: field.initial for name, field in empty.fields.items() if name != "run"}
-    data |= {"run": run.pk if run else "", "looks": "", "audit": 0}
+    data |= {"run": run.pk if run else "", "looks": "", "check_rules": "", "audit": 0}
     data |= {name: chosen.get(name, "") for name in ("category", "tag")}
     form = PlanForm(project, data)
     if run is None or data["how"] == "all" or not form.is_valid():

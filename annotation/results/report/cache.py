@@ -48,7 +48,7 @@ def fingerprint(project: Project) -> str:
 
 
 def _fingerprint(project: Project, quick: str) -> str:
-    votes = Vote.objects.filter(item__round__project=project)
+    votes = Vote.every.filter(item__round__project=project)
     rows = [
         _size(frame_of(project).order_by(), each=_weighed(*_of_example())),
         _size(votes, each=_weighed(*_of_vote())),
@@ -62,7 +62,7 @@ def _quick_state(project: Project) -> str:
     rounds = Round.objects.filter(project=project)
     items = Item.objects.filter(round__project=project).order_by("round", "state")
     slots = Slot.objects.filter(round__project=project, vote__isnull=False)
-    votes = Vote.objects.filter(item__round__project=project)
+    votes = Vote.every.filter(item__round__project=project)
     state = [
         list(project.runs.order_by("pk").values_list(*_RUN)),
         list(rounds.order_by("pk").values_list(*_ROUND)),
@@ -71,7 +71,7 @@ def _quick_state(project: Project) -> str:
         _size(project.likelihoods.all()),
         _size(Adjudication.objects.filter(item__round__project=project)),
         _size(slots, votes=Sum("vote")),
-        _size(votes, last_at=Max("updated_at")),
+        _size(votes, last_at=Max("updated_at"), aside=Count("aside_at")),
         [getattr(project, name) for name in _PROJECT],
     ]
     return json.dumps(state, default=str)

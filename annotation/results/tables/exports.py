@@ -558,7 +558,8 @@ def _table(
         rows = vote_rows(project, names=request.names, frame=request.frame)
         columns = vote_columns(project)
     elif request.what == "people":
-        votes = in_frame(Vote.objects.filter(example__project=project), "example", request.frame)
+        # Votes that were put aside are paid all the same.
+        votes = in_frame(Vote.every.filter(example__project=project), "example", request.frame)
         columns = people_columns(project, background=request.background)
         rows = people_rows(project, votes, names=request.names, background=request.background)
     elif request.what == "criteria":

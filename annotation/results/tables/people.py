@@ -30,7 +30,7 @@ from judging.runs.models import Run
 PEOPLE_COLUMNS = (
     "annotator", "group", "rounds", "votes", "imported_votes", "active_seconds", "hours", "usd",
     "checks", "checks_passed", "self_agreement", "self_agreement_n", "agreement", "agreement_n",
-    "left_rate", "left_n", "left_p", "crowd_id", "crowd_state",
+    "left_rate", "left_n", "left_p", "crowd_id", "crowd_state", "votes_aside",
 )  # fmt: skip
 BACKGROUND = "background:"
 _SIGNS = {Label.WIN: 1, Label.TIE: 0, Label.LOSE: -1}
@@ -38,7 +38,7 @@ _READ = (
     "annotator", "item__round", "example", "protocol", "protocol__question_asked", "label",
     "left_response", "active_seconds", "source", "unblinded", "example__is_check",
     "example__gold_label", "item__round__cost_basis", "item__round__wage_usd",
-    "item__round__minutes_per_vote",
+    "item__round__minutes_per_vote", "aside_at",
 )  # fmt: skip
 
 
@@ -50,6 +50,7 @@ class _Person:
     imported: int = 0
     seconds: float | None = None
     usd: Decimal = Decimal(0)
+    aside: int = 0
     rounds: set[int] = field(default_factory=set)
     checks: int = 0
     passed: int = 0
@@ -103,6 +104,7 @@ def people_rows(
             **_agreement(person, counts),
             **_self_agreement(person),
             **_side(bias.get(str(annotator.pk))),
+            "votes_aside": person.aside,
         }
         if submission is not None:
             row |= {"crowd_id": _hashed(submission, project), "crowd_state": submission.state}
@@ -132,12 +134,15 @@ def _added_up(project: Project, votes: QuerySet[Vote]) -> tuple[dict[int, _Perso
         vote = dict(zip(_READ, values, strict=True))
         person = people[vote["annotator"]]
         _pay(person, vote)
+        person.aside += vote["aside_at"] is not None
         if not enters_results(
             vote["label"], unblinded=vote["unblinded"], leave_out=project.leave_out_unblinded
         ):
             continue
         if vote["example__is_check"]:
             _check(person, vote)
+            continue
+        if vote["aside_at"] is not None:
             continue
         sign = _SIGNS[vote["label"]]
         place = places.setdefault((vote["example"], vote["protocol"]), len(places))

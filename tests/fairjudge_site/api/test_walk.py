@@ -43,6 +43,7 @@ TABLE = {
         get_certificate get_people_report plan_round new_round list_rounds get_round pause_round
         resume_round
         close_round reopen_round extend_round raise_votes new_decision get_table list_rows new_votes
+        put_aside count_again release_person
     """,
     "researcher with the site permission": "estimate new_run resume_run raise_budget",
     "owner": """
@@ -68,6 +69,7 @@ BODIES = {
     "update_settings": {"name": "Renamed"},
     "raise_budget": {"budget_usd": "5"},
     "assign_people": {"annotators": []},
+    "put_aside": {"reason": "Clicked without reading."},
     "new_judgments": b'{"external_id": "e0", "order": "original", "outcome": "win"}\n',
     "new_scores": (
         b'{"external_id": "p", "input": "Q", "output": "A", "model": "m", "criterion": "fluency",'
@@ -147,6 +149,7 @@ def address(path, project):
     found = path.replace("{slug}", project.slug).replace("{number}", str(number))
     delivery = str(Delivery.objects.get().pk)
     found = found.replace("{delivery}", delivery)
+    found = found.replace("{annotator}", str(project.annotators.get().number))
     return found.replace("{what}", "labels").replace("{kind}", "jsonl")
 
 

@@ -30,7 +30,7 @@ def test_a_round_that_was_closed_early_does_not_wait(project, run):
     record_vote(claim_next(round_, person), {"overall": "tie"})
     assert reason(run) == "5 of 6 items still wait for a label"
     changes.close(round_, None)
-    assert reason(run) == "5 of 6 items got no vote before the round was closed"
+    assert reason(run) == "5 of 6 items have no vote, and the round is closed"
 
 
 def test_the_judges_label_by_policy_measures_no_judge(project, run):

@@ -1,0 +1,383 @@
+"""Putting a person's votes of a round aside, and counting them again.
+
+A vote that is put aside leaves its slots, so that others can fill them, and `Vote.objects` no
+longer finds it. It is paid all the same, and its person doesn't vote on the pair again. A vote that
+is to count again needs a free slot: where others have given all the votes, it stays aside.
+
+The votes of a round are changed in short transactions. What a killed process leaves undone is due,
+and a worker goes on with it. A person may be stopped along with it, and let go on later.
+
+A round may have rules about its attention checks. `judge_attention` is asked with every vote on a
+check, and with no other vote. It decides in the vote's transaction, and acts after it.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+from django.contrib.auth.models import AbstractUser
+from django.db import transaction
+from django.db.models import Max, QuerySet
+from django.utils import timezone
+
+from annotation.models import (
+    Annotator,
+    CrowdSubmission,
+    Intervention,
+    Item,
+    Round,
+    Seat,
+    Selection,
+    Slot,
+    Vote,
+)
+from annotation.people.annotators import give_back_items, people_changed
+from annotation.queue.queue import PUT_ASIDE, STOPPED, make_seat
+from annotation.queue.settling import (
+    count_earlier_votes,
+    count_vote_in,
+    fill_free_slot,
+    items_with_lock,
+    settle_locked,
+)
+from annotation.rounds.opening import CheckRule, check_rules_of
+from judging.core.errors import UserError
+from judging.core.leases import Chunks
+from judging.projects import access
+from judging.projects.models import Membership
+
+LONGEST_REASON = 2000
+REJECTED = "The panel's submission was rejected."
+# Votes that are changed at once, at most.
+_MOST = 1000
+# Whoever began it is given so long before a worker goes on.
+_GRACE = timedelta(minutes=1)
+Kind = Intervention.Kind
+
+
+@dataclass(frozen=True)
+class CountedAgain:
+    """How many votes count again, and how many stay aside because their pairs have all votes."""
+
+    votes: int
+    still_aside: int
+
+
+def votes_that_count(round_: Round, annotator: Annotator) -> QuerySet[Vote]:
+    """Return the votes that the person gave in this round and that were not put aside."""
+    return Vote.objects.filter(item__round=round_, annotator=annotator)
+
+
+def votes_aside(round_: Round, annotator: Annotator | None = None) -> QuerySet[Vote]:
+    """Return the votes of this round that are put aside, of one person or of all."""
+    votes = Vote.every.filter(item__round=round_, aside_at__isnull=False)
+    return votes if annotator is None else votes.filter(annotator=annotator)
+
+
+def put_aside(
+    round_: Round,
+    annotator: Annotator,
+    by: AbstractUser | None,
+    reason: str,
+    *,
+    stop: bool = False,
+) -> int:
+    """Let the votes that the person gave in this round so far no longer count. Returns how many.
+
+    Args:
+        stop: Also hand out nothing more of this round to them.
+
+    Raises UserError without a reason, or if the person has no vote here that counts.
+    """
+    reason = _checked(reason)
+    n_votes = votes_that_count(round_, annotator).count()
+    if not n_votes:
+        raise UserError(
+            f"{annotator.pseudonym} gave no vote in round {round_.number} that counts, so there is "
+            "nothing to put aside. Nothing was changed."
+        )
+    if stop and round_.kind == Round.Kind.IMPORT:
+        raise UserError("A round of imported votes hands nothing out. Nothing was changed.")
+    with transaction.atomic():
+        made = _intervene(round_, annotator, by, Kind.ASIDE, reason, is_due=True)
+        detail: dict[str, Any] = {"annotator": annotator.pseudonym, "votes": n_votes}
+        detail |= {"reason": reason}
+        # Whoever knows what the judge said could choose votes by it.
+        members = Membership.objects.filter(project=round_.project_id, user=by)
+        detail["had_seen_judge"] = members.filter(unblinded_at__isnull=False).exists()
+        access.record_event(round_.project, by, PUT_ASIDE, f"round {round_.number}", **detail)
+    if stop:
+        stop_person(round_, annotator, by, reason)
+    carry_out(made)
+    return n_votes
+
+
+def put_aside_all(
+    round_: Round, people: Collection[Annotator], by: AbstractUser | None, reason: str
+) -> int:
+    """Put the votes of several people aside. Returns how many votes; those without any are left."""
+    reason, n_votes = _checked(reason), 0
+    for annotator in people:
+        if votes_that_count(round_, annotator).exists():
+            n_votes += put_aside(round_, annotator, by, reason)
+    return n_votes
+
+
+def rejected_with_votes(round_: Round) -> list[Annotator]:
+    """Return the people of a panel whose submission was rejected while votes of theirs count."""
+    state = CrowdSubmission.State.REJECTED
+    rejected = CrowdSubmission.objects.filter(link__round=round_, state=state)
+    voters = Vote.objects.filter(item__round=round_).values("annotator")
+    people = Annotator.objects.filter(pk__in=rejected.values("annotator")).filter(pk__in=voters)
+    return list(people.order_by("number"))
+
+
+def carry_out(made: Intervention) -> None:
+    """Do what follows: put the votes aside, or give to others what the person has in hand.
+
+    Done twice, it changes nothing more.
+    """
+    if made.kind != Kind.ASIDE:
+        give_back_items(made.annotator, made.round)
+        people_changed(made.round.project)
+        Intervention.objects.filter(pk=made.pk).update(is_due=False)
+        return
+    votes = votes_that_count(made.round, made.annotator).order_by("pk")
+    chunks = Chunks()
+    while rows := list(votes.values_list("pk", "example")[: min(chunks.size, _MOST)]):
+        keys, examples = zip(*rows, strict=True)
+        with chunks.transaction():
+            _leave_slots(made.round, keys, examples)
+    aside = votes_aside(made.round, made.annotator).count()
+    Intervention.objects.filter(pk=made.pk).update(is_due=False, n_votes=aside)
+
+
+def carry_out_due() -> None:
+    """Go on where a process was killed. Every worker calls this every 15 s."""
+    since = timezone.now() - _GRACE
+    due = Intervention.objects.filter(is_due=True, ended_at=None, at__lt=since)
+    for made in due.select_related("round__project", "annotator"):
+        carry_out(made)
+
+
+def _leave_slots(round_: Round, keys: Collection[int], examples: Collection[int]) -> None:
+    """The items come first, wherever the votes count, as a vote locks them."""
+    items = _locked(round_, examples)
+    left = Slot.objects.filter(vote__in=keys)
+    touched = set(left.values_list("item", flat=True))
+    left.update(vote=None, annotator=None, lease_until=None)
+    votes = Vote.every.filter(pk__in=keys, aside_at=None)
+    votes.update(aside_at=timezone.now(), slot=None)
+    changed = [item for item in items if item.pk in touched]
+    for item in changed:
+        if item.round.kind == Round.Kind.ROUTED and item.round.state != Round.State.CLOSED:
+            count_earlier_votes(item.round, item.example_id)
+    settle_locked(changed)
+
+
+def count_again(round_: Round, annotator: Annotator, by: AbstractUser | None) -> CountedAgain:
+    """Let votes that were put aside count again, as far as their pairs still need votes.
+
+    Raises UserError if none is put aside.
+    """
+    aside = votes_aside(round_, annotator)
+    if not aside.exists():
+        raise UserError(
+            f"No vote of {annotator.pseudonym} in round {round_.number} is put aside. Nothing was "
+            "changed."
+        )
+    Intervention.objects.filter(
+        round=round_, annotator=annotator, kind=Kind.ASIDE, ended_at=None
+    ).update(is_due=False)
+    counted, last, chunks = 0, 0, Chunks()
+    while keys := list(
+        aside.filter(pk__gt=last)
+        .order_by("pk")
+        .values_list("pk", flat=True)[: min(chunks.size, _MOST)]
+    ):
+        with chunks.transaction():
+            counted += _take_slots(round_, keys)
+        last = keys[-1]
+    still_aside = aside.count()
+    with transaction.atomic():
+        done: dict[str, Any] = {"n_votes": still_aside}
+        if not still_aside:
+            done |= {"ended_at": timezone.now()}
+        theirs = Intervention.objects.filter(round=round_, annotator=annotator, kind=Kind.ASIDE)
+        theirs.filter(ended_at=None).update(**done)
+        detail = {"annotator": annotator.pseudonym, "votes": counted, "still_aside": still_aside}
+        did, subject = "votes counted again", f"round {round_.number}"
+        access.record_event(round_.project, by, did, subject, **detail)
+    return CountedAgain(counted, still_aside)
+
+
+def _take_slots(round_: Round, keys: Collection[int]) -> int:
+    """Return how many of the votes found a free slot of their own item."""
+    aside = Vote.every.filter(pk__in=keys, aside_at__isnull=False)
+    examples = list(aside.values_list("example", flat=True))
+    items = {item.pk: item for item in _locked(round_, examples)}
+    counted = 0
+    for vote in aside.select_related("annotator").order_by("pk"):
+        slot = fill_free_slot(items[vote.item_id], vote, vote.annotator)
+        if slot is None:
+            continue
+        counted += 1
+        Vote.every.filter(pk=vote.pk).update(aside_at=None, slot=slot)
+        for item in items.values():
+            if item.example_id == vote.example_id and _counted_there(vote, item):
+                count_vote_in(vote, item.round)
+    return counted
+
+
+def _counted_there(vote: Vote, item: Item) -> bool:
+    """Return True if a vote from another round counts on this item where it finds room.
+
+    A closed round counts only what was given before it was closed.
+    """
+    round_ = item.round
+    if item.pk == vote.item_id or round_.kind == Round.Kind.IMPORT:
+        return False
+    given, closed = vote.submitted_at, round_.closed_at
+    return closed is None or given is None or given <= closed
+
+
+def _locked(round_: Round, examples: Collection[int]) -> list[Item]:
+    """The examples' items wherever votes of this protocol count, locked in the keys' order."""
+    items = items_with_lock().filter(example__in=examples, round__protocol=round_.protocol_id)
+    return list(items.order_by("pk"))
+
+
+def stop_person(round_: Round, annotator: Annotator, by: AbstractUser | None, reason: str) -> None:
+    """Hand out nothing more of this round to the person, until they are let go on.
+
+    What they have in hand goes to others. Their votes stay as they are.
+    """
+    reason = _checked(reason)
+    with transaction.atomic():
+        make_seat(round_, annotator, round_.parameters.get("limit"))
+        seats = Seat.objects.filter(round=round_, annotator=annotator)
+        if not seats.exclude(hold=Seat.Hold.STOPPED).update(hold=Seat.Hold.STOPPED):
+            return
+        made = _intervene(round_, annotator, by, Kind.STOP, reason, is_due=True)
+        detail = {"annotator": annotator.pseudonym, "reason": reason}
+        access.record_event(round_.project, by, STOPPED, f"round {round_.number}", **detail)
+    carry_out(made)
+
+
+def judge_attention(round_: Round, annotator: Annotator) -> None:
+    """Apply the round's rules about attention checks after a vote of this person on one.
+
+    Call it in the vote's transaction. Only votes since the person was last let go on count.
+    """
+    rules = check_rules_of(round_)
+    if not rules:
+        return
+    theirs = Intervention.objects.filter(round=round_, annotator=annotator)
+    checks = votes_that_count(round_, annotator).filter(
+        item__selection__kind=Selection.Kind.CHECK, example__gold_label__isnull=False
+    )
+    since = theirs.exclude(kind=Kind.ASIDE).aggregate(last=Max("ended_at"))["last"]
+    if since is not None:
+        checks = checks.filter(submitted_at__gt=since)
+    answers = list(checks.values_list("label", "example__gold_label"))
+    right, n = sum(label == gold for label, gold in answers), len(answers)
+    broken = [rule for rule in rules if rule.is_broken(right, n)]
+    if not broken:
+        return
+    rule = max(broken, key=lambda one: one.severity)
+    if rule.then == Kind.WARN and theirs.filter(kind=Kind.WARN, ended_at=None).exists():
+        return
+    reason = f"{right} of {n} attention checks right, and the rule is: {rule}."
+    for made in _act(round_, annotator, rule, reason):
+        transaction.on_commit(partial(carry_out, made), robust=True)
+
+
+_HOLD_OF = {Kind.PAUSE: Seat.Hold.PAUSED, Kind.STOP: Seat.Hold.FAILED}
+
+
+def _act(round_: Round, annotator: Annotator, rule: CheckRule, reason: str) -> list[Intervention]:
+    """Warn, pause or stop the person. Returns what is left to be done."""
+    kind = Kind(rule.then)
+    detail = {"annotator": annotator.pseudonym, "reason": reason}
+    did = {Kind.WARN: "person warned", Kind.PAUSE: "person paused", Kind.STOP: STOPPED}[kind]
+    access.record_event(round_.project, None, did, f"round {round_.number}", by="rule", **detail)
+    acts = kind != Kind.WARN
+    made = [_intervene(round_, annotator, None, kind, reason, by_rule=True, is_due=acts)]
+    if not acts:
+        return []
+    seats = Seat.objects.filter(round=round_, annotator=annotator)
+    seats.exclude(hold=Seat.Hold.STOPPED).update(hold=_HOLD_OF[kind])
+    if kind == Kind.STOP:
+        n_votes = votes_that_count(round_, annotator).count()
+        subject, votes = f"round {round_.number}", {"votes": n_votes}
+        access.record_event(round_.project, None, PUT_ASIDE, subject, by="rule", **detail | votes)
+        made.append(
+            _intervene(round_, annotator, None, Kind.ASIDE, reason, by_rule=True, is_due=True)
+        )
+    return made
+
+
+def let_go_on(round_: Round, annotator: Annotator, by: AbstractUser | None) -> bool:
+    """Hand out items of this round to the person again, and take a warning back.
+
+    Returns False if there was only a warning.
+    """
+    held = Seat.objects.filter(round=round_, annotator=annotator).exclude(hold=Seat.Hold.NONE)
+    made = Intervention.objects.filter(round=round_, annotator=annotator, ended_at=None)
+    with transaction.atomic():
+        was_held = held.update(hold=Seat.Hold.NONE)
+        if not made.exclude(kind=Kind.ASIDE).update(ended_at=timezone.now()) and not was_held:
+            raise UserError(
+                f"{annotator.pseudonym} is not stopped, paused or warned in round {round_.number}."
+            )
+        did, subject = "person let go on", f"round {round_.number}"
+        access.record_event(round_.project, by, did, subject, annotator=annotator.pseudonym)
+    people_changed(round_.project)
+    return bool(was_held)
+
+
+def interventions_in(round_: Round) -> QuerySet[Intervention]:
+    """Return what was done about people of this round and was not ended, the latest first."""
+    made = Intervention.objects.filter(round=round_, ended_at=None)
+    return made.select_related("annotator").order_by("-at", "-pk")
+
+
+def _intervene(
+    round_: Round,
+    annotator: Annotator,
+    by: AbstractUser | None,
+    kind: str,
+    reason: str,
+    *,
+    by_rule: bool = False,
+    is_due: bool = False,
+) -> Intervention:
+    """Record what is done, in the place of the same done before."""
+    made, _ = Intervention.objects.update_or_create(
+        round=round_,
+        annotator=annotator,
+        kind=kind,
+        ended_at=None,
+        defaults={
+            "reason": reason,
+            "user": by,
+            "actor": Intervention.RULE if by_rule else by.get_username() if by else "command line",
+            "at": timezone.now(),
+            "is_due": is_due,
+        },
+    )
+    return made
+
+
+def _checked(reason: str) -> str:
+    reason = reason.strip()
+    if not reason:
+        raise UserError("Say why. The reason is kept in the audit trail. Nothing was changed.")
+    if len(reason) > LONGEST_REASON:
+        raise UserError(
+            f"The reason has {len(reason)} characters. Use at most {LONGEST_REASON}. Nothing was "
+            "changed."
+        )
+    return reason
