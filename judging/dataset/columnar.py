@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from judging.core.bounds import LARGEST_CELL, MEBIBYTE, TooLarge, most_inflated
+from judging.core.conversations import NumberText
 from judging.core.errors import UserError
 from judging.dataset.records import Place, Record, Refused, listed, refusal
 
@@ -143,7 +144,8 @@ def _plain(value: Any) -> Any:
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, dict):
-        return {str(name): _plain(inner) for name, inner in value.items()}
+        # Rows of one type have all keys: what a JSON file would leave out is null.
+        return {str(k): _plain(inner) for k, inner in value.items() if inner is not None}
     if isinstance(value, list | tuple):
         return [_plain(inner) for inner in value]
     if isinstance(value, bytes):
@@ -152,9 +154,9 @@ def _plain(value: Any) -> Any:
         except UnicodeDecodeError:
             return value
     if isinstance(value, float):
-        return None if value != value else repr(value)
-    if isinstance(value, Decimal):
-        return f"{value:f}"
+        return None if value != value else NumberText(repr(value))
+    if isinstance(value, int | Decimal):
+        return NumberText(f"{value:f}" if isinstance(value, Decimal) else value)
     if isinstance(value, date | time):
         return value.isoformat()
     return str(value.total_seconds() if isinstance(value, timedelta) else value)

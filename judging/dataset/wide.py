@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from math import comb
 from typing import Any, Self
 
+from judging.core.conversations import dumped
 from judging.core.errors import UserError
 from judging.dataset.records import (
     LONGEST_NAME,
@@ -211,9 +212,12 @@ class Wide:
         rest = {name: value for name, value in record.values.items() if name not in shape.taken}
         columns = recognise([*rest, "response_1", "response_2"], mapping)
         cells = Cells(record, columns.cells)
-        asked = [cells.text(name) for name in columns.cells if name.startswith("question ")]
-        # What is wrong with these is said once the pair is read.
-        question = cells.name("external_id") or content_id(asked)
+        named = [name for name in columns.cells if name.startswith("question ")]
+        asked = [record.values.get(columns.cells[name]) for name in named]
+        # What is wrong with these is said once the pair is read. A question may be messages.
+        question = cells.name("external_id") or content_id(
+            one if isinstance(one, str) else dumped(one) for one in asked
+        )
         drawn = self._used.pairs(list(texts), question, number)
         self.balance.add(drawn)
         # A label of several responses is none of two.

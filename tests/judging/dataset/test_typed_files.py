@@ -115,7 +115,7 @@ def test_types_are_read_as_the_texts_that_json_would_have(put):
     assert record.values == {
         "i": "7", "f": "0.1", "whole": "3", "nan": None, "b": True, "none": None,
         "day": "2024-05-01", "moment": "2024-05-01T13:05:00+00:00", "money": "1.50",
-        "list": [{"x": "1", "y": None}], "bytes": b"\xff", "shared": "x",
+        "list": [{"x": "1"}], "bytes": b"\xff", "shared": "x",
     }  # fmt: skip
 
 

@@ -253,3 +253,24 @@ def test_the_page_asks_for_the_design_and_says_what_it_costs(client, project, wi
     assert "28 new pairs" in price
     client.post(url)
     assert Import.objects.get(project=project, number=number).state == Import.State.WRITING
+
+
+def test_responses_may_be_conversations(project, tmp_path):
+    def turn(role, content):
+        return {"role": role, "content": content}
+
+    rows = [
+        {
+            "question": [turn("user", question), turn("assistant", "Which?"), turn("user", "Any.")],
+            "responses": [
+                {"model": name, "response": [turn("assistant", name)]} for name in MODELS[:3]
+            ],
+        }
+        for question in ("One?", "Two?")
+    ]
+    path = tmp_path / "chats.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert import_files(project, None, [path], design=Design.read("all")).n_written == 6
+    example = Example.objects.filter(project=project, question__contains="One?").first()
+    assert example.response_1 == example.model_1
+    assert "Which?" in example.conversation
