@@ -59,7 +59,9 @@ _NEWER = ("cant_judge", "hide_models", "show_reference")
 CHECK_ACTIONS = ("warn", "pause", "stop")
 _MOST_CHECK_RULES = 10
 _CHECK_RULE = re.compile(
-    r"after\s+(\d{1,6})(?:\s+checks)?,?\s+below\s+(\d{1,3}(?:\.\d{1,4})?)\s*%?,?\s+(\w+)", re.ASCII
+    r"after\s++(\d{1,6})(?:\s++checks)?,?\s++below\s++(\d{1,3}(?:\.\d{1,4})?)(?:\s*+%)?(?:\s*+,)?"
+    r"\s++(\w+)",
+    re.ASCII,
 )
 
 

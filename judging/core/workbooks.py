@@ -38,7 +38,7 @@ _UNWRITABLE = re.compile("[\x00-\x08\x0b-\x1f\ufffe\uffff]|_(?=x[0-9A-Fa-f]{4}_)
 # The formats of numbers that every workbook has: 14 to 17 and 22 hold a date, 18 to 22 a time.
 _BUILT_IN_DATES = {*range(14, 18), 22, *range(27, 32), 36, *range(50, 55), 57, 58}
 _BUILT_IN_TIMES = {*range(18, 23), 32, 33, 34, 35, 55, 56, 45, 47}
-_LITERAL = re.compile(r'"[^"]*"|\\.|_.|\*.|\[[^\]]*\]')
+_LITERAL = re.compile(r'"[^"]*"|\\.|_.|\*.|\[[^\[\]]*\]')
 # Excel believes that 1900 was a leap year, so days before its 29 February are one less.
 _EPOCH, _FIRST_TRUE_DAY = datetime(1899, 12, 30, tzinfo=UTC), 61
 _EPOCH_1904 = datetime(1904, 1, 1, tzinfo=UTC)

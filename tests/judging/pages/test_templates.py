@@ -146,7 +146,7 @@ def test_the_list_names_own_and_shipped_ones_by_as_many_queries(
         write(name=f"mine-{n}")
     with django_assert_max_num_queries(8):
         html = researching.get(reverse("templates", args=[project.slug])).content.decode()
-    assert html.count("Copy this template") == 7
+    assert html.count("Copy this template") == 9
     assert "mine-4" in html
 
 
