@@ -90,7 +90,7 @@ TABLE = {
         api_me api_new_decision api_new_round api_new_run api_new_votes api_nothing api_pause_round
         api_pause_run api_pause_webhook api_resume_webhook api_rotate_webhook api_send_delivery
         api_send_test_event api_plan_round api_raise_votes api_reopen_round api_resume_round
-        api_put_aside api_count_again api_release_person
+        api_put_aside api_count_again api_release_person api_estimate_examples
         api_resume_run api_tag_examples api_undo_tags api_withdraw_invitation
     """,
     "its user": "token_revoke",
