@@ -169,15 +169,17 @@ class _Sheet:
         reader.parser.Parse(b"", True)
         yield from reader.rows
 
-    def _value(self, cell: str, kind: str, style: str, text: str | None, formula: bool) -> Cell:
+    def _value(
+        self, cell: Callable[[], str], kind: str, style: str, text: str | None, formula: bool
+    ) -> Cell:
         if kind == "e":
-            return Fault(cell, text or "an error")
+            return Fault(cell(), text or "an error")
         if text is None:
-            return Fault(cell, "") if formula else None
+            return Fault(cell(), "") if formula else None
         if kind == "s":
             number = int(text)
             if not 0 <= number < len(self._strings):
-                raise Damaged(f"the cell {cell} refers to a text that is not there")
+                raise Damaged(f"the cell {cell()} refers to a text that is not there")
             return self._strings[number]
         if kind in ("str", "inlineStr", "d"):
             return _unescaped(text)
@@ -273,7 +275,9 @@ def column_name(index: int) -> str:
 class _RowReader:
     """Collects rows while their XML is fed to `parser`."""
 
-    def __init__(self, value: Callable[[str, str, str, str | None, bool], Cell]) -> None:
+    def __init__(
+        self, value: Callable[[Callable[[], str], str, str, str | None, bool], Cell]
+    ) -> None:
         self.rows: deque[WorkbookRow] = deque()
         self.parser = _parser(self._start)
         self.parser.EndElementHandler = self._end
@@ -289,7 +293,7 @@ class _RowReader:
         self._aid = False
 
     def _start(self, name: str, values: dict[str, str]) -> None:
-        name = name.rpartition(":")[2]
+        name = name.rpartition(":")[2] if ":" in name else name
         if name == "c":
             self._column += 1
             if "r" in values:
@@ -309,6 +313,9 @@ class _RowReader:
             if not 0 < self._row <= MOST_ROWS:
                 raise Damaged(f"it has a row {self._row}")
 
+    def _place(self) -> str:
+        return f"{column_name(self._column)}{self._row}"
+
     def _index(self, reference: str) -> int:
         """Return the column of a cell such as `B7`, from 0."""
         found, index = _REFERENCE.fullmatch(reference), 0
@@ -323,15 +330,14 @@ class _RowReader:
             self._text.append(text)
 
     def _end(self, name: str) -> None:
-        name = name.rpartition(":")[2]
+        name = name.rpartition(":")[2] if ":" in name else name
         if name in ("v", "t"):
             self._reads = False
         elif name == "c":
             text = None if self._text is None else "".join(self._text)
             # A formula that was never computed has an empty value, but for a text.
             text = None if text == "" and self._kind != "str" and self._formula else text
-            cell = f"{column_name(self._column)}{self._row}"
-            value = self._value(cell, self._kind, self._style, text, self._formula)
+            value = self._value(self._place, self._kind, self._style, text, self._formula)
             if value is not None:
                 self._cells += [None] * (self._column - len(self._cells))
                 self._cells.append(value)

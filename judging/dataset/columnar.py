@@ -87,18 +87,33 @@ def _parquet(arrow: Any, path: Path, opened: ExitStack) -> tuple[list[str], Iter
     read = arrow.parquet.ParquetFile
     with read(path) as file:
         schema, about = file.schema_arrow, file.metadata
+        shared = _repeating(about) & {one.name for one in schema if arrow.types.is_string(one.type)}
         groups = [about.row_group(n).total_byte_size for n in range(about.num_row_groups)]
     most = most_inflated(path.stat().st_size)
     if sum(groups) > most:
         raise TooLarge(f"it would inflate to more than {most // MEBIBYTE} MiB")
-    # A text that is repeated in many rows is in memory once.
-    shared = [one.name for one in schema if arrow.types.is_string(one.type)]
     file = opened.enter_context(
-        read(path, read_dictionary=shared, pre_buffer=False, buffer_size=_BUFFER)
+        read(path, read_dictionary=sorted(shared), pre_buffer=False, buffer_size=_BUFFER)
     )
     a_row = max(1, sum(groups) // max(1, about.num_rows))
     rows = max(1, min(_MOST_ROWS, _BATCH_BYTES // a_row))
     return schema.names, file.iter_batches(batch_size=rows, use_threads=False)
+
+
+def _repeating(about: Any) -> set[str]:
+    """Return the columns that are mostly a dictionary of texts, which many rows share.
+
+    Their texts are in memory once, however many rows have them. To look for equal texts among those
+    of other columns would take twice the time, and hold them all.
+    """
+    found = set()
+    for group in map(about.row_group, range(about.num_row_groups)):
+        for chunk in map(group.column, range(group.num_columns)):
+            if chunk.has_dictionary_page and chunk.dictionary_page_offset:
+                size = chunk.data_page_offset - chunk.dictionary_page_offset
+                if 2 * size >= chunk.total_compressed_size:
+                    found.add(chunk.path_in_schema)
+    return found
 
 
 def _arrow(arrow: Any, path: Path, opened: ExitStack) -> tuple[list[str], Iterable[Any]]:

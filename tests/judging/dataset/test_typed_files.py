@@ -234,3 +234,11 @@ def test_refused_rows_are_copied_as_text_and_can_be_imported_once_corrected(put,
     assert copy.name == "pairs.refused.jsonl"
     copy.write_text(copy.read_text().replace('"question": ""', '"question": "q2"'))
     assert import_files(project, None, [copy]).n_written == 1
+
+
+def test_a_text_that_many_rows_of_a_parquet_file_share_is_in_memory_once(put):
+    shared = "x" * 100_000
+    rows = [row | {"response_1": shared, "response_2": f"{n}"} for n, row in enumerate(ROWS * 100)]
+    first, second, *_ = Records([put("a.parquet", as_parquet(rows))])
+    assert first.values["response_1"] == shared
+    assert first.values["response_1"] is second.values["response_1"]
