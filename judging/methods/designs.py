@@ -21,7 +21,14 @@ MOST_BLOCKS = 6000
 
 
 def draw(*of: object) -> int:
-    """Return a large number that is drawn by these values, the same on every machine."""
+    """Draw a number by some values, the same on every machine.
+
+    Args:
+        of: what JSON can hold, such as a seed, a question and a model.
+
+    Returns:
+        A whole number from 0 to 2^64 - 1.
+    """
     return int.from_bytes(hashlib.sha256(json.dumps(of).encode()).digest()[:8])
 
 
@@ -30,12 +37,27 @@ def _pair(a: str, b: str) -> Pair:
 
 
 def all_pairs(models: Iterable[str]) -> list[Pair]:
-    """Return every two of the models."""
+    """Compare every two of the models.
+
+    Args:
+        models: n different names.
+
+    Returns:
+        n (n - 1) / 2 pairs, each with its names in alphabetical order.
+    """
     return list(combinations(sorted(models), 2))
 
 
 def against_baseline(models: Iterable[str], baseline: str) -> list[Pair]:
-    """Return each model with the baseline, which is one of them."""
+    """Compare each model with one of them.
+
+    Args:
+        models: n different names.
+        baseline: one of these.
+
+    Returns:
+        n - 1 pairs, each with its names in alphabetical order.
+    """
     return [_pair(model, baseline) for model in sorted(models) if model != baseline]
 
 
@@ -46,6 +68,15 @@ def random_opponents(models: Iterable[str], opponents: int, seed: int, question:
     them if there are no more. So n models have r·n - r·(r + 1)/2 pairs (all pairs if n ≤ r), every
     model has at least r opponents, and the graph of the pairs is connected. The order is drawn for
     each question, since the first ones are drawn most often.
+
+    Args:
+        models: n different names.
+        opponents: r, the least number of opponents of a model.
+        seed: of the whole design.
+        question: the question's name.
+
+    Returns:
+        The pairs in alphabetical order.
     """
     order = sorted(models, key=lambda model: (draw(seed, question, model), model))
     pairs = []
@@ -67,6 +98,13 @@ def cyclic_blocks(models: int, size: int) -> tuple[tuple[int, ...], ...]:
     If the first one is a perfect difference set, such as {0, 1, 3} modulo 7, its blocks are a
     balanced incomplete block design with λ = 1. All blocks together are one with
     λ = C(models - 2, size - 2). With blocks of two, these are the cyclic designs of David (1963).
+
+    Args:
+        models: the number of models.
+        size: models in a block, from 2 to `MOST_BLOCK`.
+
+    Returns:
+        Blocks, each a tuple of `size` numbers of models.
     """
     bases: dict[tuple[int, ...], None] = {}
     for rest in combinations(range(1, models), size - 1):
@@ -100,7 +138,12 @@ def block_pairs(stages: Sequence[Sequence[str]], size: int, seed: int, number: i
     Args:
         stages: the models that the design began with, then those of each later addition. A model
             that was added meets `size` - 1 of the earlier ones on each question, by turns.
+        size: models in a block.
+        seed: of the whole design.
         number: the question's place among all, from 0.
+
+    Returns:
+        The pairs, each with its names in alphabetical order.
     """
     first = sorted(stages[0], key=lambda model: (draw(seed, model), model))
     blocks = cyclic_blocks(len(first), min(size, len(first)))

@@ -275,11 +275,17 @@ def test_a_form_without_a_file_is_refused(as_researcher, project):
     assert not Import.objects.exists()
 
 
-def test_a_spreadsheet_is_refused_in_the_form_and_not_kept(upload, media):
-    response = upload(b"PK\x03\x04....", name="pairs.xlsx")
+def test_an_old_spreadsheet_is_refused_in_the_form_and_not_kept(upload, media):
+    response = upload(b"\xd0\xcf\x11\xe0....", name="pairs.xls")
     assert response.status_code == 422
-    assert "is a spreadsheet" in response.content.decode()
-    assert not list(media.rglob("*.xlsx"))
+    assert "an old spreadsheet (.xls)" in response.content.decode()
+    assert not list(media.rglob("*.xls"))
+
+
+def test_what_only_looks_like_a_workbook_imports_nothing(upload, as_researcher, project):
+    assert upload(b"PK\x03\x04....", name="pairs.xlsx").status_code == 302
+    assert "damaged" in page(as_researcher, project)
+    assert not Example.objects.exists()
 
 
 def test_a_file_name_can_not_leave_its_folder(upload, media):
