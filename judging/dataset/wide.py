@@ -44,6 +44,7 @@ from judging.methods.designs import (
 RESPONSE = "response"
 LARGEST_SEED = 2**31 - 1
 MOST_RESPONSES = 200
+SIZES = {"random": (1, MOST_RESPONSES), "blocks": (2, MOST_BLOCK)}
 _NUMBERED = re.compile(r"(response|answer|output|completion|model)([a-z]|\d{1,3})")
 # A row that has none of these names, and no mapped column, is not wide.
 SIGNS = re.compile(
@@ -84,7 +85,7 @@ class Design:
             return cls(kind, baseline=value)
         if kind == "all" and not value:
             return cls(kind)
-        low, high = {"random": (1, MOST_RESPONSES), "blocks": (2, MOST_BLOCK)}.get(kind, (1, 0))
+        low, high = SIZES.get(kind, (1, 0))
         if value.isascii() and value.isdecimal() and low <= int(value[:9]) <= high:
             return cls(kind, seed, size=int(value))
         said = f"{kind}=NUMBER needs a number from {low} to {high}." if high else HOW

@@ -132,15 +132,16 @@ class PlanForm(SubsetForm):
         initial=Round.Cite.NARROWER,
         required=False,
         label="Win rate to cite",
-        help_text="Set this before opening the round, so that no result chooses the estimate. The "
-        "results show all of them. The first round with an audit decides for its run.",
+        help_text="Choose before you see votes, so that they can't influence the choice. The "
+        "results show all estimates. If a run has several rounds with an audit, the first decides.",
     )
     check_rules = forms.CharField(
         required=False,
         max_length=500,
         label="Rules about attention checks",
-        help_text="What happens to people who fail them, for example: after 3 below 100 % warn; "
-        "after 5 below 60 % stop. Use warn, pause, or stop, which also puts their votes aside.",
+        help_text="For example “after 3 below 100 % warn; after 5 below 60 % stop”. The second "
+        "rule stops people who have answered 5 checks and less than 60 % of them right, and puts "
+        "their votes aside. You can also use “pause”.",
     )
     target = forms.DecimalField(
         min_value=0,

@@ -95,6 +95,11 @@ class Part:
     plots: list[Plot]
 
 
+def is_of_models(report: Report) -> bool:
+    """Return False if response 1 is not the same model in every pair, so that it can't win."""
+    return win_rates.pair_names(report.models) is not None or not report.models.pairwise
+
+
 def page_context(run: Run, report: Report) -> Json:
     """What the templates of all chapters need."""
     reason = no_people(report)
@@ -108,7 +113,7 @@ def page_context(run: Run, report: Report) -> Json:
         "betas": by_beta(shown.hitlc),
         "costs": report.cost,
         "names": first,
-        "cited": win_rates.to_cite(report.win_rate),
+        "cited": win_rates.to_cite(report.win_rate) if is_of_models(report) else None,
         "accuracy": {"alone": alone(shown), "after": after(shown)},
         "known": [one for one in shown.judge_card.entries if has_value(one.value)],
         "unknown": [one for one in shown.judge_card.entries if not has_value(one.value)],
@@ -227,8 +232,11 @@ def citation(report: Report) -> Citation | Undefined:
     if cited is None:
         rate = report.win_rate.people
         return Undefined(rate.reason if isinstance(rate, Undefined) else rate.note)
+    names = win_rates.pair_names(report.models)
+    if not is_of_models(report):
+        return Undefined(win_rates.NO_ONE_MODEL)
     found: Estimate = getattr(report.win_rate, cited)
-    first, second = win_rates.pair_names(report.models) or ("response 1", "response 2")
+    first, second = names or ("response 1", "response 2")
     assert found.low is not None
     assert found.high is not None
     digits = int(found.n >= 1000)

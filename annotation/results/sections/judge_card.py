@@ -473,9 +473,11 @@ def _compared(of: Analysis, people: Data, column: int, judge: Signs) -> Comparis
     rows = np.flatnonzero((weights > 0) & has)
     if not len(rows):
         return Undefined("no example has a majority on this criterion")
+    judged = judge[rows] != MISSING
     return Comparison(
-        judge[rows],
-        judge[rows] != MISSING,
+        # Kappa looks up the sign of every row, also of those that it then leaves out.
+        np.where(judged, judge[rows], 0),
+        judged,
         human[rows],
         weights[rows],
         (~design.selected[rows]).astype(np.intp),

@@ -436,6 +436,10 @@ class CriteriaFigures:
     criteria: Sequence[CriterionFigures]
 
     @property
+    def has_slopes(self) -> bool:
+        return any(not isinstance(one.slope, Undefined) for one in self.criteria)
+
+    @property
     def sentence(self) -> str:
         """Say which criteria count for the overall vote, by the adjusted p of their slopes."""
         slopes = [one.slope for one in self.criteria]

@@ -624,12 +624,21 @@ def to_cite(rates: WinRates) -> str | None:
     return min(known, key=lambda name: known[name], default=None)
 
 
+NO_ONE_MODEL = "response 1 is not the same model in every pair: see “Models” for who wins"
+
+
 def answer(rates: WinRates, models: ModelRanking, basis: str) -> Sentence:
     """Say who wins, for people if that is known: the judge's word is no answer by itself."""
     names, cited = pair_names(models), to_cite(rates)
     if cited is not None:
         whose = "the known labels" if basis == "gold" else "people"
-        return Sentence(_verdict(getattr(rates, cited), names, whose), "win-rate")
+        found = getattr(rates, cited)
+        if names is None and models.pairwise:
+            text = (
+                f"{whose[0].upper()}{whose[1:]} give response 1 a win rate of {share(found)}, but"
+            )
+            return Sentence(f"{text} {NO_ONE_MODEL}.", "win-rate", warns=True)
+        return Sentence(_verdict(found, names, whose), "win-rate")
     people = rates.people
     # All examples of one question have a win rate, and no interval to judge it by.
     reason = people.reason if isinstance(people, Undefined) else people.note

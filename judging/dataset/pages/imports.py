@@ -34,7 +34,7 @@ from judging.dataset.records import (
     way_of,
 )
 from judging.dataset.uploads import check_again, discard, record_import, refused_files_of, store
-from judging.dataset.wide import LARGEST_SEED, MOST_RESPONSES, RESPONSE, Design
+from judging.dataset.wide import LARGEST_SEED, MOST_RESPONSES, RESPONSE, SIZES, Design
 from judging.dataset.writing import refuse_invalid, undo
 from judging.projects.access import Access, project_for, version_of
 from judging.projects.models import Role
@@ -185,6 +185,15 @@ class MappingForm(forms.Form):
                 ],
                 initial=chosen.get(column, sources.get(column, IGNORE)),
             )
+
+    def clean(self) -> None:
+        said = self.cleaned_data
+        if said.get("design") == "baseline" and said.get("baseline") == "":
+            self.add_error("baseline", "Choose the model that the others are compared with.")
+        if said.get("design") in ("random", "blocks") and "size" in said:
+            low, high = SIZES[said["design"]]
+            if not low <= (said["size"] or 0) <= high:
+                self.add_error("size", f"Enter a number from {low} to {high} for this design.")
 
     @property
     def labels(self) -> dict[str, str] | None:

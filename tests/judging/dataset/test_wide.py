@@ -247,6 +247,12 @@ def test_the_page_asks_for_the_design_and_says_what_it_costs(client, project, wi
     chosen = {"design": "random", "size": "2", "seed": "4", "baseline": ""}
     form = page.context["form"]
     chosen |= {name: form[name].initial for name in form.columns}
+    for wrong, field, sentence in (
+        ({"design": "baseline"}, "baseline", "Choose the model that the others are compared with."),
+        ({"design": "blocks", "size": "9"}, "size", "Enter a number from 2 to 4 for this design."),
+    ):
+        page = client.post(reverse("import_check", args=["wide", number]), chosen | wrong)
+        assert page.context["form"].errors == {field: [sentence]}
     page = client.post(reverse("import_check", args=["wide", number]), chosen, follow=True)
     assert "at least 2 random opponents for each response (seed 4)" in page.content.decode()
     price = client.get(reverse("import_price", args=["wide", number])).content.decode()

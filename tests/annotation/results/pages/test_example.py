@@ -110,7 +110,7 @@ def test_people_and_the_final_label_are_as_they_are_now(page, project, example):
     """As in the export, and not as they were when somebody last wrote them down."""
     run = make_run(project)
     make_verdict(run, example, 0.5, rank=1)
-    assert "from judge: the judge&#x27;s label" in page(run="1")
+    assert '<span class="quiet">the judge&#x27;s label' in page(run="1")
     round_ = open_round(project, None, run, RoundSettings(beta=Decimal(100), votes=3))
     item = round_.items.get(example=example)
     for label in ("tie", "win", "tie"):

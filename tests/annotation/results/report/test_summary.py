@@ -9,6 +9,7 @@ from annotation.results.report.page import citation, in_short
 from annotation.results.report.report import report
 from annotation.results.sections.analysis import Analysis
 from annotation.results.sections.methods import MethodRow
+from annotation.results.sections.win_rates import NO_ONE_MODEL
 from annotation.rounds.opening import RoundSettings, open_round
 from annotation.votes.imports import import_votes
 from judging.methods.intervals.estimates import Estimate
@@ -106,7 +107,10 @@ def test_models_that_change_places_are_not_called_by_response_1(project, figures
     project.examples.filter(number__lt=30).update(model_1="birch-3b", model_2="maple-7b")
     swapped = report(Analysis(project, project.runs.get()))
     assert swapped.models.same_places is False
-    assert texts(swapped)["win-rate"].startswith("Response 1 is better than response 2")
+    said = texts(swapped)["win-rate"]
+    assert said.startswith("People give response 1 a win rate of ")
+    assert said.endswith(f", n = 60), but {NO_ONE_MODEL}.")
+    assert citation(swapped).reason.startswith("response 1 is not the same model")
 
 
 def test_of_many_models_the_first_is_named(project, figures):

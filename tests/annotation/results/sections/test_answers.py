@@ -73,9 +73,12 @@ def test_a_calibrated_win_rate_is_cited_only_if_that_was_planned():
     assert win_rates.to_cite(rates(UP, wide, NONE, "calibrated")) == "people"
 
 
-def test_response_1_is_said_only_where_no_pair_of_names_is_there():
-    turned = replace(PAIR, same_places=False)
-    assert win_rates.answer(rates(UP), turned, "votes").text.startswith("Response 1 is better")
+def test_response_1_wins_only_where_no_model_has_a_name():
+    turned, unnamed = replace(PAIR, same_places=False), models()
+    assert win_rates.answer(rates(UP), unnamed, "votes").text.startswith("Response 1 is better")
+    said = win_rates.answer(rates(UP), turned, "votes")
+    assert said.text.endswith(f"but {win_rates.NO_ONE_MODEL}.")
+    assert said.warns
 
 
 def ranked(first, second):

@@ -109,6 +109,20 @@ def test_the_judge_is_compared_with_people_on_each_criterion(scored, client, own
     assert verify(tmp_path / "report.zip") == []
 
 
+def test_examples_without_scores_are_left_out_of_kappa(scored):
+    open_round(scored.project, None, scored, RoundSettings(everything=True, votes=1, seed=1))
+    person = make_annotator(scored.project)
+    for n, item in enumerate(Item.objects.order_by("example__number")):
+        said = {"criteria": {"accuracy": "right" if n % 3 else "left", "tone": "tie"}}
+        make_vote(item, person, "win", left_response=1, answer=said)
+    unread = Verdict.objects.filter(run=scored).values("example").order_by("example__number")[:2]
+    Parse.objects.filter(
+        sample__call__example__in=list(unread.values_list("example", flat=True))
+    ).update(status=Parse.Status.UNPARSED, criteria=None)
+    accuracy, _ = report(Analysis(scored.project, scored)).judge_criteria
+    assert (accuracy.n, accuracy.accuracy.n, accuracy.kappa.n) == (10, 10, 10)
+
+
 def test_without_votes_there_is_a_reason_and_the_conflict_rate(scored):
     accuracy, _ = report(Analysis(scored.project, scored)).judge_criteria
     assert accuracy.accuracy.reason == "nobody voted on this criterion"
