@@ -153,6 +153,9 @@ else:
 if str(DATABASES["default"]["NAME"]) in ("", ":memory:"):
     raise SettingError("DATABASE_URL", "it must name the database, or with sqlite:/// a file")
 
+# Where `move_to_postgresql` goes.
+NEW_DATABASE_URL = environment.text("NEW_DATABASE_URL", "")
+
 # The queue. The broker only wakes workers; which work is left stands in the database.
 QUEUE_FOLDER = FAIRJUDGE_DATA / "queue"
 CELERY_BROKER_URL = environment.text("CELERY_BROKER_URL", "filesystem://localhost")

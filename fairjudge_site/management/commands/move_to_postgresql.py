@@ -1,9 +1,9 @@
 """`manage.py move_to_postgresql`: take a site from SQLite to PostgreSQL."""
 
-import os
 from dataclasses import asdict
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import CommandParser
 
 from fairjudge_site.moving import MovedTable, move_to_postgresql
@@ -11,7 +11,6 @@ from judging.core.commands import FairJudgeCommand
 from judging.core.errors import UserError
 from judging.core.formatting import number_of
 
-VARIABLE = "NEW_DATABASE_URL"
 FORM = "postgres://user:password@host:5432/name"
 
 
@@ -25,14 +24,16 @@ class Command(FairJudgeCommand):
         parser.add_argument(
             "address",
             nargs="?",
-            help=f"{FORM}; default: the variable {VARIABLE}, which other users of the machine "
-            "don't see",
+            help=f"{FORM}; default: the variable NEW_DATABASE_URL, which other users of this "
+            "machine don't see",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        address = options["address"] or os.environ.get(VARIABLE)
+        address = options["address"] or settings.NEW_DATABASE_URL
         if not address:
-            raise UserError(f"Name the new database: set {VARIABLE}={FORM}. Nothing was moved.")
+            raise UserError(
+                f"Name the new database: set NEW_DATABASE_URL={FORM}. Nothing was moved."
+            )
         moved = move_to_postgresql(address, self._say)
         n_rows = sum(table.rows for table in moved)
         self.tell({"rows": n_rows, "tables": [asdict(table) for table in moved]})
