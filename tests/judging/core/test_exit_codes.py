@@ -48,6 +48,7 @@ ARGUMENTS = {
     "import_votes": ["none", "no-such-file.csv"],
     "open_round": ["none", "--all"],
     "password_link": ["nobody"],
+    "put_aside": ["none", "1", "nobody", "--reason", "why"],
     "restore": ["no-such-file.zip", "--yes"],
     "runall": [],
     "verify": ["no-such-file.zip"],
