@@ -96,7 +96,8 @@ def test_a_schema_is_followed(endpoint, model):
         "required": ["evidence", "score_1"],
         "additionalProperties": False,
     }
-    request = make_request("Rate this: good.", model=model, max_tokens=120, schema=schema)
+    # The tokens of 40 characters that are all written as escapes, such as \u2f30, fit too.
+    request = make_request("Rate this: good.", model=model, max_tokens=600, schema=schema)
     (outcome,), learned = asked(endpoint, request)
     verdict = json.loads(replied(outcome).choices[0].text or "")
     assert set(verdict) == {"evidence", "score_1"}
