@@ -553,6 +553,19 @@ class RoundOut:
     closed_at: datetime | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowOptions:
+    """How the rows of a body are read."""
+
+    design: str = ""
+    """all, baseline=MODEL, random=2 or blocks=2."""
+    seed: int = 0
+    """Of the design."""
+    sheet: str = ""
+    """Of a workbook. Default: the first one."""
+    skip_invalid: bool = False
+
+
 class RunIn(TypedDict):
     """What `manage.py judge` takes. What is left out has the same default as there."""
 

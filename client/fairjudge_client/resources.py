@@ -114,19 +114,17 @@ class Examples(Resource[F]):
         skip_invalid: bool = False,
         design: str = "",
         seed: int = 0,
-        sheet: str = "",
         idempotency_key: str | None = None,
     ) -> Steps[Import[F]]:
         """Add examples by their IDs. What the project has already stays as it is.
 
         Args:
-            rows: A DataFrame, dictionaries (also an iterator of them), or the path of a file. The
-                columns are those that FairJudge imports.
+            rows: A DataFrame, dictionaries (also an iterator of them), or the path of a CSV or
+                JSONL file. The columns are those that FairJudge imports.
             skip_invalid: Leave out rows that can't be imported. Otherwise one of them refuses all.
             design: Which pairs to make of rows with the responses of several models: "all",
                 "baseline=MODEL", "random=2" or "blocks=2".
             seed: Of a random design.
-            sheet: Of a workbook. By default the first one.
 
         Returns:
             The import. Wait for it: a worker writes the rows.
@@ -135,7 +133,7 @@ class Examples(Resource[F]):
             Invalid: `errors` names each problem by line. Nothing was imported.
         """
         sent = calls.upsert_examples(
-            self.project, rows, skip_invalid=skip_invalid, design=design, seed=seed, sheet=sheet,
+            self.project, rows, skip_invalid=skip_invalid, design=design, seed=seed,
             idempotency_key=idempotency_key,
         )  # fmt: skip
         return Import(self._session, self.project, (yield from self._session.ask(sent)))
@@ -148,7 +146,6 @@ class Examples(Resource[F]):
         skip_invalid: bool = False,
         design: str = "",
         seed: int = 0,
-        sheet: str = "",
         run: int | None = None,
     ) -> Steps[m.PairsOut]:
         """Say what `upsert` would add, and what a judge would need for it. Nothing is written.
@@ -156,9 +153,8 @@ class Examples(Resource[F]):
         Calls and cost are those of `run`, by default the primary run, for its own examples.
         """
         sent = calls.estimate_examples(
-            self.project, rows, skip_invalid=skip_invalid, design=design, seed=seed, sheet=sheet,
-            run=run,
-        )  # fmt: skip
+            self.project, rows, skip_invalid=skip_invalid, design=design, seed=seed, run=run
+        )
         return (yield from self._session.ask(sent))
 
     @rows_method

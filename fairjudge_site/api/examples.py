@@ -77,17 +77,22 @@ class PairsOut(Schema):
 
 
 OneText = Annotated[str, Query(max_length=200), AfterValidator(storable)]
-DesignText = Annotated[
-    str,
-    Query(max_length=220, description="all, baseline=MODEL, random=2 or blocks=2."),
-    AfterValidator(storable),
-]
-DesignSeed = Annotated[int, Query(ge=0, le=LARGEST_SEED, description="Of the design.")]
-SheetText = Annotated[
-    str,
-    Query(max_length=200, description="Of a workbook. Default: the first one."),
-    AfterValidator(storable),
-]
+
+
+class RowOptions(Schema):
+    """How the rows of a body are read."""
+
+    skip_invalid: bool = False
+    design: Annotated[str, AfterValidator(storable)] = Field(
+        "", max_length=220, description="all, baseline=MODEL, random=2 or blocks=2."
+    )
+    seed: int = Field(0, ge=0, le=LARGEST_SEED, description="Of the design.")
+    sheet: Annotated[str, AfterValidator(storable)] = Field(
+        "", max_length=200, description="Of a workbook. Default: the first one."
+    )
+
+
+ReadAs = Annotated[RowOptions, Query()]
 
 
 @router.get("/projects/{slug}/examples", auth=READ, response=Page[ExampleOut])
@@ -181,10 +186,7 @@ def undo_tags(request: HttpRequest, slug: str, number: Number) -> HttpResponse:
 def estimate_examples(
     request: HttpRequest,
     slug: str,
-    skip_invalid: Annotated[bool, Query()] = False,
-    design: DesignText = "",
-    seed: DesignSeed = 0,
-    sheet: SheetText = "",
+    options: ReadAs,
     run: Annotated[Number | None, Query(description="Default: the primary run.")] = None,
 ) -> PairsOut:
     """Say what the same rows would add, and what a judge would need for them. Nothing is written.
@@ -195,7 +197,7 @@ def estimate_examples(
     runs = access.project.runs
     by = access.project.primary_run if run is None else get_object_or_404(runs, number=run)
     with stored_body(request, "examples") as (path, file_format, _, _):
-        checked = _checked(access, path, file_format, skip_invalid, design, seed, sheet)
+        checked = _checked(access, path, file_format, options)
     found, wide = checked.comparison, checked.summary.wide
     price = price_of_pairs(found.n_new, by)
     return PairsOut(
@@ -212,19 +214,11 @@ def estimate_examples(
     )
 
 
-def _checked(
-    access: Access,
-    path: Path,
-    file_format: str,
-    skip_invalid: bool,
-    design: str,
-    seed: int,
-    sheet: str,
-) -> FirstPass:
+def _checked(access: Access, path: Path, file_format: str, options: RowOptions) -> FirstPass:
     """Read the rows of a body. Raises Refusal or UserError for what can't be imported."""
-    chosen = Design.read(design, seed) if design else None
-    checked = first_pass(access.project, [path], file_format, sheet=sheet, design=chosen)
-    _refuse_invalid(checked, skip_invalid)
+    design = Design.read(options.design, options.seed) if options.design else None
+    checked = first_pass(access.project, [path], file_format, sheet=options.sheet, design=design)
+    _refuse_invalid(checked, options.skip_invalid)
     writing.refuse_undesigned(checked.summary.wide)
     return checked
 
@@ -238,14 +232,7 @@ def _checked(
         "texts or lists of messages."
     ),
 )
-def upsert_examples(
-    request: HttpRequest,
-    slug: str,
-    skip_invalid: Annotated[bool, Query()] = False,
-    design: DesignText = "",
-    seed: DesignSeed = 0,
-    sheet: SheetText = "",
-) -> HttpResponse:
+def upsert_examples(request: HttpRequest, slug: str, options: ReadAs) -> HttpResponse:
     """Add examples by their ids. What the project has already stays as it is.
 
     Send NDJSON, CSV, Excel, Parquet or Arrow, also compressed. All rows are checked first. If one
@@ -255,12 +242,12 @@ def upsert_examples(
     """
     access = access_to(request, slug, Role.RESEARCHER)
     with stored_body(request, "examples") as (path, file_format, digest, kept):
-        checked = _checked(access, path, file_format, skip_invalid, design, seed, sheet)
+        checked = _checked(access, path, file_format, options)
 
         def work() -> HttpResponse:
             imported = record_checked(access.project, access.user, checked)
-            writing.refuse_invalid(imported, skip_invalid)
-            writing.begin(imported, skip_invalid=skip_invalid)
+            writing.refuse_invalid(imported, options.skip_invalid)
+            writing.begin(imported, skip_invalid=options.skip_invalid)
             imported.refresh_from_db()
             kept.append(True)
             where = address_of(slug, "imports", imported.number)
