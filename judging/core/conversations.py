@@ -20,6 +20,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from judging.core.bounds import is_deep
+
 Message = dict[str, Any]
 Messages = list[Message]
 
@@ -75,6 +77,8 @@ def checked(value: Any, name: str) -> Messages:
         raise Unusable(f"{name} should be a list of messages.")
     if not value:
         raise Unusable(f"{name} is an empty list. A conversation has at least one message.")
+    if is_deep(value):
+        raise Unusable(f"{name} has values that are nested too deeply.")
     for number, message in enumerate(value, start=1):
         _check(message, f"Message {number} of {name}")
     return value
@@ -216,8 +220,8 @@ def other_keys(messages: Sequence[Message]) -> set[str]:
 
 
 def dumped(value: Any) -> str:
-    """Return JSON, with numbers as numbers again."""
-    return json.dumps(_with_numbers(value), ensure_ascii=False, separators=(",", ":"))
+    """Return JSON, with numbers as numbers again. Bytes, which Parquet has, become their `repr`."""
+    return json.dumps(_with_numbers(value), ensure_ascii=False, separators=(",", ":"), default=repr)
 
 
 def _with_numbers(value: Any) -> Any:

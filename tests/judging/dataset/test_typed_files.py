@@ -119,6 +119,15 @@ def test_types_are_read_as_the_texts_that_json_would_have(put):
     }  # fmt: skip
 
 
+def test_bytes_beside_a_message_are_kept_as_they_are_written(put):
+    question = [{"role": "user", "content": "Why?", "raw": b"\xff"}]
+    responses = [{"model": name, "text": name} for name in ("ash", "birch")]
+    pair = {"question": question, "response_1": "a", "response_2": "b"}
+    for row in (pair, {"question": question, "responses": responses}):
+        (read,) = check([put("a.parquet", as_parquet([row]))]).rows
+        assert json.loads(read.conversation)["question"][0]["raw"] == "b'\\xff'"
+
+
 @pytest.mark.parametrize("name", ["pairs.parquet", "pairs.arrow", "pairs.xlsx"])
 def test_problems_are_named_by_row(put, name):
     rows = [ROWS[0], ROWS[1] | {"question": ""}]
