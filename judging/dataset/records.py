@@ -848,7 +848,8 @@ LINE_BITS = 32
 def content_id(parts: Iterable[str]) -> str:
     """Return an ID for texts that have none: the first 16 hex digits of their SHA-256."""
     text = json.dumps(list(parts), ensure_ascii=False, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
+    # What no database stores is refused when the row is read.
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:DIGITS]
 
 
 class Identities:
