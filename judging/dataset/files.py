@@ -667,6 +667,23 @@ def _broken_quotes(place: Place, raw: str, error: csv.Error) -> Refused:
     return refusal(place, "", sentence, raw, fatal=fatal)
 
 
+Read = Callable[[Source], Iterator[Record | Refused]]
+
+
+def whole(source: Source, read: Read) -> Iterator[Record | Refused]:
+    """Read a file to its end, or refuse the rest of one that can't be inflated. It is hashed."""
+    place = source.place(1)
+    try:
+        for record in read(source):
+            place = record.place if isinstance(record, Record) else place
+            yield record
+    except (TooLarge, Damaged) as error:
+        sentence = f"The file can't be read after this line: {error}. {REST_IS_LOST}"
+        yield refusal(place, "", sentence, fatal=True)
+    if source.sha256 is None:
+        source.hash_whole()
+
+
 # The line, the first answer, and the answers to all turns if there are several.
 Answers = dict[str, tuple[int, Any, Sequence[Any]]]
 
@@ -679,14 +696,14 @@ def faireval(sources: Sequence[Source]) -> Iterator[Record | Refused]:
     questions, first, second = _roles(sources)
     # FairEval names a model by its file: answer_vicuna-13b.jsonl is vicuna-13b.
     models = tuple(
-        _named_in(source.path) or source.path.stem.removeprefix("answer_")
+        _named_in(source.path) or Path(unpacked_name(source.path.name)).stem.removeprefix("answer_")
         for source in (first, second)
     )
     answers: tuple[Answers, Answers] = ({}, {})
     for source, of_model in zip((first, second), answers, strict=True):
         yield from _read_answers(source, of_model)
     asked: set[str] = set()
-    for record in lines(questions):
+    for record in whole(questions, lines):
         if isinstance(record, Refused):
             yield record
             continue
@@ -750,7 +767,7 @@ def _named_in(path: Path) -> str:
 
 
 def _read_answers(source: Source, into: Answers) -> Iterator[Refused]:
-    for record in lines(source):
+    for record in whole(source, lines):
         if isinstance(record, Refused):
             yield record
             continue
@@ -784,7 +801,7 @@ def _columnar(source: Source) -> Iterator[Record | Refused]:
     return columnar(source.path, source.kind)
 
 
-READERS: dict[str, Callable[[Source], Iterator[Record | Refused]]] = {
+READERS: dict[str, Read] = {
     "csv": table,
     "tsv": functools.partial(table, delimiter="\t"),
     "jsonl": lines,
@@ -955,16 +972,7 @@ class Records:
             yield from faireval(self._sources)
             return
         for source in self._sources:
-            place = source.place(1)
-            try:
-                for record in READERS[self.layout(source.path)](source):
-                    place = record.place if isinstance(record, Record) else place
-                    yield record
-            except (TooLarge, Damaged) as error:
-                sentence = f"The file can't be read after this line: {error}. {REST_IS_LOST}"
-                yield refusal(place, "", sentence, fatal=True)
-            if source.sha256 is None:
-                source.hash_whole()
+            yield from whole(source, READERS[self.layout(source.path)])
 
     def layout(self, path: Path) -> str:
         """Return how one of the files is written. FairEval's three are JSON Lines."""

@@ -4,6 +4,7 @@ import csv
 import gzip
 import io
 import json
+import random
 import sys
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -171,6 +172,28 @@ def test_a_file_that_was_cut_is_refused(put, name):
     assert last.fatal
     assert "cut or broken" in last.problems[0].sentence or "damaged" in last.problems[0].sentence
     assert len(records.sha256) == 64
+
+
+def test_faireval_s_files_may_be_compressed_and_name_their_models(put):
+    def packed(name):
+        # More than is inflated to recognise the file.
+        rows = (
+            {"question_id": n, "text": f"{name}{random.Random(n).random()}"} for n in range(5000)
+        )
+        return gzip.compress("".join(json.dumps(row) + "\n" for row in rows).encode())
+
+    paths = [put("question.jsonl.gz", packed("q"))]
+    paths += [put(f"answer_{name}.jsonl.gz", packed(name)) for name in ("ash-1.5", "birch")]
+    summary = check(paths)
+    assert (summary.format, summary.n_rows, summary.n_problems) == ("faireval", 5000, 0)
+    assert (summary.rows[0].model_1, summary.rows[0].model_2) == ("ash-1.5", "birch")
+    for path in paths:
+        data = path.read_bytes()
+        path.write_bytes(data[:-4])
+        summary = check(paths)
+        path.write_bytes(data)
+        assert summary.fatal
+        assert "cut or broken" in summary.problems[0].sentence
 
 
 def test_what_a_file_inflates_to_is_bounded(put, monkeypatch):
