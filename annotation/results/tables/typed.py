@@ -38,7 +38,7 @@ _PIECE = 1 << 20
 _WHOLE = frozenset(
     "rank n_valid n_asked votes_win votes_tie votes_lose n_votes left_response round "
     "example_votes_n slot attempt prompt_tokens completion_tokens rounds votes imported_votes "
-    "checks checks_passed self_agreement_n agreement_n left_n win tie lose".split()
+    "checks checks_passed self_agreement_n agreement_n left_n votes_aside win tie lose".split()
 )
 _REAL = frozenset(
     "score_1 score_2 bpde routing_score probability active_seconds rating p_first mass "
