@@ -123,6 +123,7 @@ def encoding_in(path: Path) -> Encoding:
 
 
 def open_text(path: Path, newline: str) -> TextIO:
+    """Open a text file for reading, compressed or not."""
     return as_text(opened(path), encoding_in(path), newline)
 
 
