@@ -154,8 +154,6 @@ class Source:
             # A reader stops early at a mistake after which nothing can be trusted.
             while stream.buffer.read(CHUNK):
                 pass
-            while file.read(CHUNK):
-                pass
         self.sha256 = file.hash.digest()
 
     def hash_whole(self) -> None:
