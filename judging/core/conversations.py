@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from judging.core.bounds import is_deep
+from judging.core.text import a_name, is_name
 
 Message = dict[str, Any]
 Messages = list[Message]
@@ -34,7 +35,6 @@ SPEAKERS = {
 DOT = "\u00b7"
 LONGEST_TOOL = 200
 _READ = frozenset(("role", "content", "tool_calls", "tool_call_id", "function_call"))
-_NO_NAME = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _SPEAKER_LINE = re.compile(
     r"^([ \t]*)(system|developer|user|assistant(?: calls [^\n]{1,200})?|tool(?: [^\n]{1,200})?)"
     r"(?=:[ \t]{0,80}\r?$)",
@@ -111,15 +111,9 @@ def _check(message: Any, which: str) -> None:
 
 
 def _tool_name(name: Any, which: str) -> str:
-    if (
-        isinstance(name, str)
-        and 0 < len(name.strip()) <= LONGEST_TOOL
-        and not _NO_NAME.search(name)
-    ):
+    if isinstance(name, str) and is_name(name, LONGEST_TOOL):
         return name
-    raise Unusable(
-        f"{which} should name its tool in one line of at most {LONGEST_TOOL} characters."
-    )
+    raise Unusable(f"{which} should name its tool in {a_name(LONGEST_TOOL)}.")
 
 
 def _calls(message: Message, which: str = "") -> Iterator[tuple[str, str]]:

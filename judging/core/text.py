@@ -77,6 +77,20 @@ def encode(text: str, encoding: Encoding) -> bytes:
     )
 
 
+LONGEST_NAME = 200
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+def is_name(text: str, longest: int = LONGEST_NAME) -> bool:
+    """Return True if people, models and items can be called so: one short line."""
+    return 0 < len(text.strip()) <= longest and not _CONTROLS.search(text)
+
+
+def a_name(longest: int = LONGEST_NAME) -> str:
+    """Say in words what `is_name` accepts."""
+    return f"one line of at most {longest} characters"
+
+
 def undecoded(raw: str, encoding: Encoding) -> str | None:
     """Say what in a record is not text, or return None."""
     surrogates = _surrogates(raw)

@@ -17,13 +17,12 @@ from typing import Any, Self
 from judging.core.bounds import is_deep
 from judging.core.conversations import dumped
 from judging.core.errors import UserError
+from judging.core.text import LONGEST_NAME, is_name
 from judging.dataset.records import (
-    LONGEST_NAME,
     Cells,
     Record,
     Refused,
     content_id,
-    is_name,
     listed,
     plain,
     quoted,
