@@ -509,14 +509,19 @@ def table(source: Source, delimiter: str | None = None) -> Iterator[Record | Ref
 def _unusable(source: Source, sheet: Sheet) -> Refused | None:
     """Refuse a header by which no row can be read."""
     place = source.place(sheet.header_line)
-    twice = [name for name, n in Counter(sheet.header).items() if name and n > 1]
     if fault := undecoded(sheet.header_raw, source.encoding):
         sentence = f"The header holds {fault}. Save the file as text in UTF-8 and import it again."
         return refusal(place, "", sentence, fatal=True)
-    if twice:
-        sentence = f"The header names {listed(twice)} more than once. Rename one of the columns."
-        return refusal(place, twice[0], sentence, fatal=True)
-    return None
+    return _named_twice(place, sheet.header)
+
+
+def _named_twice(place: Place, header: Sequence[str]) -> Refused | None:
+    """Refuse a header that has the name of a column more than once."""
+    twice = [name for name, n in Counter(header).items() if name and n > 1]
+    if not twice:
+        return None
+    sentence = f"The header names {listed(twice)} more than once. Rename one of the columns."
+    return refusal(place, twice[0], sentence, fatal=True)
 
 
 def _rows(source: Source, sheet: Sheet, stream: Iterator[str]) -> Iterator[Record | Refused]:
@@ -605,11 +610,8 @@ def workbook(source: Source) -> Iterator[Record | Refused]:
             if not header:
                 header = [cell.strip() for cell in _texts(cells)]
                 begins = row
-                if twice := [name for name, n in Counter(header).items() if name and n > 1]:
-                    yield stopped(
-                        f"The header names {listed(twice)} more than once. Rename one of the "
-                        "columns."
-                    )
+                if refused := _named_twice(place(), header):
+                    yield refused
                     return
             else:
                 yield _of_workbook(place(), header, cells, begins)
