@@ -17,14 +17,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from django.db.models import Count, QuerySet
+from django.db.models import Count
 
 from annotation.models import Vote
 from judging.core.errors import UserError
 from judging.core.formatting import count, number_of
 from judging.core.workbooks import LONGEST_CELL, MOST_ROWS, TooLong, write_workbook
-from judging.dataset.models import Frame, Import
-from judging.dataset.wide import Design
+from judging.dataset.models import Frame
+from judging.dataset.uploads import designs_of
 from judging.projects.models import Project
 from judging.runs.models import Run
 
@@ -168,14 +168,6 @@ class Card:
             yield f"Rows by the source of their label: {said}."
         for words in dict.fromkeys(design.words for design in designs_of(self.project)):
             yield f"Pairs were made of more than two responses to a question: {words}."
-
-
-def designs_of(project: Project) -> Iterator[Design]:
-    """Yield the designs by which examples of the project became pairs, the oldest first."""
-    done: QuerySet[Import] = project.imports.filter(state=Import.State.DONE)
-    for options in done.order_by("number").values_list("options", flat=True):
-        if design := Design.stored_in(options):
-            yield design
 
 
 def typed_file(
