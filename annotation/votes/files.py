@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from annotation.queue.drafts import CANT_JUDGE
 from judging.core.errors import UserError
-from judging.core.text import unstorable
+from judging.core.text import a_name, is_name, unstorable
 from judging.dataset.files import Records, check_format
 from judging.dataset.layouts import Holds
 from judging.dataset.models import Label
@@ -25,10 +25,8 @@ from judging.dataset.records import (
     Place,
     Record,
     Refused,
-    a_name,
     canonical,
     expected_sentence,
-    is_name,
     listed,
     plain,
     read_label,

@@ -97,6 +97,13 @@ def shallow_json(content: bytes | str) -> Any:
         value = json.loads(content)
     except RecursionError:
         raise TooLarge("its JSON is nested too deeply") from None
+    if is_deep(value):
+        raise TooLarge("its JSON is nested too deeply")
+    return value
+
+
+def is_deep(value: Any) -> bool:
+    """Return True for a JSON value of more than 60 levels, which nothing may walk recursively."""
     level = [value]
     for _ in range(DEEPEST_JSON):
         level = [
@@ -106,8 +113,8 @@ def shallow_json(content: bytes | str) -> Any:
             for inner in (outer if isinstance(outer, list) else outer.values())
         ]
         if not level:
-            return value
-    raise TooLarge("its JSON is nested too deeply")
+            return False
+    return True
 
 
 @dataclass(frozen=True)

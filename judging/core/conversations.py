@@ -20,6 +20,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from judging.core.bounds import is_deep
+from judging.core.text import a_name, is_name
+
 Message = dict[str, Any]
 Messages = list[Message]
 
@@ -32,7 +35,6 @@ SPEAKERS = {
 DOT = "\u00b7"
 LONGEST_TOOL = 200
 _READ = frozenset(("role", "content", "tool_calls", "tool_call_id", "function_call"))
-_NO_NAME = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _SPEAKER_LINE = re.compile(
     r"^([ \t]*)(system|developer|user|assistant(?: calls [^\n]{1,200})?|tool(?: [^\n]{1,200})?)"
     r"(?=:[ \t]{0,80}\r?$)",
@@ -75,6 +77,8 @@ def checked(value: Any, name: str) -> Messages:
         raise Unusable(f"{name} should be a list of messages.")
     if not value:
         raise Unusable(f"{name} is an empty list. A conversation has at least one message.")
+    if is_deep(value):
+        raise Unusable(f"{name} has values that are nested too deeply.")
     for number, message in enumerate(value, start=1):
         _check(message, f"Message {number} of {name}")
     return value
@@ -107,15 +111,9 @@ def _check(message: Any, which: str) -> None:
 
 
 def _tool_name(name: Any, which: str) -> str:
-    if (
-        isinstance(name, str)
-        and 0 < len(name.strip()) <= LONGEST_TOOL
-        and not _NO_NAME.search(name)
-    ):
+    if isinstance(name, str) and is_name(name, LONGEST_TOOL):
         return name
-    raise Unusable(
-        f"{which} should name its tool in one line of at most {LONGEST_TOOL} characters."
-    )
+    raise Unusable(f"{which} should name its tool in {a_name(LONGEST_TOOL)}.")
 
 
 def _calls(message: Message, which: str = "") -> Iterator[tuple[str, str]]:
@@ -216,8 +214,8 @@ def other_keys(messages: Sequence[Message]) -> set[str]:
 
 
 def dumped(value: Any) -> str:
-    """Return JSON, with numbers as numbers again."""
-    return json.dumps(_with_numbers(value), ensure_ascii=False, separators=(",", ":"))
+    """Return JSON, with numbers as numbers again. Bytes, which Parquet has, become their `repr`."""
+    return json.dumps(_with_numbers(value), ensure_ascii=False, separators=(",", ":"), default=repr)
 
 
 def _with_numbers(value: Any) -> Any:

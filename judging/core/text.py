@@ -6,7 +6,6 @@ import codecs
 import io
 import re
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TextIO
 
 
@@ -45,12 +44,6 @@ def _keep_bytes(error: UnicodeError) -> tuple[str, int]:
 codecs.register_error(KEEP_BYTES, _keep_bytes)
 
 
-def detect(path: Path) -> Encoding:
-    """Return the encoding of a file, as `encoding_of` tells it."""
-    with path.open("rb") as stream:
-        return encoding_of(stream.read(HEAD))
-
-
 def encoding_of(head: bytes) -> Encoding:
     """Return the encoding of a text by its byte-order mark, or else by its first zero bytes.
 
@@ -68,25 +61,34 @@ def encoding_of(head: bytes) -> Encoding:
     return Encoding("utf-8")
 
 
-def open_text(path: Path, newline: str) -> TextIO:
-    """Open for reading, after the mark; never fails on a byte, see `undecoded`."""
-    return as_text(path.open("rb"), detect(path), newline)
-
-
 def as_text(stream: BinaryIO, encoding: Encoding, newline: str) -> TextIO:
-    """Read a stream of bytes as `open_text` does, from its start."""
+    """Read a stream of bytes as text, after the mark; never fails on a byte, see `undecoded`."""
     stream.read(len(encoding.mark))
     return io.TextIOWrapper(stream, encoding.name, KEEP_BYTES, newline)
 
 
 def encode(text: str, encoding: Encoding) -> bytes:
-    """Return the bytes from which `open_text` read `text`."""
+    """Return the bytes from which `as_text` read `text`."""
     return b"".join(
         bytes(ord(letter) - FIRST_BYTE for letter in part)
         if _KEPT_BYTES.match(part)
         else part.encode(encoding.name)
         for part in _KEPT_BYTES.split(text)
     )
+
+
+LONGEST_NAME = 200
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+def is_name(text: str, longest: int = LONGEST_NAME) -> bool:
+    """Return True if people, models and items can be called so: one short line."""
+    return 0 < len(text.strip()) <= longest and not _CONTROLS.search(text)
+
+
+def a_name(longest: int = LONGEST_NAME) -> str:
+    """Say in words what `is_name` accepts."""
+    return f"one line of at most {longest} characters"
 
 
 def undecoded(raw: str, encoding: Encoding) -> str | None:

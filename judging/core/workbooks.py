@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, NamedTuple
 from xml.parsers import expat
 from xml.sax.saxutils import quoteattr
 
-from judging.core.bounds import FREE, MEBIBYTE, Archive, ArchiveBounds, Damaged
+from judging.core.bounds import FREE, MEBIBYTE, Archive, ArchiveBounds, Damaged, TooLarge
 
 # The texts that cells share are held in memory.
 _BOUNDS = ArchiveBounds(
@@ -42,6 +42,19 @@ _LITERAL = re.compile(r'"[^"]*"|\\.|_.|\*.|\[[^\[\]]*\]')
 # Excel believes that 1900 was a leap year, so days before its 29 February are one less.
 _EPOCH, _FIRST_TRUE_DAY = datetime(1899, 12, 30, tzinfo=UTC), 61
 _EPOCH_1904 = datetime(1904, 1, 1, tzinfo=UTC)
+
+
+# What reading a damaged workbook raises: a number or an encoding that is none, an encrypted member.
+_BROKEN = (
+    EOFError,
+    LookupError,
+    OSError,
+    RuntimeError,
+    ValueError,
+    expat.ExpatError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 class NoWorkbook(ValueError):
@@ -96,7 +109,9 @@ def sheet_rows(path: Path, sheet: str = "") -> Iterator[WorkbookRow]:
                 yield from _Sheet(archive).rows(member)
                 return
             raise NoWorkbook
-    except (zipfile.BadZipFile, KeyError, expat.ExpatError, zlib.error, EOFError):
+    except (NoWorkbook, NoSheet, TooLarge, Damaged):
+        raise
+    except _BROKEN:
         raise Damaged("the workbook is damaged") from None
 
 

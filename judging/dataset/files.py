@@ -123,6 +123,7 @@ def encoding_in(path: Path) -> Encoding:
 
 
 def open_text(path: Path, newline: str) -> TextIO:
+    """Open a text file for reading, compressed or not."""
     return as_text(opened(path), encoding_in(path), newline)
 
 
@@ -152,8 +153,6 @@ class Source:
             yield stream
             # A reader stops early at a mistake after which nothing can be trusted.
             while stream.buffer.read(CHUNK):
-                pass
-            while file.read(CHUNK):
                 pass
         self.sha256 = file.hash.digest()
 
@@ -510,14 +509,19 @@ def table(source: Source, delimiter: str | None = None) -> Iterator[Record | Ref
 def _unusable(source: Source, sheet: Sheet) -> Refused | None:
     """Refuse a header by which no row can be read."""
     place = source.place(sheet.header_line)
-    twice = [name for name, n in Counter(sheet.header).items() if name and n > 1]
     if fault := undecoded(sheet.header_raw, source.encoding):
         sentence = f"The header holds {fault}. Save the file as text in UTF-8 and import it again."
         return refusal(place, "", sentence, fatal=True)
-    if twice:
-        sentence = f"The header names {listed(twice)} more than once. Rename one of the columns."
-        return refusal(place, twice[0], sentence, fatal=True)
-    return None
+    return _named_twice(place, sheet.header)
+
+
+def _named_twice(place: Place, header: Sequence[str]) -> Refused | None:
+    """Refuse a header that has the name of a column more than once."""
+    twice = [name for name, n in Counter(header).items() if name and n > 1]
+    if not twice:
+        return None
+    sentence = f"The header names {listed(twice)} more than once. Rename one of the columns."
+    return refusal(place, twice[0], sentence, fatal=True)
 
 
 def _rows(source: Source, sheet: Sheet, stream: Iterator[str]) -> Iterator[Record | Refused]:
@@ -606,11 +610,8 @@ def workbook(source: Source) -> Iterator[Record | Refused]:
             if not header:
                 header = [cell.strip() for cell in _texts(cells)]
                 begins = row
-                if twice := [name for name, n in Counter(header).items() if name and n > 1]:
-                    yield stopped(
-                        f"The header names {listed(twice)} more than once. Rename one of the "
-                        "columns."
-                    )
+                if refused := _named_twice(place(), header):
+                    yield refused
                     return
             else:
                 yield _of_workbook(place(), header, cells, begins)
@@ -667,6 +668,23 @@ def _broken_quotes(place: Place, raw: str, error: csv.Error) -> Refused:
     return refusal(place, "", sentence, raw, fatal=fatal)
 
 
+Read = Callable[[Source], Iterator[Record | Refused]]
+
+
+def whole(source: Source, read: Read) -> Iterator[Record | Refused]:
+    """Read a file to its end, or refuse the rest of one that can't be inflated. It is hashed."""
+    place = source.place(1)
+    try:
+        for record in read(source):
+            place = record.place if isinstance(record, Record) else place
+            yield record
+    except (TooLarge, Damaged) as error:
+        sentence = f"The file can't be read after this line: {error}. {REST_IS_LOST}"
+        yield refusal(place, "", sentence, fatal=True)
+    if source.sha256 is None:
+        source.hash_whole()
+
+
 # The line, the first answer, and the answers to all turns if there are several.
 Answers = dict[str, tuple[int, Any, Sequence[Any]]]
 
@@ -679,14 +697,14 @@ def faireval(sources: Sequence[Source]) -> Iterator[Record | Refused]:
     questions, first, second = _roles(sources)
     # FairEval names a model by its file: answer_vicuna-13b.jsonl is vicuna-13b.
     models = tuple(
-        _named_in(source.path) or source.path.stem.removeprefix("answer_")
+        _named_in(source.path) or Path(unpacked_name(source.path.name)).stem.removeprefix("answer_")
         for source in (first, second)
     )
     answers: tuple[Answers, Answers] = ({}, {})
     for source, of_model in zip((first, second), answers, strict=True):
         yield from _read_answers(source, of_model)
     asked: set[str] = set()
-    for record in lines(questions):
+    for record in whole(questions, lines):
         if isinstance(record, Refused):
             yield record
             continue
@@ -750,7 +768,7 @@ def _named_in(path: Path) -> str:
 
 
 def _read_answers(source: Source, into: Answers) -> Iterator[Refused]:
-    for record in lines(source):
+    for record in whole(source, lines):
         if isinstance(record, Refused):
             yield record
             continue
@@ -784,7 +802,7 @@ def _columnar(source: Source) -> Iterator[Record | Refused]:
     return columnar(source.path, source.kind)
 
 
-READERS: dict[str, Callable[[Source], Iterator[Record | Refused]]] = {
+READERS: dict[str, Read] = {
     "csv": table,
     "tsv": functools.partial(table, delimiter="\t"),
     "jsonl": lines,
@@ -955,16 +973,7 @@ class Records:
             yield from faireval(self._sources)
             return
         for source in self._sources:
-            place = source.place(1)
-            try:
-                for record in READERS[self.layout(source.path)](source):
-                    place = record.place if isinstance(record, Record) else place
-                    yield record
-            except (TooLarge, Damaged) as error:
-                sentence = f"The file can't be read after this line: {error}. {REST_IS_LOST}"
-                yield refusal(place, "", sentence, fatal=True)
-            if source.sha256 is None:
-                source.hash_whole()
+            yield from whole(source, READERS[self.layout(source.path)])
 
     def layout(self, path: Path) -> str:
         """Return how one of the files is written. FairEval's three are JSON Lines."""

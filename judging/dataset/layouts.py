@@ -929,8 +929,7 @@ def answer_of(values: Values) -> tuple[str, Any, str]:
     text = values.get("text")
     model = _name(values.get("model_id")) or _name(values.get("model"))
     if isinstance(choices, list) and choices and isinstance(choices[0], dict):
-        turns = choices[0].get("turns")
-        text = turns[0] if isinstance(turns, list) and turns else None
+        text = next(iter(answers_by_turn(values)), None)
     elif isinstance(messages, list) and messages and isinstance(messages[-1], dict):
         text = messages[-1]
     else:

@@ -24,17 +24,15 @@ from django.utils.dateparse import parse_datetime
 from judging.core import conversations
 from judging.core.conversations import Messages, Unusable, text_of
 from judging.core.errors import UserError
-from judging.core.text import ESCAPE_COLUMN, unstorable
+from judging.core.text import ESCAPE_COLUMN, LONGEST_NAME, a_name, is_name, unstorable
 
 Value = TypeVar("Value")
 
 LONGEST_QUOTE = 60
-LONGEST_NAME = 200
 MOST_LISTED = 20
 LARGEST_INTEGER = 2**31 - 1
 NUMBER = re.compile(r"[+-]?\d+")
 WHOLE = re.compile(r"^([+-]?\d+)[.,]0+$")
-CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 BOOLEANS = {
     "true": True, "1": True, "yes": True, "y": True,
     "false": False, "0": False, "no": False, "n": False,
@@ -173,11 +171,6 @@ def kind(value: Any) -> str:
     return names.get(type(value), "a text or number")
 
 
-def is_name(text: str, longest: int = LONGEST_NAME) -> bool:
-    """Return True if people, models and items can be called so: one short line."""
-    return 0 < len(text.strip()) <= longest and not CONTROLS.search(text)
-
-
 def expected_sentence(column: str, expected: str, found: object) -> str:
     return f"{column} should be {expected}, found {quoted(found) if found else 'nothing'}."
 
@@ -190,11 +183,6 @@ def tags_of(text: str) -> tuple[str, ...]:
     """Return the names in a list of tags, each once, in their order."""
     names = (name.strip() for name in re.split(r"[,;]", text))
     return tuple(dict.fromkeys(name for name in names if name))
-
-
-def a_name(longest: int = LONGEST_NAME) -> str:
-    """Say in words what `is_name` accepts."""
-    return f"one line of at most {longest} characters"
 
 
 class Cells:
@@ -848,7 +836,8 @@ LINE_BITS = 32
 def content_id(parts: Iterable[str]) -> str:
     """Return an ID for texts that have none: the first 16 hex digits of their SHA-256."""
     text = json.dumps(list(parts), ensure_ascii=False, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
+    # What no database stores is refused when the row is read.
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:DIGITS]
 
 
 class Identities:

@@ -22,6 +22,7 @@ from django.utils import timezone
 from judging.core import leases
 from judging.core.errors import UserError
 from judging.core.leases import Chunks, Lease, delete_rows, in_chunks
+from judging.core.text import a_name, is_name
 from judging.dataset.files import Records, check_format
 from judging.dataset.models import HumanScore, Import, PointItem
 from judging.dataset.records import (
@@ -30,10 +31,8 @@ from judging.dataset.records import (
     Place,
     Record,
     Refused,
-    a_name,
     compare,
     content_id,
-    is_name,
     plain,
 )
 from judging.dataset.whole_files import SHOWN, accepted, record_import

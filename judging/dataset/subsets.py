@@ -26,7 +26,7 @@ from judging.core.errors import UserError
 from judging.core.formatting import count, number_of
 from judging.core.leases import delete_rows
 from judging.core.sql.statements import insert, new
-from judging.core.text import unstorable
+from judging.core.text import a_name, is_name, unstorable
 from judging.dataset.models import (
     Example,
     Frame,
@@ -38,7 +38,7 @@ from judging.dataset.models import (
     frame_of,
     words_of,
 )
-from judging.dataset.records import ById, a_name, is_name, quoted
+from judging.dataset.records import ById, quoted
 from judging.projects import access
 from judging.projects.models import Project
 

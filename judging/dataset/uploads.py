@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain, count
 from pathlib import Path
@@ -301,10 +301,18 @@ def _staged(
     reader = Reader(paths, file_format, mapping, options={"sheet": sheet})
     for _ in reader:
         pass
-    past = project.imports.filter(state=Import.State.DONE) if project else Import.objects.none()
-    kept = map(Design.stored_in, past.order_by("-number").values_list("options", flat=True))
-    earlier = next((one for one in kept if one and one.key == design.key), None)
+    earlier = None
+    for past in designs_of(project) if project else ():
+        earlier = past if past.key == design.key else earlier
     return design.staged(reader.wide.models if reader.wide else (), earlier)
+
+
+def designs_of(project: Project) -> Iterator[Design]:
+    """Yield the designs by which examples of the project became pairs, the oldest first."""
+    done = project.imports.filter(state=Import.State.DONE)
+    for options in done.order_by("number").values_list("options", flat=True):
+        if design := Design.stored_in(options):
+            yield design
 
 
 def record_import(

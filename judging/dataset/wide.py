@@ -14,15 +14,15 @@ from dataclasses import asdict, dataclass, replace
 from math import comb
 from typing import Any, Self
 
+from judging.core.bounds import is_deep
 from judging.core.conversations import dumped
 from judging.core.errors import UserError
+from judging.core.text import LONGEST_NAME, is_name
 from judging.dataset.records import (
-    LONGEST_NAME,
     Cells,
     Record,
     Refused,
     content_id,
-    is_name,
     listed,
     plain,
     quoted,
@@ -217,7 +217,7 @@ class Wide:
         asked = [record.values.get(columns.cells[name]) for name in named]
         # What is wrong with these is said once the pair is read. A question may be messages.
         question = cells.name("external_id") or content_id(
-            one if isinstance(one, str) else dumped(one) for one in asked
+            one if isinstance(one, str) else "" if is_deep(one) else dumped(one) for one in asked
         )
         drawn = self._used.pairs(list(texts), question, number)
         self.balance.add(drawn)

@@ -17,14 +17,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from django.db.models import Count, QuerySet
+from django.db.models import Count
 
 from annotation.models import Vote
 from judging.core.errors import UserError
 from judging.core.formatting import count, number_of
 from judging.core.workbooks import LONGEST_CELL, MOST_ROWS, TooLong, write_workbook
-from judging.dataset.models import Frame, Import
-from judging.dataset.wide import Design
+from judging.dataset.models import Frame
+from judging.dataset.uploads import designs_of
 from judging.projects.models import Project
 from judging.runs.models import Run
 
@@ -38,7 +38,7 @@ _PIECE = 1 << 20
 _WHOLE = frozenset(
     "rank n_valid n_asked votes_win votes_tie votes_lose n_votes left_response round "
     "example_votes_n slot attempt prompt_tokens completion_tokens rounds votes imported_votes "
-    "checks checks_passed self_agreement_n agreement_n left_n win tie lose".split()
+    "checks checks_passed self_agreement_n agreement_n left_n votes_aside win tie lose".split()
 )
 _REAL = frozenset(
     "score_1 score_2 bpde routing_score probability active_seconds rating p_first mass "
@@ -168,14 +168,6 @@ class Card:
             yield f"Rows by the source of their label: {said}."
         for words in dict.fromkeys(design.words for design in designs_of(self.project)):
             yield f"Pairs were made of more than two responses to a question: {words}."
-
-
-def designs_of(project: Project) -> Iterator[Design]:
-    """Yield the designs by which examples of the project became pairs, the oldest first."""
-    done: QuerySet[Import] = project.imports.filter(state=Import.State.DONE)
-    for options in done.order_by("number").values_list("options", flat=True):
-        if design := Design.stored_in(options):
-            yield design
 
 
 def typed_file(

@@ -38,6 +38,13 @@ def said(role, content):
     return {"role": role, "content": content}
 
 
+def deep(levels):
+    value = []
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
 def test_a_single_message_is_its_content_and_several_name_their_speakers():
     assert text_of([USER], "question") == "Why?"
     assert text_of([ANSWER], "response_1") == "Because."
@@ -84,6 +91,7 @@ def test_words_that_only_begin_alike_stay():
         ([{**USER, "tool_calls": CALL["tool_calls"]}], "which only an assistant does"),
         ([{**ANSWER, "tool_calls": [{"name": "x"}]}], "a tool call without a function"),
         ([{**RESULT, "name": "a\nb"}], "should name its tool in one line"),
+        ([{**USER, "more": deep(80)}], "question has values that are nested too deeply"),
     ],
 )
 def test_what_cant_be_shown_is_refused_by_name(messages, sentence):

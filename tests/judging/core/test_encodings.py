@@ -1,6 +1,7 @@
 import pytest
 
-from judging.core.text import Encoding, detect, encode, open_text, undecoded, unstorable
+from judging.core.text import Encoding, encode, undecoded, unstorable
+from judging.dataset.files import encoding_in, open_text
 
 HEADER = "id,question,response_1,response_2\n1,Größe? 中文,a,b\n"
 
@@ -25,7 +26,7 @@ def test_big_endian_with_a_mark(tmp_path):
 def test_a_utf_8_file_with_nul_bytes_is_not_taken_for_utf_16(tmp_path):
     path = tmp_path / "pairs.csv"
     path.write_bytes(b"id,question\n1,a\0b\0c\0d\n")
-    assert detect(path) == Encoding("utf-8")
+    assert encoding_in(path) == Encoding("utf-8")
 
 
 @pytest.mark.parametrize(
@@ -40,9 +41,9 @@ def test_undecodable_bytes_are_named_and_written_back_as_they_were(tmp_path, enc
     path.write_bytes(content)
     with open_text(path, newline="") as stream:
         text = stream.read()
-    assert detect(path) == Encoding(encoding)
-    assert "which are not" in undecoded(text, detect(path))
-    assert encode(text, detect(path)) == content
+    assert encoding_in(path) == Encoding(encoding)
+    assert "which are not" in undecoded(text, encoding_in(path))
+    assert encode(text, encoding_in(path)) == content
 
 
 def test_the_bytes_are_shown_in_hexadecimal(tmp_path):

@@ -96,11 +96,27 @@ def test_a_cell_in_the_last_corner_costs_one_row(book):
         '<worksheet><sheetData><row r="1"><c r="B1"><v>1</v></c><c r="A1"><v>1</v></c></row>'
         "</sheetData></worksheet>",
         "<worksheet><sheetData><row>",
+        '<worksheet><sheetData><row r="x"><c><v>1</v></c></row></sheetData></worksheet>',
+        '<worksheet><sheetData><row r="1"><c t="s"><v>x</v></c></row></sheetData></worksheet>',
+        '<?xml version="1.0" encoding="none"?><worksheet><sheetData/></worksheet>',
     ],
 )
 def test_what_no_program_writes_is_damaged(book, sheet):
     with pytest.raises(Damaged):
         list(sheet_rows(changed(book(["x"]), "xl/worksheets/sheet1.xml", sheet)))
+
+
+def test_a_member_with_a_password_is_damaged(book):
+    path = book(["x"])
+    data = bytearray(path.read_bytes())
+    for magic, flags in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        at = data.find(magic)
+        while at >= 0:
+            data[at + flags] |= 1
+            at = data.find(magic, at + 4)
+    path.write_bytes(data)
+    with pytest.raises(Damaged):
+        list(sheet_rows(path))
 
 
 def test_the_inflated_size_is_bounded(book, monkeypatch):

@@ -4,6 +4,7 @@ import csv
 import gzip
 import io
 import json
+import random
 import sys
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -119,6 +120,15 @@ def test_types_are_read_as_the_texts_that_json_would_have(put):
     }  # fmt: skip
 
 
+def test_bytes_beside_a_message_are_kept_as_they_are_written(put):
+    question = [{"role": "user", "content": "Why?", "raw": b"\xff"}]
+    responses = [{"model": name, "text": name} for name in ("ash", "birch")]
+    pair = {"question": question, "response_1": "a", "response_2": "b"}
+    for row in (pair, {"question": question, "responses": responses}):
+        (read,) = check([put("a.parquet", as_parquet([row]))]).rows
+        assert json.loads(read.conversation)["question"][0]["raw"] == "b'\\xff'"
+
+
 @pytest.mark.parametrize("name", ["pairs.parquet", "pairs.arrow", "pairs.xlsx"])
 def test_problems_are_named_by_row(put, name):
     rows = [ROWS[0], ROWS[1] | {"question": ""}]
@@ -162,6 +172,28 @@ def test_a_file_that_was_cut_is_refused(put, name):
     assert last.fatal
     assert "cut or broken" in last.problems[0].sentence or "damaged" in last.problems[0].sentence
     assert len(records.sha256) == 64
+
+
+def test_faireval_s_files_may_be_compressed_and_name_their_models(put):
+    def packed(name):
+        # More than is inflated to recognise the file.
+        rows = (
+            {"question_id": n, "text": f"{name}{random.Random(n).random()}"} for n in range(5000)
+        )
+        return gzip.compress("".join(json.dumps(row) + "\n" for row in rows).encode())
+
+    paths = [put("question.jsonl.gz", packed("q"))]
+    paths += [put(f"answer_{name}.jsonl.gz", packed(name)) for name in ("ash-1.5", "birch")]
+    summary = check(paths)
+    assert (summary.format, summary.n_rows, summary.n_problems) == ("faireval", 5000, 0)
+    assert (summary.rows[0].model_1, summary.rows[0].model_2) == ("ash-1.5", "birch")
+    for path in paths:
+        data = path.read_bytes()
+        path.write_bytes(data[:-4])
+        summary = check(paths)
+        path.write_bytes(data)
+        assert summary.fatal
+        assert "cut or broken" in summary.problems[0].sentence
 
 
 def test_what_a_file_inflates_to_is_bounded(put, monkeypatch):

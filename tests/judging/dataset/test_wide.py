@@ -184,6 +184,31 @@ def test_a_row_that_can_not_be_paired_is_named(project, tmp_path, row, design, s
     assert sentence in problem.sentence
 
 
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"question": "\ud800", "responses": [{"model": m, "text": m} for m in MODELS]},
+        {"prompt": "\ud800", "chosen": "Good.", "rejected": "Bad."},
+    ],
+)
+def test_a_lone_surrogate_is_named_although_an_id_is_made_of_it(project, tmp_path, row):
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json.dumps(row))
+    (problem,) = first_pass(project, [path], design=Design.read("all")).summary.problems
+    assert problem.place.line == 1
+    assert "the lone surrogate \\ud800" in problem.sentence
+
+
+def test_a_question_that_nothing_may_walk_is_named(project, tmp_path):
+    path = tmp_path / "wide.jsonl"
+    question = [{"role": "user", "content": "Why?", "more": json.loads("[" * 400 + "]" * 400)}]
+    responses = [{"model": m, "text": m} for m in MODELS]
+    path.write_text(json.dumps({"question": question, "responses": responses}))
+    (problem,) = first_pass(project, [path], design=Design.read("all")).summary.problems
+    assert (problem.place.line, problem.column) == (1, "question")
+    assert "nested too deeply" in problem.sentence
+
+
 def test_blocks_need_every_model_of_each_question(project, tmp_path, wide):
     path = wide()
     row = {"question": "Last?", "responses": [{"model": m, "text": m} for m in MODELS[1:]]}

@@ -109,6 +109,7 @@ class Command(FairJudgeCommand):
         self.stdout.write(f"{wanted.what} of {project.slug} written to {path}")
         self._tell_contradictory(project, wanted)
         done = project.exports.latest("pk")
+        files = filter(Path.is_file, path.rglob("*")) if in_folder else [path]
         self.tell(
             {
                 "project": project.slug,
@@ -117,9 +118,7 @@ class Command(FairJudgeCommand):
                 "format": wanted.format,
                 "file": path,
                 "sha256": done.sha256,
-                "bytes": sum(
-                    one.stat().st_size for one in (path.rglob("*") if in_folder else [path])
-                ),
+                "bytes": sum(one.stat().st_size for one in files),
             }
         )
 

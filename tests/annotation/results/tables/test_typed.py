@@ -92,6 +92,20 @@ def test_a_data_set_is_opened_by_its_library_and_comes_back(judged, tmp_path, mo
         assert contents(fresh) == contents(judged)
 
 
+def test_the_json_document_of_a_data_set_counts_the_bytes_of_its_files(judged, tmp_path, capsys):
+    folder = tmp_path / "set"
+    call_command("export", "pairs", "--format", "dataset", "--run", "1", "-o", folder, "--json")
+    sizes = [path.stat().st_size for path in (folder / "README.md", *(folder / "data").iterdir())]
+    assert json.loads(capsys.readouterr().out)["bytes"] == sum(sizes)
+
+
+def test_every_number_of_people_has_the_type_of_one(judged, tmp_path):
+    (tmp_path / "a.parquet").write_bytes(read(judged, what="people", format="parquet"))
+    kinds = polars.read_parquet_schema(tmp_path / "a.parquet")
+    texts = [name for name, kind in kinds.items() if kind == polars.String]
+    assert texts == ["annotator", "group", "crowd_id", "crowd_state"]
+
+
 def test_the_card_says_how_the_labels_were_made_and_leaves_the_licence_open(judged, tmp_path):
     call_command("export", "pairs", "--format", "dataset", "--run", "1", "-o", tmp_path / "set")
     card = (tmp_path / "set" / "README.md").read_text(encoding="utf-8")
