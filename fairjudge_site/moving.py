@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
+from importlib.util import find_spec
 from typing import Any
 
 import dj_database_url
@@ -25,6 +26,7 @@ from django.db.models import Model
 
 from judging.core.commands import first_line
 from judging.core.errors import UserError
+from judging.core.models import Worker
 from judging.projects.models import Project
 
 _TARGET = "target"
@@ -53,8 +55,8 @@ def move_to_postgresql(address: str, tell: Callable[[MovedTable], None]) -> list
         address: the database as `DATABASE_URL` has it.
         tell: is called with each table that was moved.
 
-    Raises UserError if the source isn't SQLite, the target isn't PostgreSQL, can't be used or holds
-    data, or if a row doesn't fit. The target is then as empty as before.
+    Raises UserError if the source isn't SQLite, workers are running, the target isn't PostgreSQL,
+    can't be used or holds data, or if a row doesn't fit. The target is then as empty as before.
     """
     _connect(address)
     try:
@@ -76,6 +78,16 @@ def _connect(address: str) -> None:
     if target.get("ENGINE") != "django.db.backends.postgresql" or not target.get("NAME"):
         raise UserError(
             f"The new database must be postgres://user:password@host:5432/name. {_NOTHING}"
+        )
+    if find_spec("psycopg") is None:
+        raise UserError(
+            "PostgreSQL needs the package psycopg, which is not installed. Install it with: "
+            f"pip install 'fairjudge[postgres]'. {_NOTHING}"
+        )
+    if Worker.objects.alive().exists():
+        raise UserError(
+            "Workers of this site are running, and what they and people write now would stay on "
+            f"SQLite alone. Stop the site, wait half a minute, and run this again. {_NOTHING}"
         )
     databases = {"default": {}, _TARGET: target}
     connections.databases[_TARGET] = connections.configure_settings(databases)[_TARGET]
@@ -201,7 +213,7 @@ def _copy(model: type[Model], rows: _Rows) -> None:
                         for field, value in zip(fields, row, strict=True)
                     ]
                 )
-    except (Error, DatabaseError) as error:
+    except Error as error:
         raise UserError(
             f"PostgreSQL refused a row of {model._meta.db_table} at or before {last}: "
             f"{first_line(error)}. {_NOTHING}"

@@ -778,6 +778,22 @@ def test_a_move_to_what_is_no_database_of_postgresql_is_refused(manage, address,
     assert "Nothing was moved." in failed.stderr
 
 
+def test_a_site_that_runs_is_not_moved(manage, data):
+    with sqlite3.connect(data / "fairjudge.sqlite3") as database:
+        columns = [row[1] for row in database.execute("PRAGMA table_info(judging_worker)")]
+        now = datetime.now(UTC).replace(tzinfo=None).isoformat(" ")
+        values = dict.fromkeys(columns, "quick") | {"id": 1}
+        values |= {name: now for name in columns if name.endswith("_at")}
+        database.execute(
+            f"INSERT INTO judging_worker ({', '.join(values)}) "
+            f"VALUES ({', '.join('?' for _ in values)})",
+            tuple(values.values()),
+        )
+    failed = manage("move_to_postgresql", "postgres://nobody@127.0.0.1:1/nothing")
+    assert failed.returncode == 1
+    assert "Workers of this site are running" in failed.stderr
+
+
 def test_values_are_the_same_however_a_database_writes_them():
     noon = datetime(2026, 5, 1, 12, tzinfo=UTC)
     later = noon.astimezone(timezone(timedelta(hours=2)))
