@@ -505,7 +505,7 @@ def models(sheet: Sheet, style: Floats | None = None) -> ModelRanking:
     with_ties = davidson(names, *among, **asked)
     of_style: StyleRanking | Undefined = NO_STYLE
     if style is not None and len(names) > 1:
-        differs = style[rows].std(axis=0) > 0
+        differs = np.ptp(style[rows], axis=0) > 0
         of_style = style_controlled(names, *among, style[rows][:, differs], **asked)
     compared = comparable(names, *among)
     apart = () if isinstance(compared, Undefined) else compared.apart
