@@ -487,7 +487,7 @@ class ModelRanking:
 
 
 STYLES = ("length", "markdown")
-NO_STYLE = Undefined("two models at least must have responses of different styles")
+FEW_MODELS = Undefined("three models are needed")
 
 
 def models(sheet: Sheet, style: Floats | None = None) -> ModelRanking:
@@ -503,8 +503,10 @@ def models(sheet: Sheet, style: Floats | None = None) -> ModelRanking:
     among = (*met.reshape(2, -1), given[2])
     ranking = bradley_terry(names, *among, **asked)
     with_ties = davidson(names, *among, **asked)
-    of_style: StyleRanking | Undefined = NO_STYLE
-    if style is not None and len(names) > 1:
+    of_style: StyleRanking | Undefined = FEW_MODELS
+    if isinstance(ranking, Undefined):
+        of_style = ranking
+    elif style is not None:
         differs = np.ptp(style[rows], axis=0) > 0
         of_style = style_controlled(names, *among, style[rows][:, differs], **asked)
     compared = comparable(names, *among)
