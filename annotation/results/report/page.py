@@ -272,7 +272,7 @@ def _design(report: Report, cited: str) -> str:
     if cited == "calibrated":
         sentence += (
             " Its labels were calibrated by people's, by cross-fitting; this estimate was chosen "
-            "before people labelled."
+            "before the audit was drawn."
         )
     return sentence
 
