@@ -102,6 +102,10 @@ def test_the_planner_says_how_wide_the_interval_will_be(project, run):
     assert after.most == before.most
     assert after.expected == pytest.approx(width(found.win_rate.calibrated), rel=0.1)
     assert width_of(found, plan(project, run, RoundSettings(beta=Decimal(10), audit=5))) is None
+    # Nothing is left for the judge to say.
+    everything = width_of(found, plan(project, run, RoundSettings(everything=True, votes=1)))
+    assert everything.most < before.most
+    assert everything.expected is None
 
 
 def test_the_choice_is_made_on_the_page_and_by_the_command(client, project, run):
