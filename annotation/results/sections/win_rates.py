@@ -32,7 +32,7 @@ from judging.methods.intervals.covariates import (
     covariate_bias,
     covariate_effect,
 )
-from judging.methods.intervals.estimates import Estimate, Figure, Undefined, holm
+from judging.methods.intervals.estimates import Estimate, Figure, Undefined, holm_of_tested
 from judging.methods.intervals.win_rate import (
     AuditedLabels,
     WinRateScale,
@@ -548,7 +548,6 @@ def _places(names: Sequence[str], sheet: Sheet, rows: Booleans) -> tuple[Codes, 
 def _pairs(sheet: Sheet, rows: Booleans, pairs: Sequence[PairResult]) -> list[ModelPair]:
     labels = [_between(sheet, pair) for pair in pairs]
     tests = [None if isinstance(one, Undefined) else win_rate_test(one) for one in labels]
-    adjusted = iter(holm([p for p in tests if p is not None]).tolist())
     return [
         ModelPair(
             pair.model_1,
@@ -559,9 +558,9 @@ def _pairs(sheet: Sheet, rows: Booleans, pairs: Sequence[PairResult]) -> list[Mo
             _win_rate(sheet, rows, pair),
             one if isinstance(one, Undefined) else win_rate(one),
             p,
-            None if p is None else next(adjusted),
+            p_holm,
         )
-        for pair, one, p in zip(pairs, labels, tests, strict=True)
+        for pair, one, p, p_holm in zip(pairs, labels, tests, holm_of_tested(tests), strict=True)
     ]
 
 

@@ -248,6 +248,15 @@ def holm(p_values: Sequence[float]) -> Floats:
     return adjusted
 
 
+def holm_of_tested(p_values: Sequence[float | None]) -> list[float | None]:
+    """Adjust the p-values of the hypotheses that could be tested, as `holm`.
+
+    Args: p_values: None for a hypothesis without a test, which is no part of the family.
+    Returns: adjusted p-values, in the same order."""
+    adjusted = iter(holm([p for p in p_values if p is not None]).tolist())
+    return [None if p is None else next(adjusted) for p in p_values]
+
+
 def benjamini_yekutieli(p_values: Sequence[float], q: float) -> Booleans:
     """Control the false discovery rate under any dependence (2001, doi:10.1214/aos/1013699998).
 
