@@ -32,7 +32,7 @@ from judging.methods.intervals.covariates import (
     covariate_bias,
     covariate_effect,
 )
-from judging.methods.intervals.estimates import Estimate, Figure, Undefined, holm_of_tested
+from judging.methods.intervals.estimates import Estimate, Figure, Undefined, holm_of_tested, width
 from judging.methods.intervals.win_rate import (
     AuditedLabels,
     WinRateScale,
@@ -187,16 +187,10 @@ def _bias(sheet: Sheet, labels: AuditedLabels) -> Figure:
 
 
 def width_ratio(both: Figure, people: Figure) -> Number | Undefined:
-    widths = [_width(one) for one in (both, people)]
+    widths = [width(one) for one in (both, people)]
     if None in widths or not widths[1]:
         return Undefined("one of the two win rates has no interval")
     return Number(float(widths[0] / widths[1]))
-
-
-def _width(found: Figure) -> float | None:
-    if isinstance(found, Undefined) or found.low is None or found.high is None:
-        return None
-    return found.high - found.low
 
 
 @dataclass(frozen=True)
@@ -618,10 +612,10 @@ def pair_names(found: ModelRanking) -> tuple[str, str] | None:
 def to_cite(rates: WinRates) -> str | None:
     """Return the name of the one win rate to cite: the one that was planned, if it has an interval,
     else the narrower of the two about people that need no fit."""
-    if rates.planned == Round.Cite.CALIBRATED and _width(rates.calibrated) is not None:
+    if rates.planned == Round.Cite.CALIBRATED and width(rates.calibrated) is not None:
         return "calibrated"
-    widths = {name: _width(getattr(rates, name)) for name in ("judge_and_people", "people")}
-    known = {name: width for name, width in widths.items() if width is not None}
+    widths = {name: width(getattr(rates, name)) for name in ("judge_and_people", "people")}
+    known = {name: size for name, size in widths.items() if size is not None}
     return min(known, key=lambda name: known[name], default=None)
 
 

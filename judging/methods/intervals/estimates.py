@@ -68,6 +68,13 @@ def figures_as_json(figures: Mapping[str, Figure]) -> dict[str, dict[str, object
     return {name: figure.as_json() for name, figure in figures.items()}
 
 
+def width(figure: Figure) -> float | None:
+    """Return how wide the interval is, or None without limits."""
+    if isinstance(figure, Undefined) or figure.low is None or figure.high is None:
+        return None
+    return figure.high - figure.low
+
+
 def narrower(one: Figure, other: Figure) -> Figure:
     """Return the figure with the narrower interval of two that estimate the same.
 
@@ -75,13 +82,8 @@ def narrower(one: Figure, other: Figure) -> Figure:
 
     Args: one, other: figures; one without limits is never narrower.
     Returns: the first if both are equally wide."""
-    widths = [
-        np.inf
-        if isinstance(figure, Undefined) or figure.low is None or figure.high is None
-        else figure.high - figure.low
-        for figure in (one, other)
-    ]
-    return other if widths[1] < widths[0] else one
+    own, others = width(one), width(other)
+    return other if others is not None and (own is None or others < own) else one
 
 
 def median(values: ArrayLike, confidence: float = 0.95) -> Figure:
