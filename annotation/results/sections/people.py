@@ -47,7 +47,7 @@ from judging.methods.agreement.votes import (
 )
 from judging.methods.arrays import Booleans, Codes, Counts
 from judging.methods.intervals.bootstrap import design_effect, share
-from judging.methods.intervals.covariates import explained_by
+from judging.methods.intervals.covariates import Explanation, explained_by
 from judging.methods.intervals.estimates import Figure, Undefined, holm_of_tested, median, wilson
 from judging.methods.intervals.win_rate import AuditedLabels, win_rate, win_rate_test
 from judging.projects.models import Project
@@ -394,6 +394,7 @@ def agreement_plot(found: PeopleFigures) -> Plot:
 
 CRITERIA = "criteria"
 NO_CRITERIA = Undefined("no vote that counts answers a criterion")
+NONE_WHOLE = Undefined("no vote answers every criterion")
 # No answer on this criterion.
 MISSING = -9
 SIGNIFICANT = 0.05
@@ -503,7 +504,9 @@ def criteria_of(sheet: Sheet, read: Data, rng: np.random.Generator) -> CriteriaF
     answers, names = read.arrays["answers"], read.plain["names"]
     whole = (answers != MISSING).all(axis=1)
     question = sheet.question[example]
-    explained = explained_by(answers[whole] / 2, overall[whole], question[whole], rng)
+    explained: Sequence[Explanation] = [Explanation(NONE_WHOLE)] * len(names)
+    if whole.any():
+        explained = explained_by(answers[whole] / 2, overall[whole], question[whole], rng)
     figures, tests = [], []
     audited = sheet.audited & ~sheet.selected
     voted = np.isin(np.arange(len(sheet)), example)
