@@ -619,6 +619,11 @@ def to_cite(rates: WinRates) -> str | None:
     return min(known, key=lambda name: known[name], default=None)
 
 
+def is_of_models(found: ModelRanking) -> bool:
+    """Return False if response 1 is not the same model in every pair, so that it can't win."""
+    return pair_names(found) is not None or not found.pairwise
+
+
 NO_ONE_MODEL = "response 1 is not the same model in every pair: see “Models” for who wins"
 
 
@@ -628,7 +633,7 @@ def answer(rates: WinRates, models: ModelRanking, basis: str) -> Sentence:
     if cited is not None:
         whose = "the known labels" if basis == "gold" else "people"
         found = getattr(rates, cited)
-        if names is None and models.pairwise:
+        if not is_of_models(models):
             text = (
                 f"{whose[0].upper()}{whose[1:]} give response 1 a win rate of {share(found)}, but"
             )
