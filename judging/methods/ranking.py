@@ -26,8 +26,17 @@ from judging.methods.intervals.estimates import Estimate, Undefined, holm
 
 NO_TIE = Undefined("no label is a tie, so this is the Bradley–Terry model")
 ALL_TIES = Undefined("every label is a tie, so the models can't be told apart")
+SAME_STYLE = Undefined("all pairs of responses differ by the same style")
+STYLE_OF_MODELS = Undefined(
+    "the styles follow from each other or from the models, so they can't be told apart"
+)
+STYLE_DECIDES = Undefined(
+    "no label goes against the style at some strengths of the models, so its effect has no limit"
+)
 # Two models whose difference has a smaller p, adjusted over all pairs, have different ranks.
 LEVEL = 0.05
+# The solver keeps its limits up to 1e-7.
+NO_AGREEMENT = 1e-6
 # Of strengths in log odds, before any label: nine of ten models win between 4 and 96 % against the
 # average one.
 PRIOR_SD = 2.0
@@ -169,13 +178,10 @@ def style_controlled(
     Args:
         models, model_1, model_2, sign, question: as in `bradley_terry`.
         style: (N, S) of response 1 less response 2; divided by their standard deviations here.
-    Returns: the ranking, or Undefined if there is none, or if no style differs."""
-    columns = np.asarray(style, dtype=np.float64)
-    scale = columns.std(axis=0)
-    if not columns.size or not (scale > 0).all():
-        return Undefined("all pairs of responses differ by the same style")
+    Returns: the ranking, or Undefined if there is none, if a style never differs, if the styles
+        can't be told apart from the models, or if an effect has no limit."""
     given = (models, model_1, model_2, sign, question)
-    found = _strengths(*given, ties=False, style=columns / scale)
+    found = _strengths(*given, ties=False, style=np.asarray(style, dtype=np.float64))
     return found if isinstance(found, Undefined) else StyleRanking(found.ranked, found.effects)
 
 
@@ -206,7 +212,42 @@ def _strengths(
             return games
     if ties and (lacking := games.no_tie_model()) is not None:
         return lacking
+    if style is not None:
+        # Once the labels among the ranked models are all that is left.
+        scaled = _scaled(style, games, len(models))
+        if isinstance(scaled, Undefined):
+            return scaled
+        style = scaled
     return _fit(models, games, question, ties=ties, style=style)
+
+
+def _scaled(style: Floats, games: _Games, m: int) -> Floats | Undefined:
+    """Divide by the standard deviations, if the likelihood has one finite maximum."""
+    if not style.size or not np.ptp(style, axis=0).all():
+        return SAME_STYLE
+    scaled, basis = style / style.std(axis=0), _directions(m)
+    columns = np.hstack(((basis[games.first] - basis[games.second])[games.cell], scaled))
+    if np.linalg.matrix_rank(columns) < columns.shape[1]:
+        return STYLE_OF_MODELS
+    return STYLE_DECIDES if _separated(columns, games.signs[games.cell]) else scaled
+
+
+def _separated(columns: Floats, signs: Codes) -> bool:
+    """Whether a direction agrees with some labels and goes against none; a tie is on both sides.
+
+    Then the largest likelihood is at infinity (Albert and Anderson 1984,
+    doi:10.1093/biomet/71.1.1)."""
+    decided = signs != 0
+    won, tied = columns[decided] * signs[decided, None], columns[~decided]
+    best = scipy.optimize.linprog(
+        -won.sum(axis=0) / len(signs),
+        A_ub=-won,
+        b_ub=np.zeros(len(won)),
+        A_eq=tied,
+        b_eq=np.zeros(len(tied)),
+        bounds=(-1, 1),
+    )
+    return bool(-best.fun > NO_AGREEMENT)
 
 
 def _fit(

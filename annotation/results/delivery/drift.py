@@ -18,7 +18,13 @@ from annotation.results.sections.methods import paired_with
 from judging.core.errors import Usage, UserError
 from judging.methods.arrays import Booleans, Floats
 from judging.methods.intervals.bootstrap import coded, plus_two_mean, share
-from judging.methods.intervals.estimates import Estimate, Figure, Undefined, holm, sign_flip
+from judging.methods.intervals.estimates import (
+    Estimate,
+    Figure,
+    Undefined,
+    holm_of_tested,
+    sign_flip,
+)
 from judging.methods.intervals.looks import Verdict, decide
 from judging.projects.models import Project
 from judging.runs.models import Run
@@ -213,8 +219,6 @@ def _by_category(
                 None,
             )
         )
-    adjusted = iter(holm([p for p in tested if p is not None]).tolist())
     return tuple(
-        replace(one, p_holm=None if p is None else next(adjusted))
-        for one, p in zip(found, tested, strict=True)
+        replace(one, p_holm=p) for one, p in zip(found, holm_of_tested(tested), strict=True)
     )

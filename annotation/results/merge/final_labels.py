@@ -84,7 +84,6 @@ class HumanLabel:
             seen judge output. They are paid for all the same.
         n_cant_judge: Votes of people who couldn't judge the example. They are received and paid
             for, and are no label.
-        n_aside: Votes that were put aside. They don't count, and are paid for all the same.
     """
 
     votes: tuple[CastVote, ...]
@@ -105,7 +104,6 @@ class HumanLabel:
     counts: dict[str, int] = field(default_factory=dict)
     left_out: tuple[CastVote, ...] = ()
     n_cant_judge: int = 0
-    n_aside: int = 0
 
     @property
     def n_votes(self) -> int:
@@ -444,7 +442,6 @@ def _label_of(
         counts=counts,
         left_out=left_out,
         n_cant_judge=cannot,
-        n_aside=len(aside),
     )
 
 

@@ -354,7 +354,8 @@ class Width:
     """Of the interval of people's win rate after the round.
 
     most: if people alone are believed, and half of the examples are won. expected: with the judge
-    calibrated by as many labels as the last audit had; None before one.
+    calibrated by as many labels as the last audit had; None before one, and if every label will
+    be known.
     """
 
     most: float
@@ -372,7 +373,7 @@ def width_of(report: Report | None, plan: Plan) -> Width | None:
     if most is None:
         return None
     left = report.calibrated.residual_variance if report else None
-    if left is None or isinstance(left, Undefined):
+    if left is None or isinstance(left, Undefined) or not plan.unreviewed:
         return Width(most, None)
     return Width(most, expected_width(left.value, _WIDEST, **sizes))
 

@@ -95,11 +95,6 @@ class Part:
     plots: list[Plot]
 
 
-def is_of_models(report: Report) -> bool:
-    """Return False if response 1 is not the same model in every pair, so that it can't win."""
-    return win_rates.pair_names(report.models) is not None or not report.models.pairwise
-
-
 def page_context(run: Run, report: Report) -> Json:
     """What the templates of all chapters need."""
     reason = no_people(report)
@@ -113,7 +108,9 @@ def page_context(run: Run, report: Report) -> Json:
         "betas": by_beta(shown.hitlc),
         "costs": report.cost,
         "names": first,
-        "cited": win_rates.to_cite(report.win_rate) if is_of_models(report) else None,
+        "cited": win_rates.to_cite(report.win_rate)
+        if win_rates.is_of_models(report.models)
+        else None,
         "accuracy": {"alone": alone(shown), "after": after(shown)},
         "known": [one for one in shown.judge_card.entries if has_value(one.value)],
         "unknown": [one for one in shown.judge_card.entries if not has_value(one.value)],
@@ -139,12 +136,12 @@ def file_context(run: Run, report: Report) -> Json:
 def overview_context(run: Run, report: Report) -> Json:
     """What a project's overview says of its results."""
     cited = win_rates.to_cite(report.win_rate)
-    many = len(report.models.pairwise) > 1
-    rate = getattr(report.win_rate, cited) if cited and not many else None
+    of_models = win_rates.is_of_models(report.models)
+    rate = getattr(report.win_rate, cited) if cited and of_models else None
     return {
         "run": run,
         "report": report,
-        "answer": first_answer(report, many=many),
+        "answer": first_answer(report, many=len(report.models.pairwise) > 1),
         "names": win_rates.pair_names(report.models),
         "rate": rate,
         "drawn": drawn_interval(rate) if rate is not None else None,
@@ -232,11 +229,10 @@ def citation(report: Report) -> Citation | Undefined:
     if cited is None:
         rate = report.win_rate.people
         return Undefined(rate.reason if isinstance(rate, Undefined) else rate.note)
-    names = win_rates.pair_names(report.models)
-    if not is_of_models(report):
+    if not win_rates.is_of_models(report.models):
         return Undefined(win_rates.NO_ONE_MODEL)
     found: Estimate = getattr(report.win_rate, cited)
-    first, second = names or ("response 1", "response 2")
+    first, second = win_rates.pair_names(report.models) or ("response 1", "response 2")
     assert found.low is not None
     assert found.high is not None
     digits = int(found.n >= 1000)
@@ -272,7 +268,7 @@ def _design(report: Report, cited: str) -> str:
     if cited == "calibrated":
         sentence += (
             " Its labels were calibrated by people's, by cross-fitting; this estimate was chosen "
-            "before people labelled."
+            "before the audit was drawn."
         )
     return sentence
 

@@ -23,7 +23,6 @@ from annotation.results.sections.calibration import own_probabilities, read_cali
 from annotation.results.sections.people import (
     CRITERIA,
     MISSING,
-    by_holm,
     design_on,
     read_criteria,
     votes_on,
@@ -36,7 +35,7 @@ from judging.methods.agreement.votes import VoteCounts, beyond_chance, kappa
 from judging.methods.arrays import Signs
 from judging.methods.calibration.probabilities import advantage, advantage_of
 from judging.methods.intervals.bootstrap import share
-from judging.methods.intervals.estimates import Estimate, Figure, Undefined, wilson
+from judging.methods.intervals.estimates import Estimate, Figure, Undefined, holm_of_tested, wilson
 from judging.methods.verdicts.position import order_labels
 from judging.runs.forms.likelihood import pair_differences
 from judging.runs.models import Form, Parse, Verdict
@@ -454,7 +453,7 @@ def judge_criteria(of: Analysis) -> Sequence[JudgeOnCriterion]:
         pairs = np.stack((compared.judge[there], compared.human[there]), axis=1)
         met = np.ones(pairs.shape, bool)
         tests.append(beyond_chance(pairs, met, compared.question[there], rng))
-    adjusted = by_holm(tests)
+    adjusted = holm_of_tested(tests)
     return [JudgeOnCriterion(**row, p_kappa_holm=p) for row, p in zip(rows, adjusted, strict=True)]
 
 

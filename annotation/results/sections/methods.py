@@ -36,7 +36,13 @@ from judging.methods.agreement.fewer_samples import (
 )
 from judging.methods.agreement.votes import kappa
 from judging.methods.intervals.bootstrap import coded, plus_two_ratio
-from judging.methods.intervals.estimates import Estimate, Figure, Undefined, holm, sign_flip
+from judging.methods.intervals.estimates import (
+    Estimate,
+    Figure,
+    Undefined,
+    holm_of_tested,
+    sign_flip,
+)
 from judging.methods.review.curve import CurveBand
 from judging.methods.verdicts.verdicts import cut
 from judging.runs.models import Form, Method, Run
@@ -350,10 +356,8 @@ def ablation(
         return rows
     # A copy, so that the intervals of the runs' own figures are those of the other tables.
     paired = [paired_with(sheet, known, other, deepcopy(rng)) for other in others]
-    tested = [one.p for one in paired if one.p is not None]
-    adjusted = iter(holm(tested).tolist() if tested else [])
-    for other, one in zip(others, paired, strict=True):
-        p_holm = None if one.p is None else next(adjusted)
+    adjusted = holm_of_tested([one.p for one in paired])
+    for other, one, p_holm in zip(others, paired, adjusted, strict=True):
         rows.append(_run_row(sheet, run, other, one, p_holm, rng))
     return rows
 

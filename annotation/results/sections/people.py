@@ -47,8 +47,8 @@ from judging.methods.agreement.votes import (
 )
 from judging.methods.arrays import Booleans, Codes, Counts
 from judging.methods.intervals.bootstrap import design_effect, share
-from judging.methods.intervals.covariates import explained_by
-from judging.methods.intervals.estimates import Figure, Undefined, holm, median, wilson
+from judging.methods.intervals.covariates import Explanation, explained_by
+from judging.methods.intervals.estimates import Figure, Undefined, holm_of_tested, median, wilson
 from judging.methods.intervals.win_rate import AuditedLabels, win_rate, win_rate_test
 from judging.projects.models import Project
 
@@ -394,6 +394,7 @@ def agreement_plot(found: PeopleFigures) -> Plot:
 
 CRITERIA = "criteria"
 NO_CRITERIA = Undefined("no vote that counts answers a criterion")
+NONE_WHOLE = Undefined("no vote answers every criterion")
 # No answer on this criterion.
 MISSING = -9
 SIGNIFICANT = 0.05
@@ -503,7 +504,9 @@ def criteria_of(sheet: Sheet, read: Data, rng: np.random.Generator) -> CriteriaF
     answers, names = read.arrays["answers"], read.plain["names"]
     whole = (answers != MISSING).all(axis=1)
     question = sheet.question[example]
-    explained = explained_by(answers[whole] / 2, overall[whole], question[whole], rng)
+    explained: Sequence[Explanation] = [Explanation(NONE_WHOLE)] * len(names)
+    if whole.any():
+        explained = explained_by(answers[whole] / 2, overall[whole], question[whole], rng)
     figures, tests = [], []
     audited = sheet.audited & ~sheet.selected
     voted = np.isin(np.arange(len(sheet)), example)
@@ -541,7 +544,7 @@ def criteria_of(sheet: Sheet, read: Data, rng: np.random.Generator) -> CriteriaF
                 "slope": explained[column].slope,
             }
         )
-    adjusted = zip(*(by_holm(family) for family in zip(*tests, strict=True)), strict=True)
+    adjusted = zip(*(holm_of_tested(family) for family in zip(*tests, strict=True)), strict=True)
     keys = ("p_win_rate_holm", "p_agreement_holm", "p_slope_holm")
     return CriteriaFigures(
         agreement_on="the audited examples, which were chosen at random"
@@ -597,12 +600,6 @@ def votes_on(signs: Codes, rows: Codes, person: Codes, n: int) -> tuple[Codes, B
     present = np.zeros(votes.shape, bool)
     votes[rows, column], present[rows, column] = signs, True
     return votes, present
-
-
-def by_holm(family: Sequence[float | None]) -> list[float | None]:
-    """Adjust the p-values that are there."""
-    adjusted = iter(holm([p for p in family if p is not None]).tolist())
-    return [None if p is None else next(adjusted) for p in family]
 
 
 def criteria_plot(found: CriteriaFigures | Undefined) -> Plot:

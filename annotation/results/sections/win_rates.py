@@ -32,7 +32,7 @@ from judging.methods.intervals.covariates import (
     covariate_bias,
     covariate_effect,
 )
-from judging.methods.intervals.estimates import Estimate, Figure, Undefined, holm
+from judging.methods.intervals.estimates import Estimate, Figure, Undefined, holm_of_tested, width
 from judging.methods.intervals.win_rate import (
     AuditedLabels,
     WinRateScale,
@@ -187,16 +187,10 @@ def _bias(sheet: Sheet, labels: AuditedLabels) -> Figure:
 
 
 def width_ratio(both: Figure, people: Figure) -> Number | Undefined:
-    widths = [_width(one) for one in (both, people)]
+    widths = [width(one) for one in (both, people)]
     if None in widths or not widths[1]:
         return Undefined("one of the two win rates has no interval")
     return Number(float(widths[0] / widths[1]))
-
-
-def _width(found: Figure) -> float | None:
-    if isinstance(found, Undefined) or found.low is None or found.high is None:
-        return None
-    return found.high - found.low
 
 
 @dataclass(frozen=True)
@@ -487,7 +481,7 @@ class ModelRanking:
 
 
 STYLES = ("length", "markdown")
-NO_STYLE = Undefined("two models at least must have responses of different styles")
+FEW_MODELS = Undefined("three models are needed")
 
 
 def models(sheet: Sheet, style: Floats | None = None) -> ModelRanking:
@@ -503,9 +497,11 @@ def models(sheet: Sheet, style: Floats | None = None) -> ModelRanking:
     among = (*met.reshape(2, -1), given[2])
     ranking = bradley_terry(names, *among, **asked)
     with_ties = davidson(names, *among, **asked)
-    of_style: StyleRanking | Undefined = NO_STYLE
-    if style is not None and len(names) > 1:
-        differs = style[rows].std(axis=0) > 0
+    of_style: StyleRanking | Undefined = FEW_MODELS
+    if isinstance(ranking, Undefined):
+        of_style = ranking
+    elif style is not None:
+        differs = np.ptp(style[rows], axis=0) > 0
         of_style = style_controlled(names, *among, style[rows][:, differs], **asked)
     compared = comparable(names, *among)
     apart = () if isinstance(compared, Undefined) else compared.apart
@@ -546,7 +542,6 @@ def _places(names: Sequence[str], sheet: Sheet, rows: Booleans) -> tuple[Codes, 
 def _pairs(sheet: Sheet, rows: Booleans, pairs: Sequence[PairResult]) -> list[ModelPair]:
     labels = [_between(sheet, pair) for pair in pairs]
     tests = [None if isinstance(one, Undefined) else win_rate_test(one) for one in labels]
-    adjusted = iter(holm([p for p in tests if p is not None]).tolist())
     return [
         ModelPair(
             pair.model_1,
@@ -557,9 +552,9 @@ def _pairs(sheet: Sheet, rows: Booleans, pairs: Sequence[PairResult]) -> list[Mo
             _win_rate(sheet, rows, pair),
             one if isinstance(one, Undefined) else win_rate(one),
             p,
-            None if p is None else next(adjusted),
+            p_holm,
         )
-        for pair, one, p in zip(pairs, labels, tests, strict=True)
+        for pair, one, p, p_holm in zip(pairs, labels, tests, holm_of_tested(tests), strict=True)
     ]
 
 
@@ -617,11 +612,16 @@ def pair_names(found: ModelRanking) -> tuple[str, str] | None:
 def to_cite(rates: WinRates) -> str | None:
     """Return the name of the one win rate to cite: the one that was planned, if it has an interval,
     else the narrower of the two about people that need no fit."""
-    if rates.planned == Round.Cite.CALIBRATED and _width(rates.calibrated) is not None:
+    if rates.planned == Round.Cite.CALIBRATED and width(rates.calibrated) is not None:
         return "calibrated"
-    widths = {name: _width(getattr(rates, name)) for name in ("judge_and_people", "people")}
-    known = {name: width for name, width in widths.items() if width is not None}
+    widths = {name: width(getattr(rates, name)) for name in ("judge_and_people", "people")}
+    known = {name: size for name, size in widths.items() if size is not None}
     return min(known, key=lambda name: known[name], default=None)
+
+
+def is_of_models(found: ModelRanking) -> bool:
+    """Return False if response 1 is not the same model in every pair, so that it can't win."""
+    return pair_names(found) is not None or not found.pairwise
 
 
 NO_ONE_MODEL = "response 1 is not the same model in every pair: see “Models” for who wins"
@@ -633,7 +633,7 @@ def answer(rates: WinRates, models: ModelRanking, basis: str) -> Sentence:
     if cited is not None:
         whose = "the known labels" if basis == "gold" else "people"
         found = getattr(rates, cited)
-        if names is None and models.pairwise:
+        if not is_of_models(models):
             text = (
                 f"{whose[0].upper()}{whose[1:]} give response 1 a win rate of {share(found)}, but"
             )

@@ -68,6 +68,13 @@ def figures_as_json(figures: Mapping[str, Figure]) -> dict[str, dict[str, object
     return {name: figure.as_json() for name, figure in figures.items()}
 
 
+def width(figure: Figure) -> float | None:
+    """Return how wide the interval is, or None without limits."""
+    if isinstance(figure, Undefined) or figure.low is None or figure.high is None:
+        return None
+    return figure.high - figure.low
+
+
 def narrower(one: Figure, other: Figure) -> Figure:
     """Return the figure with the narrower interval of two that estimate the same.
 
@@ -75,13 +82,8 @@ def narrower(one: Figure, other: Figure) -> Figure:
 
     Args: one, other: figures; one without limits is never narrower.
     Returns: the first if both are equally wide."""
-    widths = [
-        np.inf
-        if isinstance(figure, Undefined) or figure.low is None or figure.high is None
-        else figure.high - figure.low
-        for figure in (one, other)
-    ]
-    return other if widths[1] < widths[0] else one
+    own, others = width(one), width(other)
+    return other if others is not None and (own is None or others < own) else one
 
 
 def median(values: ArrayLike, confidence: float = 0.95) -> Figure:
@@ -246,6 +248,15 @@ def holm(p_values: Sequence[float]) -> Floats:
     adjusted = np.empty_like(p)
     adjusted[order] = np.minimum(stepped, 1.0)
     return adjusted
+
+
+def holm_of_tested(p_values: Sequence[float | None]) -> list[float | None]:
+    """Adjust the p-values of the hypotheses that could be tested, as `holm`.
+
+    Args: p_values: None for a hypothesis without a test, which is no part of the family.
+    Returns: adjusted p-values, in the same order."""
+    adjusted = iter(holm([p for p in p_values if p is not None]).tolist())
+    return [None if p is None else next(adjusted) for p in p_values]
 
 
 def benjamini_yekutieli(p_values: Sequence[float], q: float) -> Booleans:

@@ -10,7 +10,7 @@ doi:10.1073/pnas.2322083121, with the design of a routed round)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -205,14 +205,9 @@ def calibrated_labels(
     fits = ridge_fits(features[labelled], target[labelled], weights, ridges, prior)
     chance = sigmoid(fits.linear(features[rest])).reshape(len(RIDGES), FOLDS, len(rest))
     place, inside = np.searchsorted(rest, drawn), fold[: len(drawn)]
-    mixed = np.array(target, dtype=np.float64)
-    apart: tuple[float, int | None] = (1.0, None)
 
     def as_labels(predicted: Floats) -> AuditedLabels:
-        mixed[rest] = predicted
-        mixed[drawn] = target[drawn]
-        known = (target[selected], predicted, target[drawn], predicted[place])
-        return AuditedLabels(*known, *apart)
+        return AuditedLabels(target[selected], predicted, target[drawn], predicted[place])
 
     found = [CalibratedLabels(as_labels(verdict[rest].astype(np.float64)), None)]
     # The strongest of equally good ones comes first.
@@ -221,12 +216,13 @@ def calibrated_labels(
         predicted[place] = chance[number, inside, place]
         found.append(CalibratedLabels(as_labels(predicted), RIDGES[number]))
     best = min(found, key=lambda one: _left_over(one.labels))
-    if question is not None:
-        mixed[rest] = best.labels.rest
-        mixed[drawn] = target[drawn]
-        apart = design_effect(mixed, asked)
-        best = CalibratedLabels(as_labels(best.labels.rest), best.ridge)
-    return best
+    if question is None:
+        return best
+    final = np.array(target, dtype=np.float64)
+    final[rest] = best.labels.rest
+    final[drawn] = target[drawn]
+    effect, questions = design_effect(final, asked)
+    return replace(best, labels=replace(best.labels, effect=effect, questions=questions))
 
 
 def _left_over(labels: AuditedLabels) -> float:

@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from annotation.results.report.page import citation, in_short
+from annotation.results.report.page import citation, in_short, overview_context
 from annotation.results.report.report import report
 from annotation.results.sections.analysis import Analysis
 from annotation.results.sections.methods import MethodRow
@@ -111,6 +111,7 @@ def test_models_that_change_places_are_not_called_by_response_1(project, figures
     assert said.startswith("People give response 1 a win rate of ")
     assert said.endswith(f", n = 60), but {NO_ONE_MODEL}.")
     assert citation(swapped).reason.startswith("response 1 is not the same model")
+    assert overview_context(project.runs.get(), swapped)["rate"] is None
 
 
 def test_of_many_models_the_first_is_named(project, figures):

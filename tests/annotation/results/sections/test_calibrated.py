@@ -66,6 +66,21 @@ def test_the_choice_of_the_first_audited_round_decides(project, run):
     assert again.win_rate.planned == "calibrated"
 
 
+def test_the_page_calls_no_other_estimate_the_planned_one(client, project, run):
+    """Once every label is known, people alone are cited, which nobody chose beforehand."""
+    project.examples.update(model_1="maple-7b", model_2="birch-3b")
+    client.force_login(make_member(project, Role.RESEARCHER))
+    address, planned = f"/p/{project.slug}/results/verdict", "chosen before the audit was drawn"
+    labelled(project, run, cite=Round.Cite.CALIBRATED)
+    assert client.get(address).content.decode().count(planned) == 2
+    rest = open_round(project, None, run, RoundSettings(everything=True, votes=1, seed=5))
+    label_all(rest, [make_annotator(project)])
+    assert report(Analysis(project, run)).win_rate.planned == "calibrated"
+    page = client.get(address).content.decode()
+    assert "cite this" in page
+    assert planned not in page
+
+
 def test_a_small_audit_says_what_is_needed(project, run):
     round_ = open_round(
         project, None, run, RoundSettings(beta=Decimal(10), votes=1, audit=9, seed=3)
@@ -87,6 +102,10 @@ def test_the_planner_says_how_wide_the_interval_will_be(project, run):
     assert after.most == before.most
     assert after.expected == pytest.approx(width(found.win_rate.calibrated), rel=0.1)
     assert width_of(found, plan(project, run, RoundSettings(beta=Decimal(10), audit=5))) is None
+    # Nothing is left for the judge to say.
+    everything = width_of(found, plan(project, run, RoundSettings(everything=True, votes=1)))
+    assert everything.most < before.most
+    assert everything.expected is None
 
 
 def test_the_choice_is_made_on_the_page_and_by_the_command(client, project, run):

@@ -14,7 +14,7 @@ from annotation.results.delivery.package import Unpacked, deliver, pack
 from annotation.results.delivery.verify import verify
 from annotation.results.report.report import people_alone, report, report_json
 from annotation.results.sections.analysis import Analysis
-from annotation.results.sections.people import NO_CRITERIA
+from annotation.results.sections.people import NO_CRITERIA, NONE_WHOLE
 from annotation.rounds.opening import RoundSettings, open_round
 from annotation.votes.agreement import strength_of
 from annotation.votes.imports import import_votes
@@ -120,6 +120,19 @@ def test_few_votes_have_no_slope_but_a_reason(asked):
     assert accuracy.agreement.reason == "none of these examples has two votes that count"
     assert accuracy.p_agreement_holm is None
     assert "isn't known: all overall votes say the same" in found.sentence
+
+
+def test_criteria_that_no_vote_answers_together_are_not_compared(asked):
+    """As after a protocol that asks for another criterion."""
+    open_round(asked.project, None, asked, RoundSettings(everything=True, votes=1, seed=1))
+    person = make_annotator(asked.project)
+    for n, item in enumerate(Item.objects.order_by("pk")):
+        said = {ASKED[n % 2]: 1}
+        make_vote(item, person, ("win", "lose")[n % 3 == 0], answer=answer(1, 1, **said))
+    found = report(Analysis(asked.project, asked)).criteria
+    assert [one.slope for one in found.criteria] == [NONE_WHOLE] * 2
+    assert found.explained == 0
+    assert found.sentence.endswith("isn't known: no vote answers every criterion.")
 
 
 def test_after_a_routed_round_the_audit_stands_for_the_rest(asked):

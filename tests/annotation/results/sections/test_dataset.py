@@ -10,7 +10,7 @@ from annotation.results.report.report import plots, report
 from annotation.results.sections.analysis import Analysis, style_of
 from annotation.votes.imports import import_votes
 from judging.dataset.writing import import_files
-from tests.factories import make_examples, make_run
+from tests.factories import make_examples, make_run, make_verdict
 
 pytestmark = pytest.mark.databases
 
@@ -101,5 +101,11 @@ def test_markdown_is_counted_by_the_database(project):
 
 @pytest.mark.django_db
 def test_two_models_have_no_style_to_control(project):
-    make_examples(project, 2, model_1="a", model_2="b")
-    assert style_of(Analysis(project, make_run(project))) is None
+    run = make_run(project)
+    pairs = make_examples(project, 2, model_1="a", model_2="b")
+    for rank, (example, label) in enumerate(zip(pairs, ("win", "lose"), strict=True), start=1):
+        make_verdict(run, example, 0.5, rank=rank, label=label)
+    assert style_of(Analysis(project, run)) is None
+    found = report(Analysis(project, run)).models
+    assert [one.model for one in found.ranking] == ["a", "b"]
+    assert found.style.reason == "three models are needed"

@@ -9,6 +9,7 @@ from judging.methods.intervals.estimates import (
     benjamini_yekutieli,
     clopper_pearson,
     holm,
+    holm_of_tested,
     sign_flip,
     unseen_total,
     wilson,
@@ -59,6 +60,12 @@ def test_holm_steps_down_and_never_turns_back():
     assert holm([0.04, 0.01, 0.03, 0.02]) == pytest.approx([0.06, 0.04, 0.06, 0.06])
     assert holm([0.6, 0.9]) == pytest.approx([1, 1])
     assert holm([]).size == 0
+
+
+def test_what_could_not_be_tested_is_no_part_of_the_family():
+    assert holm_of_tested([None, 0.01, None, 0.03]) == [None, 0.02, None, 0.03]
+    assert holm_of_tested([None, None]) == [None, None]
+    assert holm_of_tested([]) == []
 
 
 def test_benjamini_yekutieli_divides_by_the_harmonic_sum():

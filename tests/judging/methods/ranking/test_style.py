@@ -5,7 +5,14 @@ import pytest
 from scipy.optimize import minimize
 
 from judging.methods.intervals.estimates import Undefined
-from judging.methods.ranking import bradley_terry, next_pairs, style_controlled
+from judging.methods.ranking import (
+    SAME_STYLE,
+    STYLE_DECIDES,
+    STYLE_OF_MODELS,
+    bradley_terry,
+    next_pairs,
+    style_controlled,
+)
 
 TRUTH = np.array([0.6, 0.0, -0.6])
 
@@ -67,6 +74,38 @@ def test_a_newcomer_with_one_label_leaves_the_style_ranking_of_the_others(games)
     )
     found = style_controlled("abcd", first, second, sign, style[:, None])
     assert [one.model for one in found.ranked] == list("abc")
+
+
+def test_a_style_that_each_model_always_has_is_not_told_apart_from_it(games):
+    first, second, sign, style = games
+    of_model = np.array([1.0, 2.0, 4.0])
+    own = of_model[first] - of_model[second]
+    assert style_controlled("abc", first, second, sign, own[:, None]) == STYLE_OF_MODELS
+    twice = np.column_stack((style, 3 * style))
+    assert style_controlled("abc", first, second, sign, twice) == STYLE_OF_MODELS
+
+
+@pytest.mark.parametrize("label", [1, 0])
+def test_an_effect_that_no_label_contradicts_has_no_limit(games, label):
+    """The longer response always wins, also if the others, of equal length, say what they like."""
+    first, second, sign, style = games
+    ahead = np.where(style > 0, 1, -1)
+    assert style_controlled("abc", first, second, ahead, style[:, None]) == STYLE_DECIDES
+    some = np.where(np.arange(1500) < 50, style, 0)
+    mixed = np.where(some == 0, label * sign, ahead)
+    assert style_controlled("abc", first, second, mixed, some[:, None]) == STYLE_DECIDES
+
+
+def test_ties_everywhere_limit_an_effect(games):
+    first, second, sign, style = games
+    found = style_controlled("abc", first, second, 0 * sign, style[:, None])
+    assert found.effects[0].value == pytest.approx(0)
+
+
+def test_a_style_that_only_a_model_without_a_rank_has_does_not_differ(games):
+    given = (np.append(one, more) for one, more in zip(games[:3], (0, 3, 1), strict=True))
+    only = np.append(np.zeros(1500), 1.0)
+    assert style_controlled("abcd", *given, only[:, None]) == SAME_STYLE
 
 
 def test_models_share_a_rank_unless_they_are_shown_to_differ():
