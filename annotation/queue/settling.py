@@ -22,7 +22,7 @@ from functools import cached_property, partial
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Case, Count, OuterRef, Q, QuerySet, Subquery, When
+from django.db.models import Case, Count, F, OuterRef, Q, QuerySet, Subquery, When
 from django.utils import timezone
 
 from annotation.models import (
@@ -292,10 +292,15 @@ class _Facts:
 
     @cached_property
     def _aside(self) -> dict[int, set[int]]:
-        """Who doesn't vote on an item again, although their vote was put aside."""
-        votes = Vote.every.filter(item__in=self._keys, aside_at__isnull=False)
+        """Who doesn't vote on an item, since their vote on its example was put aside, wherever it
+        was cast."""
+        votes = Vote.every.filter(
+            aside_at__isnull=False,
+            example__items__in=self._keys,
+            protocol=F("example__items__round__protocol"),
+        )
         aside: dict[int, set[int]] = defaultdict(set)
-        for key, annotator in votes.values_list("item", "annotator"):
+        for key, annotator in votes.values_list("example__items", "annotator"):
             aside[key].add(annotator)
         return aside
 

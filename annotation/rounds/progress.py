@@ -89,7 +89,8 @@ def round_progress(round_: Round, now: datetime | None = None) -> RoundProgress:
     """Return the round's progress, in a constant number of queries whatever its size."""
     now = now or timezone.now()
     items = _items(round_, now)
-    aside = _aside(round_)
+    aside_anywhere = any_aside(round_)
+    aside = _aside(round_) if aside_anywhere else {}
     slots = (
         Slot.objects.asked()
         .filter(round=round_)
@@ -122,13 +123,22 @@ def round_progress(round_: Round, now: datetime | None = None) -> RoundProgress:
         cost_left=human_usd(0 if is_closed else slots["left"], rate),
         cost_measured=_measured(round_, slots) if slots["cast"] > slots["untimed"] else None,
         can_vote=len(voters) + newcomers,
-        out_of_reach=out_of_reach(round_, voters, newcomers, any_aside=bool(aside)),
+        out_of_reach=out_of_reach(round_, voters, newcomers, aside=aside_anywhere),
         people=tuple(_people(round_, now, aside)),
         n_flags=count_flagged_items(round_),
         n_aside=sum(paid["cast"] for paid in aside.values()),
         missing=slots["asked"] - slots["given"] if is_closed else 0,
         n_lacking=slots["lacking"] if is_closed else 0,
     )
+
+
+def any_aside(round_: Round) -> bool:
+    """Return True if votes that ask what this round asks were ever put aside, in any round.
+
+    The votes themselves are many, and are not looked at.
+    """
+    made = Intervention.objects.filter(kind=Intervention.Kind.ASIDE)
+    return made.filter(round__protocol=round_.protocol_id).exists()
 
 
 def _aside(round_: Round) -> dict[int, dict[str, Any]]:
@@ -153,9 +163,7 @@ def _given_elsewhere(round_: Round) -> QuerySet[Slot, tuple[int, int]]:
     return rounds.annotate(n=Count("pk"))
 
 
-def out_of_reach(
-    round_: Round, voters: Collection[int], newcomers: int, *, any_aside: bool = False
-) -> int:
+def out_of_reach(round_: Round, voters: Collection[int], newcomers: int, *, aside: bool) -> int:
     """Count the open items that would stay open if all these people voted.
 
     Skipped items don't count, since they come to a decision in the end.
@@ -163,10 +171,10 @@ def out_of_reach(
     Args:
         voters: Annotators who may vote.
         newcomers: Number of members who may vote and never did.
-        any_aside: Votes were put aside, whose voters can't give others on these pairs.
+        aside: What `any_aside` says. Those voters can't give other votes on the same pairs.
     """
     people = len(voters) + newcomers
-    enough = people >= round_.votes_per_item and not any_aside
+    enough = people >= round_.votes_per_item and not aside
     if round_.state == Round.State.CLOSED or enough:
         return 0
     items = Item.objects.filter(round=round_, state=Item.State.OPEN, skips=None)
@@ -176,8 +184,13 @@ def out_of_reach(
         # SQL has no empty list, and none of the votes is theirs.
         return items.filter(missing__gt=newcomers).count()
     given_by_them = Count("slots", filter=Q(slots__vote__annotator__in=voters))
-    aside = Vote.every.filter(aside_at__isnull=False, annotator__in=voters, item=OuterRef("pk"))
-    items = items.annotate(could_come=people - given_by_them - count_of(aside, "item"))
+    put_aside = Vote.every.filter(
+        aside_at__isnull=False,
+        annotator__in=voters,
+        protocol=round_.protocol_id,
+        example=OuterRef("example"),
+    )
+    items = items.annotate(could_come=people - given_by_them - count_of(put_aside, "example"))
     return items.filter(missing__gt=F("could_come")).count()
 
 

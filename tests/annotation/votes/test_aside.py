@@ -345,6 +345,26 @@ def test_nobody_waits_for_whose_vote_was_put_aside(project, ana, ben):
     assert states(round_) == [Item.State.ADJUDICATE]
 
 
+def test_nobody_waits_in_another_round_for_whose_vote_was_put_aside(project, ana, ben):
+    make_examples(project, 1)
+    settings = RoundSettings(everything=True, votes=2, seed=1)
+    first = open_round(project, None, None, settings)
+    make_vote(items(first)[0], ana, "win")
+    second = open_round(project, None, None, settings)
+    aside.put_aside(first, ana, None, WHY)
+    assert (states(second), round_progress(second).out_of_reach) == ([Item.State.OPEN], 1)
+    assert claim_next(second, ana) == NoItem("done")
+    skip(claim_next(second, ben))
+    assert states(second) == [Item.State.ADJUDICATE]
+    # A round that asks something else is answered by both.
+    project.question_asked = "Which is safer?"
+    project.save()
+    other = open_round(project, None, None, settings)
+    assert round_progress(other).out_of_reach == 0
+    skip(claim_next(other, ben))
+    assert states(other) == [Item.State.OPEN]
+
+
 def test_a_vote_that_is_put_aside_can_not_be_changed(round_, ana):
     vote = record_vote(claim_next(round_, ana), {"overall": "left"})
     aside.put_aside(round_, ana, None, WHY)
