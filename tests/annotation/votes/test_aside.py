@@ -372,6 +372,17 @@ def test_a_vote_that_is_put_aside_can_not_be_changed(round_, ana):
         edit_vote(vote, {"overall": "right"}, "")
 
 
+def test_an_edit_that_waited_while_a_vote_was_counted_again_keeps_its_slot(round_, ana):
+    vote = record_vote(claim_next(round_, ana), {"overall": "left"})
+    before = slots_of(round_)
+    aside.put_aside(round_, ana, None, WHY)
+    read_before = Vote.every.select_related("item__round", "protocol").get(pk=vote.pk)
+    aside.count_again(round_, ana, None)
+    edit_vote(read_before, {"overall": "right"}, "")
+    assert slots_of(round_) == before
+    assert Vote.objects.get(pk=vote.pk).answer == {"overall": "right"}
+
+
 def test_their_own_list_says_it(client, round_, ana):
     draft = claim_next(round_, ana)
     record_vote(draft, {"overall": "left"})
