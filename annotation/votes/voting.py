@@ -202,9 +202,11 @@ def _recorded(draft: Draft) -> Vote | None:
     )
     if vote is not None and vote.item_id != draft.item_id:
         release(draft)
+        counts = vote.aside_at is None
+        which = "counts here as well" if counts else "was put aside by the project"
         raise NotNeeded(
-            "You already voted on this pair in another round. That vote counts here as well, so "
-            "this one was not added."
+            f"You already voted on this pair in another round. That vote {which}, so this one was "
+            "not added."
         )
     return vote
 

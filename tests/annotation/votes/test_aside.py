@@ -23,7 +23,7 @@ from annotation.rounds.progress import round_progress
 from annotation.votes import aside
 from annotation.votes.agreement import RoundAgreement
 from annotation.votes.imports import import_votes
-from annotation.votes.voting import RoundClosed, edit_vote, record_vote
+from annotation.votes.voting import NotNeeded, RoundClosed, edit_vote, record_vote
 from judging.core.errors import UserError
 from judging.projects.models import AuditEvent, Membership, Role
 from tests.annotation.crowd import SECRET, set_up
@@ -370,6 +370,17 @@ def test_a_vote_that_is_put_aside_can_not_be_changed(round_, ana):
     aside.put_aside(round_, ana, None, WHY)
     with pytest.raises(RoundClosed, match="put aside"):
         edit_vote(vote, {"overall": "right"}, "")
+
+
+def test_nobody_is_told_that_a_vote_counts_here_which_was_put_aside(project, ana):
+    make_examples(project, 1)
+    settings = RoundSettings(everything=True, votes=1, seed=1)
+    first, second = (open_round(project, None, None, settings) for _ in range(2))
+    in_first, in_second = claim_next(first, ana), claim_next(second, ana)
+    record_vote(in_first, {"overall": "left"})
+    aside.put_aside(first, ana, None, WHY)
+    with pytest.raises(NotNeeded, match="That vote was put aside by the project"):
+        record_vote(in_second, {"overall": "left"})
 
 
 def test_an_edit_that_waited_while_a_vote_was_counted_again_keeps_its_slot(round_, ana):
