@@ -146,7 +146,9 @@ class PersonOut(Schema):
     round: int
     votes: int = Field(description="Votes given in this round that count.")
     votes_aside: int = Field(description="Votes given in this round that are put aside.")
-    hold: str = Field(description="paused, stopped, or empty.")
+    hold: str = Field(
+        description="paused, stopped, failed (stopped by a rule about attention checks), or empty."
+    )
 
 
 class DecisionIn(Schema):
