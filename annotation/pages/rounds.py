@@ -204,16 +204,11 @@ def person(request: HttpRequest, slug: str, number: int, annotator: int) -> Http
     if said:
         messages.success(request, said)
         return redirect("round_person", slug, number, annotator)
-    standing = round_progress(found)
-    mine = [one for one in standing.people if one.annotator.pk == there.pk]
     context = {
         **access.under("rounds"),
         "round": found,
         "annotator": there,
-        "person": mine[0] if mine else None,
-        "warned": bool(mine) and any(one.kind == "warn" for one in mine[0].interventions),
-        "standing": standing,
-        "n_counting": aside.votes_that_count(found, there).count(),
+        "person": aside.standing_of(found, there),
         "form": form,
     }
     status = 422 if form.errors else 200

@@ -141,14 +141,28 @@ def any_aside(round_: Round) -> bool:
     return made.filter(round__protocol=round_.protocol_id).exists()
 
 
+def votes_aside(round_: Round) -> QuerySet[Vote]:
+    """Return the votes given in this round that are put aside."""
+    return Vote.every.filter(item__round=round_, aside_at__isnull=False)
+
+
+def interventions_in(round_: Round) -> QuerySet[Intervention]:
+    """Return what was done about people of this round and was not ended, the latest first."""
+    return Intervention.objects.filter(round=round_, ended_at=None).order_by("-at", "-pk")
+
+
 def _aside(round_: Round) -> dict[int, dict[str, Any]]:
     """Return what is paid for votes of this round that were put aside, by annotator."""
-    votes = Vote.every.filter(item__round=round_, aside_at__isnull=False).order_by()
-    rows = votes.values("annotator").annotate(
-        cast=Count("pk"),
-        timed=Count("active_seconds"),
-        seconds=Sum("active_seconds"),
-        last=Max("submitted_at"),
+    rows = (
+        votes_aside(round_)
+        .order_by()
+        .values("annotator")
+        .annotate(
+            cast=Count("pk"),
+            timed=Count("active_seconds"),
+            seconds=Sum("active_seconds"),
+            last=Max("submitted_at"),
+        )
     )
     return {row["annotator"]: row for row in rows}
 
@@ -247,7 +261,7 @@ def _people(round_: Round, now: datetime, aside: Mapping[int, Mapping[str, Any]]
     in_hand = dict(hands.annotate(n=Count("pk")))
     seats = {seat.annotator_id: seat for seat in Seat.objects.filter(round=round_)}
     made: dict[int, list[Intervention]] = defaultdict(list)
-    for one in Intervention.objects.filter(round=round_, ended_at=None).order_by("-at", "-pk"):
+    for one in interventions_in(round_):
         made[one.annotator_id].append(one)
     known = {*given, *in_hand, *seats, *aside}
     people = []

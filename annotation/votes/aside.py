@@ -43,6 +43,7 @@ from annotation.queue.settling import (
     settle_locked,
 )
 from annotation.rounds.opening import CheckRule, check_rules_of
+from annotation.rounds.progress import interventions_in, votes_aside
 from judging.core.errors import UserError
 from judging.core.leases import in_chunks
 from judging.projects import access
@@ -70,10 +71,34 @@ def votes_that_count(round_: Round, annotator: Annotator) -> QuerySet[Vote]:
     return Vote.objects.filter(item__round=round_, annotator=annotator)
 
 
-def votes_aside(round_: Round, annotator: Annotator | None = None) -> QuerySet[Vote]:
-    """Return the votes of this round that are put aside, of one person or of all."""
-    votes = Vote.every.filter(item__round=round_, aside_at__isnull=False)
-    return votes if annotator is None else votes.filter(annotator=annotator)
+@dataclass(frozen=True)
+class Standing:
+    """How a person stands in a round.
+
+    n_counting, n_aside: votes given in it that count, and that are put aside.
+    hold: why nothing more is handed out to them; empty if they may label.
+    interventions: what was done about them and was not ended, the latest first.
+    """
+
+    n_counting: int
+    n_aside: int
+    hold: str
+    interventions: tuple[Intervention, ...]
+
+    @property
+    def is_warned(self) -> bool:
+        return any(made.kind == Kind.WARN for made in self.interventions)
+
+
+def standing_of(round_: Round, annotator: Annotator) -> Standing:
+    """Return how the person stands in the round, without counting the rest of it."""
+    seat = Seat.objects.filter(round=round_, annotator=annotator).first()
+    return Standing(
+        votes_that_count(round_, annotator).count(),
+        votes_aside(round_).filter(annotator=annotator).count(),
+        seat.hold if seat else "",
+        tuple(interventions_in(round_).filter(annotator=annotator)),
+    )
 
 
 def put_aside(
@@ -146,8 +171,8 @@ def carry_out(made: Intervention) -> None:
         return
     votes = votes_that_count(made.round, made.annotator)
     in_chunks(votes, partial(_leave_slots, made.round), _MOST)
-    aside = votes_aside(made.round, made.annotator).count()
-    Intervention.objects.filter(pk=made.pk).update(is_due=False, n_votes=aside)
+    aside = votes_aside(made.round).filter(annotator=made.annotator)
+    Intervention.objects.filter(pk=made.pk).update(is_due=False, n_votes=aside.count())
 
 
 def carry_out_due() -> None:
@@ -178,7 +203,7 @@ def count_again(round_: Round, annotator: Annotator, by: AbstractUser | None) ->
 
     Raises UserError if none is put aside.
     """
-    aside = votes_aside(round_, annotator)
+    aside = votes_aside(round_).filter(annotator=annotator)
     if not aside.exists():
         raise UserError(
             f"No vote of {annotator.pseudonym} in round {round_.number} is put aside. Nothing was "
@@ -327,12 +352,6 @@ def let_go_on(round_: Round, annotator: Annotator, by: AbstractUser | None) -> b
         access.record_event(round_.project, by, did, subject, annotator=annotator.pseudonym)
     people_changed(round_.project)
     return bool(was_held)
-
-
-def interventions_in(round_: Round) -> QuerySet[Intervention]:
-    """Return what was done about people of this round and was not ended, the latest first."""
-    made = Intervention.objects.filter(round=round_, ended_at=None)
-    return made.select_related("annotator").order_by("-at", "-pk")
 
 
 def _intervene(

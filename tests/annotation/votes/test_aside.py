@@ -19,7 +19,7 @@ from annotation.results.merge.final_labels import merged
 from annotation.results.tables.exports import ExportRequest, export
 from annotation.rounds.changes import close, reopen
 from annotation.rounds.opening import RoundSettings, open_round
-from annotation.rounds.progress import round_progress
+from annotation.rounds.progress import interventions_in, round_progress
 from annotation.votes import aside
 from annotation.votes.agreement import RoundAgreement
 from annotation.votes.imports import import_votes
@@ -148,7 +148,7 @@ def test_counting_them_again_gives_back_what_was(voted, ana):
     assert (rows_of(voted, "labels"), states(voted)) != before[:2]
     assert aside.count_again(voted, ana, None) == aside.CountedAgain(3, 0)
     assert (rows_of(voted, "labels"), states(voted), slots_of(voted)) == before
-    assert not aside.interventions_in(voted).exists()
+    assert not interventions_in(voted).exists()
     with pytest.raises(UserError, match="is put aside"):
         aside.count_again(voted, ana, None)
 
@@ -166,7 +166,7 @@ def test_a_vote_stays_aside_where_others_gave_all_votes(voted, ana):
     assert aside.count_again(voted, ana, None) == aside.CountedAgain(2, 1)
     votes = Slot.objects.filter(round=voted, vote__isnull=False).values_list("item", flat=True)
     assert sorted(votes) == sorted([item.pk for item in items(voted)] * 2)
-    assert aside.interventions_in(voted).get().n_votes == 1
+    assert interventions_in(voted).get().n_votes == 1
 
 
 def test_votes_put_aside_twice_are_counted_once(voted, ana):
@@ -310,7 +310,7 @@ def test_a_worker_goes_on_where_a_process_was_killed(voted, ana):
     assert aside.votes_that_count(voted, ana).count() == 3
     Intervention.objects.filter(pk=made.pk).update(at=long_ago)
     aside.carry_out_due()
-    assert aside.votes_aside(voted, ana).count() == 3
+    assert aside.standing_of(voted, ana).n_aside == 3
     made.refresh_from_db()
     assert (made.is_due, made.n_votes) == (False, 3)
 
@@ -412,7 +412,7 @@ def test_erasing_a_person_erases_why(voted, ana):
     erase_annotator(ana, None)
     assert event(voted, "votes put aside").detail["reason"] == ""
     assert Intervention.objects.get().reason == ""
-    assert aside.votes_aside(voted, ana).count() == 3
+    assert aside.standing_of(voted, ana).n_aside == 3
     erase_annotator(ana, None, remove_votes=True)
     assert not Vote.every.filter(annotator=ana).exists()
 
