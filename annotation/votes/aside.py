@@ -47,7 +47,6 @@ from annotation.rounds.progress import interventions_in, votes_aside
 from judging.core.errors import UserError
 from judging.core.leases import in_chunks
 from judging.projects import access
-from judging.projects.models import Membership
 
 LONGEST_REASON = 2000
 REJECTED = "The panel's submission was rejected."
@@ -128,10 +127,9 @@ def put_aside(
     with transaction.atomic():
         made = _intervene(round_, annotator, by, Kind.ASIDE, reason, is_due=True)
         detail: dict[str, Any] = {"annotator": annotator.pseudonym, "votes": n_votes}
-        detail |= {"reason": reason}
         # Whoever knows what the judge said could choose votes by it.
-        members = Membership.objects.filter(project=round_.project_id, user=by)
-        detail["had_seen_judge"] = members.filter(unblinded_at__isnull=False).exists()
+        seen = by is not None and access.project_for(by, round_.project.slug).has_seen_judge
+        detail |= {"reason": reason, "had_seen_judge": seen}
         access.record_event(round_.project, by, PUT_ASIDE, f"round {round_.number}", **detail)
     if stop:
         stop_person(round_, annotator, by, reason)

@@ -25,6 +25,7 @@ from annotation.votes.agreement import RoundAgreement
 from annotation.votes.imports import import_votes
 from annotation.votes.voting import NotNeeded, RoundClosed, edit_vote, record_vote
 from judging.core.errors import UserError
+from judging.projects.access import project_for
 from judging.projects.models import AuditEvent, Membership, Role
 from tests.annotation.crowd import SECRET, set_up
 from tests.factories import (
@@ -33,6 +34,7 @@ from tests.factories import (
     make_member,
     make_project,
     make_run,
+    make_user,
     make_verdict,
     make_vote,
 )
@@ -139,6 +141,16 @@ def test_the_trail_says_who_and_why(voted, ana, owner):
     assert again.detail == {"annotator": "annotator-1", "votes": 3, "still_aside": 0}
     Membership.objects.filter(user=owner).update(unblinded_at=timezone.now())
     aside.put_aside(voted, ana, owner, WHY)
+    assert event(voted, "votes put aside").detail["had_seen_judge"] is True
+
+
+def test_the_trail_knows_what_a_superuser_saw_who_is_no_member(voted, ana):
+    sue = make_user("sue", is_superuser=True)
+    aside.put_aside(voted, ana, sue, WHY)
+    assert event(voted, "votes put aside").detail["had_seen_judge"] is False
+    aside.count_again(voted, ana, sue)
+    project_for(sue, voted.project.slug, shows_judge=True, is_told=True)
+    aside.put_aside(voted, ana, sue, WHY)
     assert event(voted, "votes put aside").detail["had_seen_judge"] is True
 
 
