@@ -91,19 +91,15 @@ def round_progress(round_: Round, now: datetime | None = None) -> RoundProgress:
     items = _items(round_, now)
     aside_anywhere = any_aside(round_)
     aside = _aside(round_) if aside_anywhere else {}
-    slots = (
-        Slot.objects.asked()
-        .filter(round=round_)
-        .aggregate(
-            asked=Count("pk"),
-            given=Count("vote"),
-            # An item that skips or a decision settled gets no more votes.
-            left=Count("pk", filter=Q(vote=None, item__state=Item.State.OPEN)),
-            cast=Count("vote", filter=_CAST_HERE),
-            untimed=Count("vote", filter=_CAST_HERE & Q(vote__active_seconds=None)),
-            seconds=Coalesce(Sum("vote__active_seconds", filter=_CAST_HERE), 0.0),
-            lacking=Count("item", filter=Q(vote=None), distinct=True),
-        )
+    asked = Slot.objects.asked().filter(round=round_)
+    slots = asked.aggregate(
+        asked=Count("pk"),
+        given=Count("vote"),
+        # An item that skips or a decision settled gets no more votes.
+        left=Count("pk", filter=Q(vote=None, item__state=Item.State.OPEN)),
+        cast=Count("vote", filter=_CAST_HERE),
+        untimed=Count("vote", filter=_CAST_HERE & Q(vote__active_seconds=None)),
+        seconds=Coalesce(Sum("vote__active_seconds", filter=_CAST_HERE), 0.0),
     )
     for paid in aside.values():
         slots["cast"] += paid["cast"]
@@ -128,7 +124,7 @@ def round_progress(round_: Round, now: datetime | None = None) -> RoundProgress:
         n_flags=count_flagged_items(round_),
         n_aside=sum(paid["cast"] for paid in aside.values()),
         missing=slots["asked"] - slots["given"] if is_closed else 0,
-        n_lacking=slots["lacking"] if is_closed else 0,
+        n_lacking=asked.filter(vote=None).values("item").distinct().count() if is_closed else 0,
     )
 
 
@@ -267,32 +263,26 @@ def _people(round_: Round, now: datetime, aside: Mapping[int, Mapping[str, Any]]
     people = []
     for annotator in Annotator.objects.filter(pk__in=known).order_by("number"):
         row, seat = given.get(annotator.pk, {}), seats.get(annotator.pk)
-        put_aside = aside.get(annotator.pk, {})
-        cast, timed, seconds = (
-            _sum(row.get(name), put_aside.get(name)) for name in ("cast", "timed", "seconds")
-        )
+        both = row, aside.get(annotator.pk, {})
+        cast, timed = (sum(part.get(name, 0) for part in both) for name in ("cast", "timed"))
+        seconds = sum(part.get("seconds") or 0.0 for part in both)
         people.append(
             AtWork(
                 annotator,
                 n_votes=row.get("n", 0),
                 in_hand=in_hand.get(annotator.pk, 0),
-                pace=seconds / timed if seconds is not None and timed else None,
-                seconds=seconds,
-                cost=_cost(round_, int(cast or 0), int((cast or 0) - (timed or 0)), seconds or 0.0),
-                last_at=row.get("last") or put_aside.get("last"),
+                pace=seconds / timed if timed else None,
+                seconds=seconds if timed else None,
+                cost=_cost(round_, cast, cast - timed, seconds),
+                last_at=max(filter(None, (part.get("last") for part in both)), default=None),
                 limit=seat.limit if seat else None,
                 left=annotator.left_at is not None or bool(seat and seat.left_at),
-                n_aside=put_aside.get("cast", 0),
+                n_aside=both[1].get("cast", 0),
                 hold=seat.hold if seat else "",
                 interventions=tuple(made[annotator.pk]),
             )
         )
     return people
-
-
-def _sum(*numbers: float | None) -> float | None:
-    known = [number for number in numbers if number is not None]
-    return sum(known) if known else None
 
 
 def _cost(round_: Round, given: int, untimed: int, seconds: float) -> Decimal:
