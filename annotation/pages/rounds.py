@@ -230,8 +230,9 @@ _SAID_OF_ASIDE = "They don't count any more, and can be counted again here."
 def _said_of_counting(done: aside.CountedAgain) -> str:
     said = f"{number_of(done.votes, 'vote')} {'counts' if done.votes == 1 else 'count'} again."
     if done.still_aside:
-        left = number_of(done.still_aside, "vote")
-        said += f" {left} stay aside, because other people have given all votes on their pairs."
+        stay = "stays" if done.still_aside == 1 else "stay"
+        left = f"{number_of(done.still_aside, 'vote')} {stay}"
+        said += f" {left} aside, because other people gave or are giving all votes on these pairs."
     return said
 
 

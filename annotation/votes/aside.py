@@ -59,7 +59,7 @@ Kind = Intervention.Kind
 
 @dataclass(frozen=True)
 class CountedAgain:
-    """How many votes count again, and how many stay aside because their pairs have all votes."""
+    """How many votes count again, and how many stay aside, since others have all places."""
 
     votes: int
     still_aside: int
