@@ -78,6 +78,12 @@ class Invitation(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
 
 
+class SeatQuerySet(models.QuerySet["Seat"]):
+    def may_label(self) -> Self:
+        """Keep the seats of people who neither left the round nor are held back in it."""
+        return self.filter(left_at=None, hold=Seat.Hold.NONE)
+
+
 class Seat(models.Model):
     """An annotator in a round. A round that is open to all makes seats as people come.
 
@@ -101,6 +107,8 @@ class Seat(models.Model):
     n_shown = models.PositiveIntegerField(default=0)
     left_at = models.DateTimeField(null=True, blank=True)
     hold = models.CharField(max_length=7, choices=Hold, blank=True, default=Hold.NONE)
+
+    objects = SeatQuerySet.as_manager()
 
     class Meta:
         constraints = [

@@ -204,16 +204,11 @@ def person(request: HttpRequest, slug: str, number: int, annotator: int) -> Http
     if said:
         messages.success(request, said)
         return redirect("round_person", slug, number, annotator)
-    standing = round_progress(found)
-    mine = [one for one in standing.people if one.annotator.pk == there.pk]
     context = {
         **access.under("rounds"),
         "round": found,
         "annotator": there,
-        "person": mine[0] if mine else None,
-        "warned": bool(mine) and any(one.kind == "warn" for one in mine[0].interventions),
-        "standing": standing,
-        "n_counting": aside.votes_that_count(found, there).count(),
+        "person": aside.standing_of(found, there),
         "form": form,
     }
     status = 422 if form.errors else 200
@@ -235,8 +230,9 @@ _SAID_OF_ASIDE = "They don't count any more, and can be counted again here."
 def _said_of_counting(done: aside.CountedAgain) -> str:
     said = f"{number_of(done.votes, 'vote')} {'counts' if done.votes == 1 else 'count'} again."
     if done.still_aside:
-        left = number_of(done.still_aside, "vote")
-        said += f" {left} stay aside, because other people have given all votes on their pairs."
+        stay = "stays" if done.still_aside == 1 else "stay"
+        left = f"{number_of(done.still_aside, 'vote')} {stay}"
+        said += f" {left} aside, because other people gave or are giving all votes on these pairs."
     return said
 
 

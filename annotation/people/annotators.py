@@ -159,7 +159,7 @@ def assign(
         seats.update(limit=limit)
         gone: list[Annotator] = []
         if people:
-            unseat = seats.exclude(annotator__in=people).filter(left_at=None, hold="")
+            unseat = seats.may_label().exclude(annotator__in=people)
             gone = list(Annotator.objects.filter(seats__in=unseat))
             unseat.delete()
         for person in people:

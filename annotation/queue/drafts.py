@@ -22,7 +22,7 @@ from judging.projects.models import Project
 
 
 class SeatGone(Exception):
-    """The person left the round, or was removed from it, at this very moment."""
+    """The person left the round, or was removed or held back, at this very moment."""
 
 
 BOTH_BAD = "both_bad"
@@ -174,12 +174,12 @@ def draft_of(item: Item, annotator: Annotator, seat: Seat, cursor: float) -> Dra
 
 @prepared_update()
 def _moved(seat: Any, cursor: Any) -> Changed:
-    return Seat.objects.filter(pk=seat, left_at=None), {"cursor": cursor}
+    return Seat.objects.may_label().filter(pk=seat), {"cursor": cursor}
 
 
 @prepared_update("n_shown")
 def _shown_one_more(seat: Any, cursor: Any) -> Changed:
-    mine = Seat.objects.filter(pk=seat, left_at=None)
+    mine = Seat.objects.may_label().filter(pk=seat)
     return mine, {"cursor": cursor, "n_shown": F("n_shown") + 1}
 
 

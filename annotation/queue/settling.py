@@ -22,7 +22,7 @@ from functools import cached_property, partial
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Case, Count, Exists, OuterRef, Q, QuerySet, Subquery, When
+from django.db.models import Case, Count, F, OuterRef, Q, QuerySet, Subquery, When
 from django.utils import timezone
 
 from annotation.models import (
@@ -64,15 +64,13 @@ def annotators_who_may_vote(project_id: int) -> QuerySet[Annotator]:
 def possible_voters(round_: Round) -> set[int]:
     """Ids of the annotators who may still take items of this round."""
     people = annotators_who_may_vote(round_.project_id)
-    seats = Seat.objects.filter(round=round_, annotator=OuterRef("pk"))
+    seats = Seat.objects.filter(round=round_)
     if not round_.open_to_all:
-        people = people.filter(Exists(seats))
-    people = people.exclude(Exists(seats.filter(~Q(left_at=None) | ~Q(hold=Seat.Hold.NONE))))
-    people = people.exclude(pk__in=_seats_at_limit(round_.pk).values("annotator"))
+        people = people.filter(pk__in=seats.values("annotator"))
     of_crowd = CrowdSubmission.objects.filter(link__round=round_, state=_WORKING)
-    of_crowd = of_crowd.exclude(annotator__in=_seats_at_limit(round_.pk).values("annotator"))
-    held = Seat.objects.filter(round=round_).exclude(hold=Seat.Hold.NONE)
-    of_crowd = of_crowd.exclude(annotator__in=held.values("annotator"))
+    may_not = ~Q(pk__in=seats.may_label()) | Q(pk__in=_seats_at_limit(round_.pk))
+    out = seats.filter(may_not).values("annotator")
+    people, of_crowd = people.exclude(pk__in=out), of_crowd.exclude(annotator__in=out)
     found = people.values_list("pk").union(of_crowd.values_list("annotator"))
     return {key for (key,) in found}
 
@@ -294,10 +292,15 @@ class _Facts:
 
     @cached_property
     def _aside(self) -> dict[int, set[int]]:
-        """Who doesn't vote on an item again, although their vote was put aside."""
-        votes = Vote.every.filter(item__in=self._keys, aside_at__isnull=False)
+        """Who doesn't vote on an item, since their vote on its example was put aside, wherever it
+        was cast."""
+        votes = Vote.every.filter(
+            aside_at__isnull=False,
+            example__items__in=self._keys,
+            protocol=F("example__items__round__protocol"),
+        )
         aside: dict[int, set[int]] = defaultdict(set)
-        for key, annotator in votes.values_list("item", "annotator"):
+        for key, annotator in votes.values_list("example__items", "annotator"):
             aside[key].add(annotator)
         return aside
 

@@ -89,20 +89,17 @@ def round_progress(round_: Round, now: datetime | None = None) -> RoundProgress:
     """Return the round's progress, in a constant number of queries whatever its size."""
     now = now or timezone.now()
     items = _items(round_, now)
-    aside = _aside(round_)
-    slots = (
-        Slot.objects.asked()
-        .filter(round=round_)
-        .aggregate(
-            asked=Count("pk"),
-            given=Count("vote"),
-            # An item that skips or a decision settled gets no more votes.
-            left=Count("pk", filter=Q(vote=None, item__state=Item.State.OPEN)),
-            cast=Count("vote", filter=_CAST_HERE),
-            untimed=Count("vote", filter=_CAST_HERE & Q(vote__active_seconds=None)),
-            seconds=Coalesce(Sum("vote__active_seconds", filter=_CAST_HERE), 0.0),
-            lacking=Count("item", filter=Q(vote=None), distinct=True),
-        )
+    aside_anywhere = any_aside(round_)
+    aside = _aside(round_) if aside_anywhere else {}
+    asked = Slot.objects.asked().filter(round=round_)
+    slots = asked.aggregate(
+        asked=Count("pk"),
+        given=Count("vote"),
+        # An item that skips or a decision settled gets no more votes.
+        left=Count("pk", filter=Q(vote=None, item__state=Item.State.OPEN)),
+        cast=Count("vote", filter=_CAST_HERE),
+        untimed=Count("vote", filter=_CAST_HERE & Q(vote__active_seconds=None)),
+        seconds=Coalesce(Sum("vote__active_seconds", filter=_CAST_HERE), 0.0),
     )
     for paid in aside.values():
         slots["cast"] += paid["cast"]
@@ -122,23 +119,46 @@ def round_progress(round_: Round, now: datetime | None = None) -> RoundProgress:
         cost_left=human_usd(0 if is_closed else slots["left"], rate),
         cost_measured=_measured(round_, slots) if slots["cast"] > slots["untimed"] else None,
         can_vote=len(voters) + newcomers,
-        out_of_reach=out_of_reach(round_, voters, newcomers, any_aside=bool(aside)),
+        out_of_reach=out_of_reach(round_, voters, newcomers, aside=aside_anywhere),
         people=tuple(_people(round_, now, aside)),
         n_flags=count_flagged_items(round_),
         n_aside=sum(paid["cast"] for paid in aside.values()),
         missing=slots["asked"] - slots["given"] if is_closed else 0,
-        n_lacking=slots["lacking"] if is_closed else 0,
+        n_lacking=asked.filter(vote=None).values("item").distinct().count() if is_closed else 0,
     )
+
+
+def any_aside(round_: Round) -> bool:
+    """Return True if votes that ask what this round asks were ever put aside, in any round.
+
+    The votes themselves are many, and are not looked at.
+    """
+    made = Intervention.objects.filter(kind=Intervention.Kind.ASIDE)
+    return made.filter(round__protocol=round_.protocol_id).exists()
+
+
+def votes_aside(round_: Round) -> QuerySet[Vote]:
+    """Return the votes given in this round that are put aside."""
+    return Vote.every.filter(item__round=round_, aside_at__isnull=False)
+
+
+def interventions_in(round_: Round) -> QuerySet[Intervention]:
+    """Return what was done about people of this round and was not ended, the latest first."""
+    return Intervention.objects.filter(round=round_, ended_at=None).order_by("-at", "-pk")
 
 
 def _aside(round_: Round) -> dict[int, dict[str, Any]]:
     """Return what is paid for votes of this round that were put aside, by annotator."""
-    votes = Vote.every.filter(item__round=round_, aside_at__isnull=False).order_by()
-    rows = votes.values("annotator").annotate(
-        cast=Count("pk"),
-        timed=Count("active_seconds"),
-        seconds=Sum("active_seconds"),
-        last=Max("submitted_at"),
+    rows = (
+        votes_aside(round_)
+        .order_by()
+        .values("annotator")
+        .annotate(
+            cast=Count("pk"),
+            timed=Count("active_seconds"),
+            seconds=Sum("active_seconds"),
+            last=Max("submitted_at"),
+        )
     )
     return {row["annotator"]: row for row in rows}
 
@@ -153,9 +173,7 @@ def _given_elsewhere(round_: Round) -> QuerySet[Slot, tuple[int, int]]:
     return rounds.annotate(n=Count("pk"))
 
 
-def out_of_reach(
-    round_: Round, voters: Collection[int], newcomers: int, *, any_aside: bool = False
-) -> int:
+def out_of_reach(round_: Round, voters: Collection[int], newcomers: int, *, aside: bool) -> int:
     """Count the open items that would stay open if all these people voted.
 
     Skipped items don't count, since they come to a decision in the end.
@@ -163,10 +181,10 @@ def out_of_reach(
     Args:
         voters: Annotators who may vote.
         newcomers: Number of members who may vote and never did.
-        any_aside: Votes were put aside, whose voters can't give others on these pairs.
+        aside: What `any_aside` says. Those voters can't give other votes on the same pairs.
     """
     people = len(voters) + newcomers
-    enough = people >= round_.votes_per_item and not any_aside
+    enough = people >= round_.votes_per_item and not aside
     if round_.state == Round.State.CLOSED or enough:
         return 0
     items = Item.objects.filter(round=round_, state=Item.State.OPEN, skips=None)
@@ -176,8 +194,13 @@ def out_of_reach(
         # SQL has no empty list, and none of the votes is theirs.
         return items.filter(missing__gt=newcomers).count()
     given_by_them = Count("slots", filter=Q(slots__vote__annotator__in=voters))
-    aside = Vote.every.filter(aside_at__isnull=False, annotator__in=voters, item=OuterRef("pk"))
-    items = items.annotate(could_come=people - given_by_them - count_of(aside, "item"))
+    put_aside = Vote.every.filter(
+        aside_at__isnull=False,
+        annotator__in=voters,
+        protocol=round_.protocol_id,
+        example=OuterRef("example"),
+    )
+    items = items.annotate(could_come=people - given_by_them - count_of(put_aside, "example"))
     return items.filter(missing__gt=F("could_come")).count()
 
 
@@ -234,38 +257,32 @@ def _people(round_: Round, now: datetime, aside: Mapping[int, Mapping[str, Any]]
     in_hand = dict(hands.annotate(n=Count("pk")))
     seats = {seat.annotator_id: seat for seat in Seat.objects.filter(round=round_)}
     made: dict[int, list[Intervention]] = defaultdict(list)
-    for one in Intervention.objects.filter(round=round_, ended_at=None).order_by("-at", "-pk"):
+    for one in interventions_in(round_):
         made[one.annotator_id].append(one)
     known = {*given, *in_hand, *seats, *aside}
     people = []
     for annotator in Annotator.objects.filter(pk__in=known).order_by("number"):
         row, seat = given.get(annotator.pk, {}), seats.get(annotator.pk)
-        put_aside = aside.get(annotator.pk, {})
-        cast, timed, seconds = (
-            _sum(row.get(name), put_aside.get(name)) for name in ("cast", "timed", "seconds")
-        )
+        both = row, aside.get(annotator.pk, {})
+        cast, timed = (sum(part.get(name, 0) for part in both) for name in ("cast", "timed"))
+        seconds = sum(part.get("seconds") or 0.0 for part in both)
         people.append(
             AtWork(
                 annotator,
                 n_votes=row.get("n", 0),
                 in_hand=in_hand.get(annotator.pk, 0),
-                pace=seconds / timed if seconds is not None and timed else None,
-                seconds=seconds,
-                cost=_cost(round_, int(cast or 0), int((cast or 0) - (timed or 0)), seconds or 0.0),
-                last_at=row.get("last") or put_aside.get("last"),
+                pace=seconds / timed if timed else None,
+                seconds=seconds if timed else None,
+                cost=_cost(round_, cast, cast - timed, seconds),
+                last_at=max(filter(None, (part.get("last") for part in both)), default=None),
                 limit=seat.limit if seat else None,
                 left=annotator.left_at is not None or bool(seat and seat.left_at),
-                n_aside=put_aside.get("cast", 0),
+                n_aside=both[1].get("cast", 0),
                 hold=seat.hold if seat else "",
                 interventions=tuple(made[annotator.pk]),
             )
         )
     return people
-
-
-def _sum(*numbers: float | None) -> float | None:
-    known = [number for number in numbers if number is not None]
-    return sum(known) if known else None
 
 
 def _cost(round_: Round, given: int, untimed: int, seconds: float) -> Decimal:

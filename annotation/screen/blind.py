@@ -23,7 +23,6 @@ from annotation.rendering import (
 )
 from annotation.rendering.responses import How, Shown
 from judging.core.sql.statements import prepared
-from judging.core.text import hide_names
 from judging.dataset.models import Example
 
 View = Literal["rendered", "raw", "differences"]
@@ -69,14 +68,12 @@ def blind_pair(draft: Draft, view: View = "rendered") -> BlindPair:
         (reference,) = _references.first(example=draft.item.example_id)
     if protocol.hide_models:
         models = _models.first(example=draft.item.example_id)
-        hide = without_names if conversation else hide_names
-        first, second = hide(first, *models), hide(second, *models)
+        first, second = without_names(first, *models), without_names(second, *models)
     left, right = (first, second) if draft.left_response == 1 else (second, first)
     how = cast(How, protocol.rendering)
     if view == "differences":
-        if conversation:
-            left, right = text_shown(left), text_shown(right)
-        marked = zip(differences(left, right), (left, right), strict=True)
+        written = text_shown(left), text_shown(right)
+        marked = zip(differences(*written), written, strict=True)
         sides = [html if has_visible(text) else SafeString() for html, text in marked]
         answer = _rendered(reference, how) or None
         return BlindPair(_rendered(question, how), *sides, view=view, reference=answer)

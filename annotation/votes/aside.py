@@ -11,6 +11,7 @@ A round may have rules about its attention checks. `judge_attention` is asked wi
 check, and with no other vote. It decides in the vote's transaction, and acts after it.
 """
 
+from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import timedelta
@@ -37,16 +38,15 @@ from annotation.people.annotators import give_back_items, people_changed
 from annotation.queue.queue import PUT_ASIDE, STOPPED, make_seat
 from annotation.queue.settling import (
     count_earlier_votes,
-    count_vote_in,
     fill_free_slot,
     items_with_lock,
     settle_locked,
 )
 from annotation.rounds.opening import CheckRule, check_rules_of
+from annotation.rounds.progress import interventions_in, votes_aside
 from judging.core.errors import UserError
-from judging.core.leases import Chunks
+from judging.core.leases import in_chunks
 from judging.projects import access
-from judging.projects.models import Membership
 
 LONGEST_REASON = 2000
 REJECTED = "The panel's submission was rejected."
@@ -59,7 +59,7 @@ Kind = Intervention.Kind
 
 @dataclass(frozen=True)
 class CountedAgain:
-    """How many votes count again, and how many stay aside because their pairs have all votes."""
+    """How many votes count again, and how many stay aside, since others have all places."""
 
     votes: int
     still_aside: int
@@ -70,10 +70,34 @@ def votes_that_count(round_: Round, annotator: Annotator) -> QuerySet[Vote]:
     return Vote.objects.filter(item__round=round_, annotator=annotator)
 
 
-def votes_aside(round_: Round, annotator: Annotator | None = None) -> QuerySet[Vote]:
-    """Return the votes of this round that are put aside, of one person or of all."""
-    votes = Vote.every.filter(item__round=round_, aside_at__isnull=False)
-    return votes if annotator is None else votes.filter(annotator=annotator)
+@dataclass(frozen=True)
+class Standing:
+    """How a person stands in a round.
+
+    n_counting, n_aside: votes given in it that count, and that are put aside.
+    hold: why nothing more is handed out to them; empty if they may label.
+    interventions: what was done about them and was not ended, the latest first.
+    """
+
+    n_counting: int
+    n_aside: int
+    hold: str
+    interventions: tuple[Intervention, ...]
+
+    @property
+    def is_warned(self) -> bool:
+        return any(made.kind == Kind.WARN for made in self.interventions)
+
+
+def standing_of(round_: Round, annotator: Annotator) -> Standing:
+    """Return how the person stands in the round, without counting the rest of it."""
+    seat = Seat.objects.filter(round=round_, annotator=annotator).first()
+    return Standing(
+        votes_that_count(round_, annotator).count(),
+        votes_aside(round_).filter(annotator=annotator).count(),
+        seat.hold if seat else "",
+        tuple(interventions_in(round_).filter(annotator=annotator)),
+    )
 
 
 def put_aside(
@@ -103,10 +127,9 @@ def put_aside(
     with transaction.atomic():
         made = _intervene(round_, annotator, by, Kind.ASIDE, reason, is_due=True)
         detail: dict[str, Any] = {"annotator": annotator.pseudonym, "votes": n_votes}
-        detail |= {"reason": reason}
         # Whoever knows what the judge said could choose votes by it.
-        members = Membership.objects.filter(project=round_.project_id, user=by)
-        detail["had_seen_judge"] = members.filter(unblinded_at__isnull=False).exists()
+        seen = by is not None and access.project_for(by, round_.project.slug).has_seen_judge
+        detail |= {"reason": reason, "had_seen_judge": seen}
         access.record_event(round_.project, by, PUT_ASIDE, f"round {round_.number}", **detail)
     if stop:
         stop_person(round_, annotator, by, reason)
@@ -144,14 +167,10 @@ def carry_out(made: Intervention) -> None:
         people_changed(made.round.project)
         Intervention.objects.filter(pk=made.pk).update(is_due=False)
         return
-    votes = votes_that_count(made.round, made.annotator).order_by("pk")
-    chunks = Chunks()
-    while rows := list(votes.values_list("pk", "example")[: min(chunks.size, _MOST)]):
-        keys, examples = zip(*rows, strict=True)
-        with chunks.transaction():
-            _leave_slots(made.round, keys, examples)
-    aside = votes_aside(made.round, made.annotator).count()
-    Intervention.objects.filter(pk=made.pk).update(is_due=False, n_votes=aside)
+    votes = votes_that_count(made.round, made.annotator)
+    in_chunks(votes, partial(_leave_slots, made.round), _MOST)
+    aside = votes_aside(made.round).filter(annotator=made.annotator)
+    Intervention.objects.filter(pk=made.pk).update(is_due=False, n_votes=aside.count())
 
 
 def carry_out_due() -> None:
@@ -162,9 +181,9 @@ def carry_out_due() -> None:
         carry_out(made)
 
 
-def _leave_slots(round_: Round, keys: Collection[int], examples: Collection[int]) -> None:
+def _leave_slots(round_: Round, keys: Collection[int]) -> None:
     """The items come first, wherever the votes count, as a vote locks them."""
-    items = _locked(round_, examples)
+    items = _locked(round_, keys)
     left = Slot.objects.filter(vote__in=keys)
     touched = set(left.values_list("item", flat=True))
     left.update(vote=None, annotator=None, lease_until=None)
@@ -182,7 +201,7 @@ def count_again(round_: Round, annotator: Annotator, by: AbstractUser | None) ->
 
     Raises UserError if none is put aside.
     """
-    aside = votes_aside(round_, annotator)
+    aside = votes_aside(round_).filter(annotator=annotator)
     if not aside.exists():
         raise UserError(
             f"No vote of {annotator.pseudonym} in round {round_.number} is put aside. Nothing was "
@@ -191,16 +210,9 @@ def count_again(round_: Round, annotator: Annotator, by: AbstractUser | None) ->
     Intervention.objects.filter(
         round=round_, annotator=annotator, kind=Kind.ASIDE, ended_at=None
     ).update(is_due=False)
-    counted, last, chunks = 0, 0, Chunks()
-    while keys := list(
-        aside.filter(pk__gt=last)
-        .order_by("pk")
-        .values_list("pk", flat=True)[: min(chunks.size, _MOST)]
-    ):
-        with chunks.transaction():
-            counted += _take_slots(round_, keys)
-        last = keys[-1]
-    still_aside = aside.count()
+    of_each_chunk: list[int] = []
+    in_chunks(aside, lambda keys: of_each_chunk.append(_take_slots(round_, keys)), _MOST)
+    counted, still_aside = sum(of_each_chunk), aside.count()
     with transaction.atomic():
         done: dict[str, Any] = {"n_votes": still_aside}
         if not still_aside:
@@ -215,38 +227,40 @@ def count_again(round_: Round, annotator: Annotator, by: AbstractUser | None) ->
 
 def _take_slots(round_: Round, keys: Collection[int]) -> int:
     """Return how many of the votes found a free slot of their own item."""
+    items: dict[int, dict[int, Item]] = defaultdict(dict)
+    for item in _locked(round_, keys):
+        items[item.example_id][item.pk] = item
     aside = Vote.every.filter(pk__in=keys, aside_at__isnull=False)
-    examples = list(aside.values_list("example", flat=True))
-    items = {item.pk: item for item in _locked(round_, examples)}
     counted = 0
     for vote in aside.select_related("annotator").order_by("pk"):
-        slot = fill_free_slot(items[vote.item_id], vote, vote.annotator)
+        others = items[vote.example_id]
+        slot = fill_free_slot(others.pop(vote.item_id), vote, vote.annotator)
         if slot is None:
             continue
         counted += 1
         Vote.every.filter(pk=vote.pk).update(aside_at=None, slot=slot)
-        for item in items.values():
-            if item.example_id == vote.example_id and _counted_there(vote, item):
-                count_vote_in(vote, item.round)
+        for item in others.values():
+            if _counted_there(vote, item.round):
+                fill_free_slot(item, vote)
     return counted
 
 
-def _counted_there(vote: Vote, item: Item) -> bool:
-    """Return True if a vote from another round counts on this item where it finds room.
+def _counted_there(vote: Vote, round_: Round) -> bool:
+    """Return True if a vote from another round counts in this one where it finds room.
 
     A closed round counts only what was given before it was closed.
     """
-    round_ = item.round
-    if item.pk == vote.item_id or round_.kind == Round.Kind.IMPORT:
+    if round_.kind == Round.Kind.IMPORT:
         return False
     given, closed = vote.submitted_at, round_.closed_at
     return closed is None or given is None or given <= closed
 
 
-def _locked(round_: Round, examples: Collection[int]) -> list[Item]:
-    """The examples' items wherever votes of this protocol count, locked in the keys' order."""
-    items = items_with_lock().filter(example__in=examples, round__protocol=round_.protocol_id)
-    return list(items.order_by("pk"))
+def _locked(round_: Round, votes: Collection[int]) -> list[Item]:
+    """The items on which these votes of the round may count, locked in the order of their keys."""
+    examples = Vote.every.filter(pk__in=votes).values_list("example", flat=True)
+    items = items_with_lock().filter(example__in=list(examples))
+    return list(items.filter(round__protocol=round_.protocol_id).order_by("pk"))
 
 
 def stop_person(round_: Round, annotator: Annotator, by: AbstractUser | None, reason: str) -> None:
@@ -336,12 +350,6 @@ def let_go_on(round_: Round, annotator: Annotator, by: AbstractUser | None) -> b
         access.record_event(round_.project, by, did, subject, annotator=annotator.pseudonym)
     people_changed(round_.project)
     return bool(was_held)
-
-
-def interventions_in(round_: Round) -> QuerySet[Intervention]:
-    """Return what was done about people of this round and was not ended, the latest first."""
-    made = Intervention.objects.filter(round=round_, ended_at=None)
-    return made.select_related("annotator").order_by("-at", "-pk")
 
 
 def _intervene(

@@ -64,6 +64,9 @@ _WHY_NONE = {
 }
 
 
+_EDITED = ("answer", "comment", "label", "unblinded", "active_seconds", "updated_at")
+
+
 class NotNeeded(UserError):
     """The item got all its votes from others while this vote was being made."""
 
@@ -177,7 +180,8 @@ def edit_vote(vote: Vote, answer: Any, comment: str, added_seconds: float = 0.0)
         # A vote that was given blind stays blind as long as its answer is not changed.
         vote.unblinded = vote.unblinded or (not same and _has_seen_judge(vote.annotator))
         vote.active_seconds = (vote.active_seconds or 0.0) + clamp_seconds(added_seconds)
-        vote.save()
+        # Not its slot: it may have been put aside and counted again since it was read.
+        vote.save(update_fields=_EDITED)
         for slot in Slot.objects.filter(vote=vote).select_related("item"):
             settle(slot.item)
     return vote
@@ -198,9 +202,11 @@ def _recorded(draft: Draft) -> Vote | None:
     )
     if vote is not None and vote.item_id != draft.item_id:
         release(draft)
+        counts = vote.aside_at is None
+        which = "counts here as well" if counts else "was put aside by the project"
         raise NotNeeded(
-            "You already voted on this pair in another round. That vote counts here as well, so "
-            "this one was not added."
+            f"You already voted on this pair in another round. That vote {which}, so this one was "
+            "not added."
         )
     return vote
 

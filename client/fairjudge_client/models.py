@@ -365,7 +365,7 @@ class PersonOut:
     votes_aside: int
     """Votes given in this round that are put aside."""
     hold: str
-    """paused, stopped, or empty."""
+    """paused, stopped, failed (stopped by a rule about attention checks), or empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

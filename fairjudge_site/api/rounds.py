@@ -9,7 +9,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from ninja import Router, Schema
 from pydantic import Field
 
-from annotation.models import Annotator, Item, Round, Seat
+from annotation.models import Annotator, Item, Round
 from annotation.people.annotators import assign, assignable
 from annotation.results.planner.planning import plan as plan_of
 from annotation.results.planner.planning import problems
@@ -146,7 +146,9 @@ class PersonOut(Schema):
     round: int
     votes: int = Field(description="Votes given in this round that count.")
     votes_aside: int = Field(description="Votes given in this round that are put aside.")
-    hold: str = Field(description="paused, stopped, or empty.")
+    hold: str = Field(
+        description="paused, stopped, failed (stopped by a rule about attention checks), or empty."
+    )
 
 
 class DecisionIn(Schema):
@@ -303,14 +305,14 @@ def _about_person(
 
     def work() -> HttpResponse:
         change(round_, person, access.user)
-        seat = Seat.objects.filter(round=round_, annotator=person).first()
+        standing = aside.standing_of(round_, person)
         return answer(
             PersonOut(
                 annotator=person.number,
                 round=round_.number,
-                votes=aside.votes_that_count(round_, person).count(),
-                votes_aside=aside.votes_aside(round_, person).count(),
-                hold=seat.hold if seat else "",
+                votes=standing.n_counting,
+                votes_aside=standing.n_aside,
+                hold=standing.hold,
             )
         )
 

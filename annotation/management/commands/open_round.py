@@ -9,7 +9,7 @@ from annotation.models import Annotator, Item, Round
 from annotation.people.annotators import annotator_of, voters_of
 from annotation.rounds import growing
 from annotation.rounds.opening import LEARN, RoundSettings, open_round, read_check_rules
-from annotation.rounds.progress import out_of_reach
+from annotation.rounds.progress import any_aside, out_of_reach
 from judging.core.commands import (
     FairJudgeCommand,
     add_project,
@@ -121,6 +121,7 @@ class Command(FairJudgeCommand):
                 "learned about the judge. The round then continues while a worker runs."
             )
         voters, newcomers = voters_of(round_)
+        too_many = out_of_reach(round_, voters, newcomers, aside=any_aside(round_))
         self.tell(
             {
                 "project": round_.project.slug,
@@ -130,10 +131,10 @@ class Command(FairJudgeCommand):
                 "complete": complete,
                 "stage": str(round_.stage),
                 "seed": round_.seed,
-                "out_of_reach": out_of_reach(round_, voters, newcomers),
+                "out_of_reach": too_many,
             }
         )
-        if too_many := out_of_reach(round_, voters, newcomers):
+        if too_many:
             self.stderr.write(
                 f"Only {number_of(len(voters) + newcomers, 'annotator')} can vote, so "
                 f"{number_of(too_many, 'item')} can't get all votes. Invite more annotators under "

@@ -42,8 +42,8 @@ class Command(FairJudgeCommand):
         if options["undo"]:
             again = aside.count_again(round_, person, None)
             self.stdout.write(
-                f"{number_of(again.votes, 'vote')} counted again; still put aside, because their "
-                f"pairs have all votes: {again.still_aside}."
+                f"{number_of(again.votes, 'vote')} counted again; still put aside, because other "
+                f"people gave or are giving all votes on their pairs: {again.still_aside}."
             )
             done |= {"counted_again": again.votes, "still_aside": again.still_aside}
         if options["release"]:

@@ -12,6 +12,7 @@ from annotation.queue.queue import NoItem, claim_next, seat_of, skip
 from annotation.queue.settling import possible_voters
 from annotation.rounds import changes
 from annotation.rounds.opening import RoundSettings, open_round
+from annotation.votes.aside import stop_person
 from annotation.votes.voting import RoundClosed, record_vote
 from judging.core.errors import UserError
 from tests.factories import make_annotator, make_examples, make_project
@@ -145,12 +146,14 @@ def test_the_command_opens_a_round_for_named_people(project, ana, ben, capsys):
     assert project.rounds.count() == 1
 
 
-@pytest.mark.parametrize("what", ["named", "left"])
+@pytest.mark.parametrize("what", ["named", "left", "stopped"])
 def test_a_seat_that_goes_while_an_item_is_handed_out_takes_it_back(round_, ana, ben, what):
     # What a request that is under way has read before.
     seat = seat_of(round_, ben)
     if what == "named":
         assign(Round.objects.get(pk=round_.pk), None, [ana])
+    elif what == "stopped":
+        stop_person(round_, ben, None, "Votes left on every pair.")
     else:
         leave_round(round_, ben)
     item = round_.items.first()

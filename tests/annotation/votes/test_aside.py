@@ -19,12 +19,13 @@ from annotation.results.merge.final_labels import merged
 from annotation.results.tables.exports import ExportRequest, export
 from annotation.rounds.changes import close, reopen
 from annotation.rounds.opening import RoundSettings, open_round
-from annotation.rounds.progress import round_progress
+from annotation.rounds.progress import interventions_in, round_progress
 from annotation.votes import aside
 from annotation.votes.agreement import RoundAgreement
 from annotation.votes.imports import import_votes
-from annotation.votes.voting import RoundClosed, edit_vote, record_vote
+from annotation.votes.voting import NotNeeded, RoundClosed, edit_vote, record_vote
 from judging.core.errors import UserError
+from judging.projects.access import project_for
 from judging.projects.models import AuditEvent, Membership, Role
 from tests.annotation.crowd import SECRET, set_up
 from tests.factories import (
@@ -33,6 +34,7 @@ from tests.factories import (
     make_member,
     make_project,
     make_run,
+    make_user,
     make_verdict,
     make_vote,
 )
@@ -142,13 +144,23 @@ def test_the_trail_says_who_and_why(voted, ana, owner):
     assert event(voted, "votes put aside").detail["had_seen_judge"] is True
 
 
+def test_the_trail_knows_what_a_superuser_saw_who_is_no_member(voted, ana):
+    sue = make_user("sue", is_superuser=True)
+    aside.put_aside(voted, ana, sue, WHY)
+    assert event(voted, "votes put aside").detail["had_seen_judge"] is False
+    aside.count_again(voted, ana, sue)
+    project_for(sue, voted.project.slug, shows_judge=True, is_told=True)
+    aside.put_aside(voted, ana, sue, WHY)
+    assert event(voted, "votes put aside").detail["had_seen_judge"] is True
+
+
 def test_counting_them_again_gives_back_what_was(voted, ana):
     before = rows_of(voted, "labels"), states(voted), slots_of(voted)
     aside.put_aside(voted, ana, None, WHY)
     assert (rows_of(voted, "labels"), states(voted)) != before[:2]
     assert aside.count_again(voted, ana, None) == aside.CountedAgain(3, 0)
     assert (rows_of(voted, "labels"), states(voted), slots_of(voted)) == before
-    assert not aside.interventions_in(voted).exists()
+    assert not interventions_in(voted).exists()
     with pytest.raises(UserError, match="is put aside"):
         aside.count_again(voted, ana, None)
 
@@ -166,7 +178,7 @@ def test_a_vote_stays_aside_where_others_gave_all_votes(voted, ana):
     assert aside.count_again(voted, ana, None) == aside.CountedAgain(2, 1)
     votes = Slot.objects.filter(round=voted, vote__isnull=False).values_list("item", flat=True)
     assert sorted(votes) == sorted([item.pk for item in items(voted)] * 2)
-    assert aside.interventions_in(voted).get().n_votes == 1
+    assert interventions_in(voted).get().n_votes == 1
 
 
 def test_votes_put_aside_twice_are_counted_once(voted, ana):
@@ -310,7 +322,7 @@ def test_a_worker_goes_on_where_a_process_was_killed(voted, ana):
     assert aside.votes_that_count(voted, ana).count() == 3
     Intervention.objects.filter(pk=made.pk).update(at=long_ago)
     aside.carry_out_due()
-    assert aside.votes_aside(voted, ana).count() == 3
+    assert aside.standing_of(voted, ana).n_aside == 3
     made.refresh_from_db()
     assert (made.is_due, made.n_votes) == (False, 3)
 
@@ -345,11 +357,53 @@ def test_nobody_waits_for_whose_vote_was_put_aside(project, ana, ben):
     assert states(round_) == [Item.State.ADJUDICATE]
 
 
+def test_nobody_waits_in_another_round_for_whose_vote_was_put_aside(project, ana, ben):
+    make_examples(project, 1)
+    settings = RoundSettings(everything=True, votes=2, seed=1)
+    first = open_round(project, None, None, settings)
+    make_vote(items(first)[0], ana, "win")
+    second = open_round(project, None, None, settings)
+    aside.put_aside(first, ana, None, WHY)
+    assert (states(second), round_progress(second).out_of_reach) == ([Item.State.OPEN], 1)
+    assert claim_next(second, ana) == NoItem("done")
+    skip(claim_next(second, ben))
+    assert states(second) == [Item.State.ADJUDICATE]
+    # A round that asks something else is answered by both.
+    project.question_asked = "Which is safer?"
+    project.save()
+    other = open_round(project, None, None, settings)
+    assert round_progress(other).out_of_reach == 0
+    skip(claim_next(other, ben))
+    assert states(other) == [Item.State.OPEN]
+
+
 def test_a_vote_that_is_put_aside_can_not_be_changed(round_, ana):
     vote = record_vote(claim_next(round_, ana), {"overall": "left"})
     aside.put_aside(round_, ana, None, WHY)
     with pytest.raises(RoundClosed, match="put aside"):
         edit_vote(vote, {"overall": "right"}, "")
+
+
+def test_nobody_is_told_that_a_vote_counts_here_which_was_put_aside(project, ana):
+    make_examples(project, 1)
+    settings = RoundSettings(everything=True, votes=1, seed=1)
+    first, second = (open_round(project, None, None, settings) for _ in range(2))
+    in_first, in_second = claim_next(first, ana), claim_next(second, ana)
+    record_vote(in_first, {"overall": "left"})
+    aside.put_aside(first, ana, None, WHY)
+    with pytest.raises(NotNeeded, match="That vote was put aside by the project"):
+        record_vote(in_second, {"overall": "left"})
+
+
+def test_an_edit_that_waited_while_a_vote_was_counted_again_keeps_its_slot(round_, ana):
+    vote = record_vote(claim_next(round_, ana), {"overall": "left"})
+    before = slots_of(round_)
+    aside.put_aside(round_, ana, None, WHY)
+    read_before = Vote.every.select_related("item__round", "protocol").get(pk=vote.pk)
+    aside.count_again(round_, ana, None)
+    edit_vote(read_before, {"overall": "right"}, "")
+    assert slots_of(round_) == before
+    assert Vote.objects.get(pk=vote.pk).answer == {"overall": "right"}
 
 
 def test_their_own_list_says_it(client, round_, ana):
@@ -370,7 +424,7 @@ def test_erasing_a_person_erases_why(voted, ana):
     erase_annotator(ana, None)
     assert event(voted, "votes put aside").detail["reason"] == ""
     assert Intervention.objects.get().reason == ""
-    assert aside.votes_aside(voted, ana).count() == 3
+    assert aside.standing_of(voted, ana).n_aside == 3
     erase_annotator(ana, None, remove_votes=True)
     assert not Vote.every.filter(annotator=ana).exists()
 

@@ -11,6 +11,7 @@ from django.urls import reverse
 from annotation.models import Draft, Intervention, Item, Round, Seat, Slot, Vote
 from annotation.queue.queue import NoItem, claim_next
 from annotation.rounds.opening import CheckRule, RoundSettings, open_round, read_check_rules
+from annotation.rounds.progress import interventions_in
 from annotation.votes import aside
 from annotation.votes.voting import record_vote
 from judging.core.errors import UserError
@@ -74,7 +75,7 @@ def test_stopping_puts_the_votes_aside_and_gives_the_pairs_to_others(project, an
     assert made(round_, "stop").actor == Intervention.RULE
     told = AuditEvent.objects.filter(project=project, action="votes put aside").get()
     assert (told.detail["by"], told.detail["reason"]) == ("rule", why)
-    assert told.detail["votes"] == aside.votes_aside(round_, ana).count()
+    assert told.detail["votes"] == aside.standing_of(round_, ana).n_aside
 
 
 @pytest.mark.django_db(transaction=True)
@@ -84,7 +85,7 @@ def test_a_paused_person_is_let_go_on_and_judged_by_later_checks_alone(project, 
     assert Vote.objects.filter(annotator=ana, example__is_check=True).count() == 1
     aside.let_go_on(round_, ana, None)
     assert answer(round_, ana, True, True, True) == NoItem("done")
-    assert not aside.interventions_in(round_).exists()
+    assert not interventions_in(round_).exists()
 
 
 @pytest.mark.django_db(transaction=True)
