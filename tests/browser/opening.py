@@ -4,16 +4,18 @@ Opening a window costs Chromium as much as loading five pages in it. So a page w
 emptied and kept for the next test that asks for the same options.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, Route, sync_playwright
 
 # A window that waits costs memory.
 MOST_KEPT = 6
 # Served without a login and without a script, in the origin of the other pages.
 EMPTY = "/static/img/icon.svg"
+# What a page asks for to see whether its requests are intercepted; the site has no such address.
+PROBE = "/is-it-intercepted"
 # Playwright's own clock can be put into a page, and not taken out again.
 IS_AS_NEW = "String(setTimeout).includes('[native code]')"
 WINDOW = {"width": 1280, "height": 720}
@@ -82,6 +84,19 @@ class Pages:
         page.context.clear_cookies()
         page.context.clear_permissions()
         return bool(page.evaluate(IS_AS_NEW))
+
+
+def intercept(page: Page, pattern: str, handler: Callable[[Route], object], **options: int) -> None:
+    """Hand the page's requests to a handler, from now on.
+
+    Chromium answers `route` before its pages hear of it, and a request made at once would pass.
+    """
+    page.route(pattern, handler, **options)
+    probe = f"**{PROBE}"
+    page.route(probe, lambda route: route.fulfill(status=200))
+    while not page.evaluate(f"fetch('{PROBE}').then((answer) => answer.ok)"):
+        pass
+    page.unroute(probe)
 
 
 def in_both_schemes(page: Page) -> Iterator[str]:

@@ -17,6 +17,7 @@ from tests.browser.annotating import (
     vote,
     waited_for,
 )
+from tests.browser.opening import intercept
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -26,7 +27,7 @@ def test_the_next_pair_is_there_before_the_vote_has_arrived(start):
     first = token_of(page)
     settled(page)
     held = []
-    page.route("**/vote", lambda route: held.append(route))
+    intercept(page, "**/vote", lambda route: held.append(route))
     with page.expect_request("**/vote"):
         page.keyboard.press("1")
         page.keyboard.press("Enter")
@@ -85,7 +86,7 @@ def test_a_vote_that_somebody_else_left_in_this_browser_waits_for_them(start):
 def test_a_server_that_fails_loses_nothing(start):
     page = start(1)
     settled(page)
-    page.route("**/annotate/*/*", lambda route: route.fulfill(status=500, body="<h1>500</h1>"))
+    intercept(page, "**/annotate/*/*", lambda route: route.fulfill(status=500, body="<h1>500</h1>"))
     page.keyboard.press("2")
     page.get_by_label("Comment", exact=True).fill("still here")
     page.keyboard.press("Escape")
@@ -176,7 +177,7 @@ def test_a_choice_changed_after_an_answer_was_lost_is_the_one_that_counts(start)
         route.abort()
 
     settled(page)
-    page.route("**/vote", lose)
+    intercept(page, "**/vote", lose)
     page.keyboard.press("1")
     page.keyboard.press("Enter")
     expect(said(page)).to_contain_text("can't be reached")
@@ -212,12 +213,13 @@ def test_a_vote_that_arrives_while_the_next_page_is_on_its_way_counts_on_it(star
     votes, pages, answered = [], [], []
     page.on("requestfinished", lambda request: answered.append(request.url.endswith("/vote")))
     settled(page)
-    page.route("**/vote", lambda route: route.continue_() if votes else votes.append(route))
+    intercept(page, "**/vote", lambda route: route.continue_() if votes else votes.append(route))
     page.keyboard.press("1")
     page.keyboard.press("Enter")
     expect(page.locator(f"#item[data-token='{first}']")).to_have_count(0)
     settled(page)
-    page.route("**/annotate/r/*/", lambda route: pages.append((route, fetched(route))), times=1)
+    held = "**/annotate/r/*/"
+    intercept(page, held, lambda route: pages.append((route, fetched(route))), times=1)
     page.keyboard.press("2")
     page.keyboard.press("Enter")
     waited_for(page, lambda: pages)
@@ -236,7 +238,7 @@ def test_a_vote_that_arrives_while_the_next_page_is_on_its_way_counts_on_it(star
 def test_votes_that_wait_are_also_sent_from_the_list_of_open_work(start):
     page = start(3)
     settled(page)
-    page.route("**/vote", lambda route: route.abort())
+    intercept(page, "**/vote", lambda route: route.abort())
     page.keyboard.press("1")
     page.keyboard.press("Enter")
     expect(said(page)).to_contain_text("can't be reached")
@@ -283,7 +285,7 @@ def test_a_connection_that_hangs_is_taken_for_lost_and_the_vote_is_sent_again(st
     page.clock.install()
     page.reload(wait_until="networkidle")
     page.clock.run_for(1000)
-    page.route("**/vote", lambda route: None)
+    intercept(page, "**/vote", lambda route: None)
     page.keyboard.press("1")
     page.keyboard.press("Enter")
     page.clock.run_for(32_000)

@@ -6,6 +6,7 @@ from playwright.sync_api import expect
 from annotation.models import Draft, Flag, Vote
 from tests.browser.annotating import answer_of, said, settled, stop_the_clock, token_of, waited_for
 from tests.browser.conftest import PHONE
+from tests.browser.opening import intercept
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -13,7 +14,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 def held_back(page, pattern):
     """A server so slow that the test says when each request reaches it."""
     routes = []
-    page.route(pattern, lambda route: routes.append(route))
+    intercept(page, pattern, lambda route: routes.append(route))
     return routes
 
 
@@ -71,7 +72,7 @@ def test_a_vote_that_failed_and_is_changed_waits_for_enter_and_says_so(start):
     token = token_of(page)
     stop_the_clock(page)
     page.clock.run_for(1000)
-    page.route("**/vote", lambda route: route.abort())
+    intercept(page, "**/vote", lambda route: route.abort())
     page.keyboard.press("1")
     page.keyboard.press("Enter")
     expect(said(page)).to_contain_text("can't be reached")
@@ -97,7 +98,7 @@ def test_a_vote_that_failed_and_is_changed_waits_for_enter_and_says_so(start):
 def test_a_vote_that_waits_unchanged_is_sent_when_no_flag_is_being_written(start):
     page = start(1)
     settled(page)
-    page.route("**/vote", lambda route: route.abort())
+    intercept(page, "**/vote", lambda route: route.abort())
     page.keyboard.press("1")
     page.keyboard.press("Enter")
     expect(said(page)).to_contain_text("can't be reached")

@@ -5,6 +5,7 @@ from playwright.sync_api import expect
 
 from annotation.models import Draft
 from tests.browser.annotating import answer_of, said, settled, token_of
+from tests.browser.opening import intercept
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -57,7 +58,7 @@ def test_what_a_browser_kept_does_not_undo_what_was_entered_later_on_another_dev
 ):
     page = start(1)
     first, context = token_of(page), page.context
-    page.route("**/draft", lambda route: route.abort())
+    intercept(page, "**/draft", lambda route: route.abort())
     page.get_by_label("Comment", exact=True).fill("from the phone")
     expect(said(page)).to_contain_text("can't be reached")
     as_of_a_minute_ago(page)

@@ -107,29 +107,32 @@ def test_a_hangup_loads_the_code_again_and_pages_answer_meanwhile(run_all):
 
 def test_a_database_that_comes_late_is_waited_for(environment_with_tables, postgresql_url):
     """The port answers only after a while, by passing bytes on to the real server."""
-    late = free_port()
     parts = urlsplit(postgresql_url)
-    url = parts._replace(netloc=f"{parts.username}:{parts.password}@127.0.0.1:{late}").geturl()
-    waiting = subprocess.Popen(
-        [sys.executable, "manage.py", "runall", "--only", "judge"],
-        cwd=ROOT,
-        env={**environment_with_tables, "DATABASE_URL": url, "FAIRJUDGE_WAIT_SECONDS": "60"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    assert "Waiting for the database" in waiting.stdout.readline()
-    assert waiting.poll() is None
-    with passed_on(late, parts.hostname, parts.port or 5432):
-        said = waiting.communicate(timeout=60)[0]
+    with passing_on(parts.hostname, parts.port or 5432) as late:
+        port = late.server_address[1]
+        url = parts._replace(netloc=f"{parts.username}:{parts.password}@127.0.0.1:{port}").geturl()
+        with subprocess.Popen(
+            [sys.executable, "manage.py", "runall", "--only", "judge"],
+            cwd=ROOT,
+            env={**environment_with_tables, "DATABASE_URL": url, "FAIRJUDGE_WAIT_SECONDS": "60"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        ) as waiting:
+            assert "Waiting for the database" in waiting.stdout.readline()
+            assert waiting.poll() is None
+            late.server_activate()
+            threading.Thread(target=late.serve_forever, daemon=True).start()
+            said = waiting.communicate(timeout=60)[0]
+            late.shutdown()
     # It came, and has no tables of ours.
     assert "The database lacks tables" in said
     assert "Waiting" not in said
 
 
 @contextmanager
-def passed_on(port, host, to):
-    """Listen on a port, and pass what comes on to another."""
+def passing_on(host, to):
+    """A server that passes what comes on to a port. It holds its own, and doesn't listen yet."""
 
     class PassOn(socketserver.BaseRequestHandler):
         def handle(self):
@@ -142,11 +145,12 @@ def passed_on(port, host, to):
                             return
                         (server if one is self.request else self.request).sendall(data)
 
-    with socketserver.ThreadingTCPServer(("127.0.0.1", port), PassOn) as listener:
-        listener.daemon_threads = True
-        threading.Thread(target=listener.serve_forever, daemon=True).start()
-        yield
-        listener.shutdown()
+    with socketserver.ThreadingTCPServer(
+        ("127.0.0.1", 0), PassOn, bind_and_activate=False
+    ) as server:
+        server.daemon_threads = True
+        server.server_bind()
+        yield server
 
 
 def test_the_local_judge_runs_beside_them_and_stops_with_them(run_all, local_model):

@@ -3,6 +3,8 @@
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
+from tests.browser.opening import intercept
+
 PAGES = [
     "parts",
     "overview",
@@ -125,7 +127,7 @@ def test_times_are_shown_in_the_browsers_zone(open_page):
 
 def test_a_server_that_fails_is_said_and_said_no_longer_once_it_answers(open_page, complaints):
     page = open_page("run")
-    page.route("**/gallery/gone", lambda route: route.abort())
+    intercept(page, "**/gallery/gone", lambda route: route.abort())
     send = "htmx.ajax('GET', 'gone', {target: '.live', swap: 'none'}).catch(() => {})"
     page.evaluate(send)
     alert = page.get_by_role("alert")
@@ -145,14 +147,16 @@ def test_a_refused_form_comes_back_and_a_failed_one_leaves_the_page_as_it_was(
     live = page.locator(".live")
     before = live.inner_text()
     send = "htmx.ajax('GET', 'form', {target: '.live', swap: 'innerHTML'})"
-    page.route("**/gallery/form", lambda route: route.fulfill(status=500, body="Traceback"))
+    intercept(page, "**/gallery/form", lambda route: route.fulfill(status=500, body="Traceback"))
     page.evaluate(send)
     alert = page.get_by_role("alert")
     alert.wait_for()
     assert alert.inner_text().startswith("The server failed.")
     assert live.inner_text() == before
     page.unroute("**/gallery/form")
-    page.route("**/gallery/form", lambda route: route.fulfill(status=422, body="<p>Too large.</p>"))
+    intercept(
+        page, "**/gallery/form", lambda route: route.fulfill(status=422, body="<p>Too large.</p>")
+    )
     page.evaluate(send)
     live.get_by_text("Too large.").wait_for()
     assert alert.count() == 0

@@ -69,7 +69,12 @@ def figures_as_json(figures: Mapping[str, Figure]) -> dict[str, dict[str, object
 
 
 def width(figure: Figure) -> float | None:
-    """Return how wide the interval is, or None without limits."""
+    """Return how wide the interval is.
+
+    Args: figure: an estimate or the reason that there is none.
+
+    Returns: `high - low`, in the figure's own unit; None without limits.
+    """
     if isinstance(figure, Undefined) or figure.low is None or figure.high is None:
         return None
     return figure.high - figure.low
