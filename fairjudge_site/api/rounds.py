@@ -303,20 +303,20 @@ def _about_person(
     if person is None or round_.state == Round.State.OPENING:
         raise Http404("No such person in this round.")
 
-    def work() -> HttpResponse:
+    # A person's votes change in many short transactions, and a change that ended early goes on.
+    def work(keep: Callable[[HttpResponse], None]) -> None:
         change(round_, person, access.user)
         standing = aside.standing_of(round_, person)
-        return answer(
-            PersonOut(
-                annotator=person.number,
-                round=round_.number,
-                votes=standing.n_counting,
-                votes_aside=standing.n_aside,
-                hold=standing.hold,
-            )
+        out = PersonOut(
+            annotator=person.number,
+            round=round_.number,
+            votes=standing.n_counting,
+            votes_aside=standing.n_aside,
+            hold=standing.hold,
         )
+        keep(answer(out))
 
-    return once(request, work)
+    return once_made(request, work, alone=True)
 
 
 @router.post(
