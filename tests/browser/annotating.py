@@ -39,7 +39,7 @@ def at_rest(page):
 
 def waited_for(page, condition):
     """Until something that the browser or a handler of its requests is about to do."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     while not condition():
         assert time.monotonic() < deadline, f"{page.url} says: {said(page).all_inner_texts()}"
         page.wait_for_timeout(20)

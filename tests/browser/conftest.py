@@ -13,7 +13,7 @@ from tests.browser.opening import Pages, launched
 from tests.factories import make_examples
 
 # The machine may be busy with other tests.
-expect.set_options(timeout=20_000)
+expect.set_options(timeout=60_000)
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 
 

@@ -57,7 +57,7 @@ class Pages:
                 del self.kept[place]
                 return page
         context = self.browser.new_context(base_url=self.url, **fixed)
-        context.set_default_timeout(30_000)
+        context.set_default_timeout(60_000)
         page = context.new_page()
         self.kinds[page] = fixed
         return page

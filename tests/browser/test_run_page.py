@@ -69,7 +69,7 @@ def test_the_page_follows_the_run_to_its_end(log_in, researcher, project, run, s
         seen.set()
         expect(
             page.get_by_role("heading", name="How often does the judge contradict itself?")
-        ).to_be_visible(timeout=30_000)
+        ).to_be_visible(timeout=60_000)
     expect(page.get_by_role("link", name="Plan a review")).to_be_visible()
     expect(page.get_by_role("link", name="Resume…")).to_have_count(0)
     page.locator("#more > summary").click()
@@ -87,7 +87,7 @@ def test_pausing_from_the_page_stops_and_resuming_is_offered(
         page.get_by_role("button", name="Pause").click()
         assert stopped.wait(60)
         seen.set()
-        expect(page.get_by_role("button", name="Resume")).to_be_visible(timeout=30_000)
+        expect(page.get_by_role("button", name="Resume")).to_be_visible(timeout=60_000)
     run.refresh_from_db()
     assert run.state == Run.State.PAUSED
 

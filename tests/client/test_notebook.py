@@ -88,12 +88,12 @@ def test_two_cells_that_run_again_start_no_second_run(working_site):
     judge = {"k": 1, "price": {"prompt": 1, "completion": 1}, "idempotency_key": "cell"}
     with FairJudge(working_site.url, working_site.token, progress=False) as fj:
         project = fj.create_project("Again")
-        project.examples.upsert([pair]).wait(timeout=120)
-        first = project.runs.start(**judge).wait(timeout=120)
+        project.examples.upsert([pair]).wait(timeout=300)
+        first = project.runs.start(**judge).wait(timeout=300)
         again = project.runs.start(**judge)
         assert again.number == first.number
         assert len(list(project.runs.list())) == 1
-        assert again.wait(timeout=120).info.settled == 2
+        assert again.wait(timeout=300).info.settled == 2
 
 
 @pytest.mark.parametrize(("is_known", "refused"), [(True, TooLarge), (False, FairJudgeError)])
@@ -114,9 +114,9 @@ def test_the_same_in_a_loop(working_site):
         async with AsyncFairJudge(working_site.url, working_site.token, progress=False) as fj:
             project = await fj.create_project("In a loop")
             rows = ({"question": f"Q{n}?", "response_1": "a", "response_2": "b"} for n in range(5))
-            await (await project.examples.upsert(rows)).wait(timeout=120)
+            await (await project.examples.upsert(rows)).wait(timeout=300)
             runs = await asyncio.gather(*(project.runs.start(k=1, name=f"r{n}") for n in range(2)))
-            await asyncio.gather(*(run.wait(timeout=120) for run in runs))
+            await asyncio.gather(*(run.wait(timeout=300) for run in runs))
             return [len(await project.samples(run)) for run in runs]
 
     assert asyncio.run(main()) == [10, 10]

@@ -24,10 +24,10 @@ assert not [name for name in ("pandas", "polars", "pyarrow", "numpy") if find_sp
 with FairJudge() as fj:
     project = fj.create_project("From a wheel")
     rows = [{"question": f"Q{n}?", "response_1": "a", "response_2": "b"} for n in range(3)]
-    assert project.examples.upsert(rows).wait(timeout=120).info.written == 3
+    assert project.examples.upsert(rows).wait(timeout=300).info.written == 3
     assert len(list(project.examples.list())) == 3
     estimate = project.runs.estimate(k=1, price={"prompt": 1, "completion": 2})
-    run = project.runs.start(k=1).wait(timeout=120)
+    run = project.runs.start(k=1).wait(timeout=300)
     assert run.info.settled == estimate.calls == 6
     assert [row["judge_label"] is None for row in project.rows("labels", run)] == [False] * 3
     assert project.save("labels", sys.argv[1]).stat().st_size > 100

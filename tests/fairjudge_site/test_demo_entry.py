@@ -97,7 +97,7 @@ def wait_in_a_thread():
     """As the demo's process waits: with a connection of its own."""
     waiting = Thread(target=wait_for_run_and_open_round, daemon=True)
     waiting.start()
-    waiting.join(timeout=20)
+    waiting.join(timeout=120)
     assert not waiting.is_alive()
 
 

@@ -84,7 +84,7 @@ def test_it_serves_and_then_stops_with_everything_it_started(run_all, asked):
     address = site.url.removeprefix("http://")
     assert eventually(lambda: status_at(address, "/healthz", 30) == 200), site.output()
     site.process.send_signal(asked)
-    assert site.process.wait(timeout=120) == 0, site.output()
+    assert site.process.wait(timeout=300) == 0, site.output()
     assert processes_of(site.data) == set()
 
 
@@ -123,7 +123,7 @@ def test_a_database_that_comes_late_is_waited_for(environment_with_tables, postg
             assert waiting.poll() is None
             late.server_activate()
             threading.Thread(target=late.serve_forever, daemon=True).start()
-            said = waiting.communicate(timeout=60)[0]
+            said = waiting.communicate(timeout=300)[0]
             late.shutdown()
     # It came, and has no tables of ours.
     assert "The database lacks tables" in said
@@ -159,7 +159,7 @@ def test_the_local_judge_runs_beside_them_and_stops_with_them(run_all, local_mod
     assert local_base_url(Path(site.data)) in site.output()
     assert eventually(lambda: "ready." in site.output(), 240), site.output()
     site.process.send_signal(signal.SIGTERM)
-    assert site.process.wait(timeout=120) == 0, site.output()
+    assert site.process.wait(timeout=300) == 0, site.output()
     assert processes_of(site.data) == set()
 
 

@@ -249,7 +249,7 @@ def test_a_request_that_is_being_answered_is_finished_before_the_server_stops(
                 received += part
             assert received.endswith(b"whole")
             assert ends(idle)
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=300) == 0
     finally:
         process.kill()
         process.wait()

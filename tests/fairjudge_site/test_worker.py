@@ -77,7 +77,7 @@ def test_the_default_broker_needs_no_server_and_the_worker_shows_that_it_lives(s
     assert pid in processes_of(worker.environment["FAIRJUDGE_DATA"])
     assert eventually(lambda: worker.signs_of_life()[0][2] > first_seen)
     worker.process.terminate()
-    assert worker.process.wait(timeout=60) == 0
+    assert worker.process.wait(timeout=300) == 0
     assert worker.signs_of_life() == []
 
 

@@ -153,7 +153,7 @@ def test_a_request_to_end_is_an_interruption(environment_with_tables, number):
     # It waits for standard input once it has found the tables.
     assert eventually(lambda: waits(process.pid))
     process.send_signal(number)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=300)
     assert process.returncode == 4, err
     assert json.loads(out)["exit"] == 4
     assert "Traceback" not in err

@@ -21,7 +21,7 @@ def test_a_process_lives_until_it_ends():
     assert identity.lives()
     child.stdin.close()
     # A zombie, which nobody has waited for yet, is dead as well.
-    assert eventually(lambda: not identity.lives(), 20)
+    assert eventually(lambda: not identity.lives())
     child.wait()
 
 

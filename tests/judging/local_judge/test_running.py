@@ -93,7 +93,7 @@ def test_it_ends_with_a_killed_parent_and_is_started_anew(folder):
         server = ProcessIdentity.of(int(parent.stdout.readline()))
         assert server.lives()
         parent.kill()
-    assert eventually(lambda: not server.lives(), 20)
+    assert eventually(lambda: not server.lives())
     assert local_base_url(folder) is None
 
 

@@ -61,7 +61,7 @@ def in_thread(work: Callable[..., Any], *values: Any) -> Iterator[Future[Any]]:
     with ThreadPoolExecutor(1) as pool:
         future = pool.submit(closing)
         yield future
-        future.result(timeout=90)
+        future.result(timeout=300)
 
 
 def stop_of_a_pump(monkeypatch: Any) -> Event:

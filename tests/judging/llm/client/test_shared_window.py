@@ -68,7 +68,7 @@ def other_worker():
     for process in started:
         process.stdin.close()
         process.stdout.close()
-        process.wait(timeout=30)
+        process.wait(timeout=300)
 
 
 @pytest.mark.brokers
