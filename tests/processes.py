@@ -1,6 +1,5 @@
 """Processes that tests start for real: waiting for them, and finding any that were left behind."""
 
-import os
 import secrets
 import socket
 import time
