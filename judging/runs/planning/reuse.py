@@ -1,7 +1,7 @@
 """Which answers of other runs of the project are the same as those that a run would ask for.
 
 The same means: the same address, model, prompt and parameters, and the same sample slot.
-`judging.runs.engine.copies` copies them.
+`judging.runs.engine.store` copies them.
 """
 
 from collections.abc import Sequence
