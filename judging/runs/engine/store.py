@@ -39,7 +39,7 @@ from judging.runs.models import (
     subjects_of,
 )
 from judging.runs.planning.agenda import Questioner, agenda_of
-from judging.runs.planning.reuse import Place, Source, kept_samples, sources_of
+from judging.runs.planning.reuse import Place, ReusedRun, kept_samples, sources_of
 from judging.runs.samples import Ask, asks_left
 from judging.runs.verdicts.rebuild import rebuild_verdicts
 
@@ -48,13 +48,13 @@ _COPIED = ("raw_text", "reasoning", "refusal", "finish_reason", "logprobs")
 
 
 def copy_answers(
-    run: Run, holder: str, asks: Sequence[Ask], questioner: Questioner, sources: Sequence[Source]
+    run: Run, holder: str, asks: Sequence[Ask], questioner: Questioner, sources: Sequence[ReusedRun]
 ) -> tuple[list[Ask], list[Ask]]:
     """Copy what others were asked the same. Returns what is left to ask, and what was copied.
 
     Nothing is copied unless `holder` holds the run and the run is running.
     """
-    left, found = list(asks), list[tuple[Ask, Source, list[Sample]]]()
+    left, found = list(asks), list[tuple[Ask, ReusedRun, list[Sample]]]()
     for source in sources:
         wanted = [ask for ask in left if not ask.attempt and ask.subject.pk is not None]
         answers = _kept_answers(source, wanted)
@@ -75,7 +75,7 @@ def copy_answers(
     return left, [ask for ask, _, _ in found]
 
 
-def _kept_answers(source: Source, asks: Sequence[Ask]) -> dict[Place, dict[int, Sample]]:
+def _kept_answers(source: ReusedRun, asks: Sequence[Ask]) -> dict[Place, dict[int, Sample]]:
     """Return the last answer in each slot, by subject and part."""
     field = f"call__{subject_field(source.run)}"
     about = {f"{field}__in": {ask.subject.pk for ask in asks}}
@@ -90,7 +90,7 @@ def _kept_answers(source: Source, asks: Sequence[Ask]) -> dict[Place, dict[int, 
 def _write_copies(
     run: Run,
     holder: str,
-    found: Sequence[tuple[Ask, Source, list[Sample]]],
+    found: Sequence[tuple[Ask, ReusedRun, list[Sample]]],
     questioner: Questioner,
 ) -> bool:
     now, asks = timezone.now(), [ask for ask, _, _ in found]
