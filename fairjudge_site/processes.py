@@ -27,7 +27,7 @@ Child = subprocess.Popen[str]
 
 
 @dataclass
-class Part:
+class SitePart:
     """A child process that is kept alive: its name in messages, and how it starts."""
 
     name: str
@@ -54,17 +54,17 @@ class Supervisor:
 
     def __init__(self, write: Callable[[str], None], folder: Path) -> None:
         self.write = write
-        self.parts: list[Part] = []
+        self.parts: list[SitePart] = []
         self.record = record_of_parts(folder)
         self.recorded: dict[str, str] = {}
         self.recorded_at = 0.0
 
     def run(self, name: str, command: list[str]) -> None:
         """Keep a command running. Its output is printed after its name."""
-        part = Part(name, lambda: self.spawn(part, command))
+        part = SitePart(name, lambda: self.spawn(part, command))
         self.keep(part)
 
-    def keep(self, part: Part) -> None:
+    def keep(self, part: SitePart) -> None:
         """Start a part, which is looked after from then on. If it can't start, raise why."""
         self.start(part)
         self.parts.append(part)
@@ -72,12 +72,12 @@ class Supervisor:
     def gave_up(self, name: str) -> bool:
         return any(part.given_up for part in self.parts if part.name == name)
 
-    def start(self, part: Part) -> None:
+    def start(self, part: SitePart) -> None:
         part.restart_at = None
         part.started = time.monotonic()
         part.child = part.start()
 
-    def spawn(self, part: Part, command: list[str]) -> Child:
+    def spawn(self, part: SitePart, command: list[str]) -> Child:
         ends_with_us = [sys.executable, "-m", "judging.core.processes", str(os.getpid())]
         child = subprocess.Popen(
             ends_with_us + command,
@@ -92,7 +92,7 @@ class Supervisor:
         part.reader.start()
         return child
 
-    def pass_on(self, part: Part, child: Child) -> None:
+    def pass_on(self, part: SitePart, child: Child) -> None:
         with child.stdout as output:
             for line in output:
                 part.last_line = line.strip() or part.last_line
@@ -125,13 +125,13 @@ class Supervisor:
             part.reloads = part.name != "web"
             part.child.send_signal(signal.SIGTERM if part.reloads else signal.SIGHUP)
 
-    def try_again(self, part: Part) -> None:
+    def try_again(self, part: SitePart) -> None:
         try:
             self.start(part)
         except (OSError, UserError) as error:
             self.died(part, f"could not start ({error})")
 
-    def died(self, part: Part, how: str) -> None:
+    def died(self, part: SitePart, how: str) -> None:
         ran = time.monotonic() - part.started
         part.deaths = 1 if ran >= STEADY_SECONDS else part.deaths + 1
         if part.deaths > len(DELAYS):

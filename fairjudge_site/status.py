@@ -52,7 +52,7 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Endpoint:
+class ShownEndpoint:
     """An endpoint as the operator named it: its address, and the variable of its key."""
 
     name: str
@@ -153,9 +153,9 @@ def _versions() -> dict[str, str]:
     }
 
 
-def _endpoints() -> list[Endpoint]:
+def _endpoints() -> list[ShownEndpoint]:
     return [
-        Endpoint(
+        ShownEndpoint(
             name,
             one["base_url"],
             one["key_variable"] or "",

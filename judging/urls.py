@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from judging.dataset.pages import imports, scores
+from judging.dataset.pages import imports
 from judging.runs.pages import run, runs, templates
 
 urlpatterns = [
@@ -17,8 +17,8 @@ urlpatterns = [
         imports.import_refused,
         name="import_refused",
     ),
-    path("p/<slug:slug>/scores/", scores.scores, name="scores"),
-    path("p/<slug:slug>/scores/<int:number>/undo", scores.scores_undo, name="scores_undo"),
+    path("p/<slug:slug>/scores/", imports.scores, name="scores"),
+    path("p/<slug:slug>/scores/<int:number>/undo", imports.scores_undo, name="scores_undo"),
     path("p/<slug:slug>/templates/", templates.templates, name="templates"),
     path("p/<slug:slug>/templates/write", templates.template_write, name="template_write"),
     path("p/<slug:slug>/templates/<int:pk>", templates.template, name="template"),

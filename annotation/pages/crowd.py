@@ -13,7 +13,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from annotation.models import CrowdLink, Round
 from annotation.pages.forms import LinesField
-from annotation.people import crowds, submissions
+from annotation.people import crowds
 from annotation.people.background import questions_of, read_questions, written
 from annotation.votes.aside import REJECTED, put_aside_all, rejected_with_votes
 from judging.core.errors import UserError
@@ -164,7 +164,7 @@ def withdraw(request: HttpRequest, slug: str, number: int) -> HttpResponse:
 def file_for_paying(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     """Send the list with the panel's ids. It is a POST, since each download is recorded."""
     access, round_ = _round_of(request, slug, number)
-    content = submissions.file_for_paying(round_, access.user)
+    content = crowds.file_for_paying(round_, access.user)
     response = HttpResponse(content, content_type="text/csv; charset=utf-8")
     name = f"{slug}-round{number}-submissions.csv"
     response["Content-Disposition"] = f'attachment; filename="{name}"'
@@ -192,7 +192,7 @@ def mark(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     form = MarksForm(request.POST, request.FILES)
     if form.is_valid():
         try:
-            marked = submissions.mark(round_, access.user, form.cleaned_data["file"].read())
+            marked = crowds.mark(round_, access.user, form.cleaned_data["file"].read())
         except UserError as error:
             form.add_error("file", str(error))
         else:

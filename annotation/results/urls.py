@@ -2,7 +2,7 @@
 
 from django.urls import path, re_path
 
-from annotation.results.pages import example, examples, overview, plan, results
+from annotation.results.pages import examples, overview, plan, results
 
 urlpatterns = [
     path("", overview.home, name="home"),
@@ -13,7 +13,7 @@ urlpatterns = [
     path(
         "p/<slug:slug>/examples/tag/<int:pk>/undo", examples.untag_examples, name="untag_examples"
     ),
-    path("p/<slug:slug>/examples/<int:pk>", example.example, name="example"),
+    path("p/<slug:slug>/examples/<int:pk>", examples.example, name="example"),
     path("p/<slug:slug>/plan", plan.plan, name="plan"),
     path("p/<slug:slug>/plan/preview", plan.plan_preview, name="plan_preview"),
     path("p/<slug:slug>/people/pace", results.pace, name="people_pace"),

@@ -57,7 +57,7 @@ logger = logging.getLogger(__name__)
 Row = tuple[int, int, int | None, float | None, float | None, float, int | None, float]
 
 
-class TakenOver(Exception):
+class WorkTakenOver(Exception):
     """The work was cancelled or has another process, so this one leaves."""
 
 
@@ -160,7 +160,7 @@ def do(planned: Planned, advance: Advance = no_news, *, background: bool = False
         return False
     try:
         _carry_out(planned.key, planned.holder, advance)
-    except TakenOver:
+    except WorkTakenOver:
         raise UserError("Somebody cancelled this meanwhile. Nothing was changed.") from None
     return True
 
@@ -188,7 +188,7 @@ def work_on(key: int, advance: Advance = no_news) -> bool:
         return False
     try:
         _carry_out(key, holder, advance)
-    except TakenOver:
+    except WorkTakenOver:
         return False
     return True
 
@@ -237,7 +237,7 @@ def _carry_out(key: int, holder: str, advance: Advance) -> None:
             _settle(ours)
         work.parts.all().delete()
         ours.move(State.DONE, plan={}, **leases.FREE)
-    except TakenOver:
+    except WorkTakenOver:
         raise
     except BaseException:
         # Free at once, so that nobody waits for the lease to run out.
@@ -252,17 +252,17 @@ class _Ours:
         self.work, self.holder = work, holder
 
     def renew(self, **fields: Any) -> None:
-        """Keep the work. Raises TakenOver, or UserError if the process has to stop."""
+        """Keep the work. Raises WorkTakenOver, or UserError if the process has to stop."""
         if stop_requested.is_set():
             raise UserError("The process was stopped. A worker goes on later.")
         same = RoundWork.objects.filter(pk=self.work.pk, state=self.work.state)
         if not LEASE.renew(same, self.holder, **fields):
-            raise TakenOver
+            raise WorkTakenOver
 
     def move(self, state: RoundWork.State, **fields: Any) -> None:
         same = RoundWork.objects.filter(pk=self.work.pk, state=self.work.state)
         if not LEASE.held_by(same, self.holder).update(state=state, **fields):
-            raise TakenOver
+            raise WorkTakenOver
         self.work.state = state
 
 

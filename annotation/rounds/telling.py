@@ -26,7 +26,7 @@ _ONE_WAKE_SECONDS = 60
 
 
 @dataclass(frozen=True)
-class Standing:
+class RoundStanding:
     """How far a round is now, as `RoundTold` keeps it."""
 
     complete: bool
@@ -46,7 +46,7 @@ def tell_of_rounds() -> None:
             _look_at_audit(round_, told, standing.level)
 
 
-def _standings() -> Iterator[tuple[Round, Standing]]:
+def _standings() -> Iterator[tuple[Round, RoundStanding]]:
     items = Item.objects.filter(round=OuterRef("pk"))
     at_work = RoundWork.objects.filter(round=OuterRef("pk")).exclude(state=RoundWork.State.DONE)
     rounds = Round.objects.filter(~Exists(at_work), project__deleted_at=None)
@@ -67,7 +67,7 @@ def _standings() -> Iterator[tuple[Round, Standing]]:
         is_over = round_.state == Round.State.CLOSED
         is_over |= round_.has_items and not round_.has_open
         complete = is_over and not mine
-        yield round_, Standing(complete, mine, audit_level(round_)[0])
+        yield round_, RoundStanding(complete, mine, audit_level(round_)[0])
 
 
 def audit_level(round_: Round) -> tuple[int, bool]:
@@ -101,7 +101,7 @@ def move_on(told: RoundTold, **fields: Any) -> bool:
     return True
 
 
-def _tell(round_: Round, told: RoundTold, standing: Standing) -> None:
+def _tell(round_: Round, told: RoundTold, standing: RoundStanding) -> None:
     new = sorted(set(standing.undecided) - set(told.undecided))
     was_complete = told.complete
     with transaction.atomic():

@@ -71,7 +71,7 @@ def votes_that_count(round_: Round, annotator: Annotator) -> QuerySet[Vote]:
 
 
 @dataclass(frozen=True)
-class Standing:
+class PersonStanding:
     """How a person stands in a round.
 
     n_counting, n_aside: votes given in it that count, and that are put aside.
@@ -89,10 +89,10 @@ class Standing:
         return any(made.kind == Kind.WARN for made in self.interventions)
 
 
-def standing_of(round_: Round, annotator: Annotator) -> Standing:
+def standing_of(round_: Round, annotator: Annotator) -> PersonStanding:
     """Return how the person stands in the round, without counting the rest of it."""
     seat = Seat.objects.filter(round=round_, annotator=annotator).first()
-    return Standing(
+    return PersonStanding(
         votes_that_count(round_, annotator).count(),
         votes_aside(round_).filter(annotator=annotator).count(),
         seat.hold if seat else "",

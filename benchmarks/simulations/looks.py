@@ -16,7 +16,7 @@ from benchmarks.simulations.certificates import MOST_FALSE_OF_10_000
 from judging.methods.arrays import Floats
 from judging.methods.intervals.bootstrap import share
 from judging.methods.intervals.estimates import Figure, design_total
-from judging.methods.intervals.looks import Spending, Verdict, decide
+from judging.methods.intervals.looks import Ruling, Spending, decide
 from judging.methods.intervals.win_rate import AuditedLabels, win_rate
 
 LOOKS = 10
@@ -114,4 +114,4 @@ def _verdicts(
 ) -> Iterator[bool]:
     for look in range(1, LOOKS + 1):
         found = measure(labels, look * case.step, confidence(look))
-        yield decide(found, case.bound, at_least=True) is Verdict.PASS
+        yield decide(found, case.bound, at_least=True) is Ruling.PASS

@@ -10,9 +10,19 @@ from django.shortcuts import get_object_or_404
 from ninja import Query, Router, Schema
 from pydantic import AfterValidator, Field
 
-from fairjudge_site.api.bodies import SubsetIn, rows_in_schema, stored_body
+from fairjudge_site.api.bodies import (
+    Cursor,
+    Limit,
+    Number,
+    Page,
+    SubsetIn,
+    Text,
+    page_of,
+    rows_in_schema,
+    storable,
+    stored_body,
+)
 from fairjudge_site.api.gate import READ, WRITE, access_to, answer, once
-from fairjudge_site.api.paging import Cursor, Limit, Number, Page, Text, page_of, storable
 from fairjudge_site.api.problems import FieldError, Refusal
 from fairjudge_site.api.projects import address_of
 from judging.core.conversations import unpacked

@@ -17,8 +17,8 @@ from annotation.people.invitations import (
     revoke_invitation,
     usable_invitations,
 )
+from fairjudge_site.api.bodies import Cursor, Limit, Number, Page, Text, page_of
 from fairjudge_site.api.gate import READ, WRITE, access_to, answer, once
-from fairjudge_site.api.paging import Cursor, Limit, Number, Page, Text, page_of
 from judging.projects.models import Role
 
 router = Router(tags=["people"])

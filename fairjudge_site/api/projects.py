@@ -10,8 +10,8 @@ from ninja import Router, Schema
 from pydantic import Field
 
 from annotation.pages.settings import change_settings
+from fairjudge_site.api.bodies import Cursor, Limit, Page, Text, page_of
 from fairjudge_site.api.gate import READ, WRITE, access_to, answer, once, token_of
-from fairjudge_site.api.paging import Cursor, Limit, Page, Text, page_of
 from fairjudge_site.api.problems import FieldError, Refusal
 from judging.core.queries import count_of
 from judging.dataset.models import Example

@@ -18,9 +18,8 @@ from annotation.rounds.opening import CheckRule, RoundSettings, open_round
 from annotation.rounds.progress import round_progress
 from annotation.votes import aside
 from annotation.votes.voting import decide
-from fairjudge_site.api.bodies import SubsetIn
+from fairjudge_site.api.bodies import Cursor, Limit, Number, Page, SubsetIn, Text, page_of
 from fairjudge_site.api.gate import READ, WRITE, access_to, answer, once, once_made
-from fairjudge_site.api.paging import Cursor, Limit, Number, Page, Text, page_of
 from fairjudge_site.api.problems import FieldError, Refusal
 from fairjudge_site.api.projects import address_of
 from fairjudge_site.api.runs import run_named

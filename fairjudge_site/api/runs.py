@@ -11,9 +11,8 @@ from pydantic import Field
 
 from annotation.results.data.figures import to_json
 from annotation.results.report.cache import kept_people, shown_report
-from fairjudge_site.api.bodies import SubsetIn
+from fairjudge_site.api.bodies import Cursor, Limit, Number, Page, SubsetIn, Text, page_of
 from fairjudge_site.api.gate import READ, SPEND, WRITE, access_to, answer, once, once_made
-from fairjudge_site.api.paging import Cursor, Limit, Number, Page, Text, page_of
 from fairjudge_site.api.projects import address_of
 from judging.core.errors import UserError
 from judging.projects.access import Access

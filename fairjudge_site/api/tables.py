@@ -15,10 +15,19 @@ from pydantic import AfterValidator, Field
 
 from annotation.results.tables.exports import CONTENT_TYPES, ExportRequest, export, rows_as_json
 from annotation.votes.imports import import_votes
-from fairjudge_site.api.bodies import rows_in_schema, stored_body
+from fairjudge_site.api.bodies import (
+    Cursor,
+    Limit,
+    Page,
+    decoded,
+    encoded,
+    page_of,
+    rows_in_schema,
+    storable,
+    stored_body,
+)
 from fairjudge_site.api.examples import OneText
 from fairjudge_site.api.gate import READ, WRITE, access_to, answer, once_made
-from fairjudge_site.api.paging import Cursor, Limit, Page, decoded, encoded, page_of, storable
 from fairjudge_site.api.projects import address_of
 from fairjudge_site.api.runs import RunNumber, RunOut, run_named, run_out
 from judging.dataset.models import Frame

@@ -11,8 +11,7 @@ from ninja.operation import Operation
 from fairjudge_site.api import examples, people, projects, rounds, runs, tables, verdicts, webhooks
 from fairjudge_site.api.gate import guarded, refusal_of
 from fairjudge_site.api.problems import Refusal, of_validation
-from fairjudge_site.api.reference import DESCRIPTION, VERSION, pages
-from fairjudge_site.api.token_page import token_revoke, tokens
+from fairjudge_site.api.reference import DESCRIPTION, VERSION, pages, token_revoke, tokens
 
 ROOT = "api/v1/"
 

@@ -13,8 +13,8 @@ from annotation.models import Round
 from annotation.results.delivery.drift import MARGIN, compare_runs
 from annotation.results.delivery.gate import VOTES, decide_gate, open_needed
 from annotation.results.delivery.requirements import parse
+from fairjudge_site.api.bodies import Number, Text
 from fairjudge_site.api.gate import WRITE, access_to, answer, once_made
-from fairjudge_site.api.paging import Number, Text
 from fairjudge_site.api.runs import run_named
 from judging.core.errors import UserError
 from judging.projects.access import Access

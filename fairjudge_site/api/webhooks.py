@@ -9,8 +9,8 @@ from django.http import Http404, HttpRequest, HttpResponse
 from ninja import Router, Schema
 from pydantic import Field
 
+from fairjudge_site.api.bodies import Cursor, Limit, Number, Page, Text, page_of
 from fairjudge_site.api.gate import READ, WRITE, access_to, answer, once
-from fairjudge_site.api.paging import Cursor, Limit, Number, Page, Text, page_of
 from fairjudge_site.api.projects import address_of
 from judging.core.outbound import LONGEST_URL
 from judging.projects import webhooks

@@ -33,7 +33,7 @@ from django.db import DEFAULT_DB_ALIAS, DatabaseError, InterfaceError, Operation
 from django.db.migrations.executor import MigrationExecutor
 from tqdm import tqdm
 
-from judging.core.errors import Failed, Interrupted, Usage, UserError
+from judging.core.errors import Failed, Interrupted, Misuse, UserError
 from judging.core.text import UNPRINTABLE, printable, unstorable
 
 LINE_EVERY = 10.0
@@ -60,7 +60,7 @@ class Exit(IntEnum):
     INTERRUPTED = 4
 
 
-_EXITS = {Usage: Exit.USAGE, Failed: Exit.FAILED, Interrupted: Exit.INTERRUPTED}
+_EXITS = {Misuse: Exit.USAGE, Failed: Exit.FAILED, Interrupted: Exit.INTERRUPTED}
 # What the system says if the user named a file wrongly. Anything else is not the user's mistake.
 _MISNAMED = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError)
 _MISNAMED_OR_BARRED = (*_MISNAMED, PermissionError)
@@ -192,9 +192,9 @@ class FairJudgeCommand(BaseCommand):
         from_input = [name for name in self.reads for _ in range(_standard_in(options.get(name)))]
         to_output = [name for name in self.writes if options.get(name) == STANDARD]
         if len(from_input) > 1:
-            raise Usage("Standard input can be read once only. Name one file as “-”.")
+            raise Misuse("Standard input can be read once only. Name one file as “-”.")
         if len(to_output) > 1 or (to_output and options.get("json")):
-            raise Usage(
+            raise Misuse(
                 "Standard output holds one file or the JSON document. Name a file for the others."
             )
         with ExitStack() as kept:

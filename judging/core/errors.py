@@ -13,7 +13,7 @@ class Overtaken(UserError):
     """Somebody decided the same thing after the form that decides it was made."""
 
 
-class Usage(UserError):
+class Misuse(UserError):
     """Options that don't go together, or are not written as they should be."""
 
 

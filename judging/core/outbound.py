@@ -33,7 +33,7 @@ class Unreachable(Exception):
 
 
 @dataclass(frozen=True)
-class Answer:
+class Receipt:
     """A status, and the beginning of what came with it."""
 
     status: int
@@ -93,7 +93,7 @@ def is_public(text: str) -> bool:
     return address.is_global and not address.is_multicast and not address.is_reserved
 
 
-def post(url: str, body: bytes, headers: Mapping[str, str], allowed: Collection[str]) -> Answer:
+def post(url: str, body: bytes, headers: Mapping[str, str], allowed: Collection[str]) -> Receipt:
     """Send a POST request, and return the answer, whatever its status.
 
     Raises:
@@ -108,7 +108,7 @@ def post(url: str, body: bytes, headers: Mapping[str, str], allowed: Collection[
 
 async def _post(
     parts: SplitResult, body: bytes, headers: Mapping[str, str], may_be_private: bool
-) -> Answer:
+) -> Receipt:
     resolver = _Checked(may_be_private)
     connector = aiohttp.TCPConnector(resolver=resolver, use_dns_cache=False, force_close=True)
     timeout = aiohttp.ClientTimeout(total=SECONDS)
@@ -121,7 +121,7 @@ async def _post(
                 parts.geturl(), data=body, headers=headers, allow_redirects=False
             ) as response,
         ):
-            return Answer(response.status, await _beginning(response))
+            return Receipt(response.status, await _beginning(response))
     except TimeoutError:
         raise Unreachable(f"No answer came within {SECONDS:.0f} seconds.") from None
     except aiohttp.ClientConnectorDNSError as error:

@@ -409,7 +409,7 @@ allow_long_cells()
 
 
 @dataclass(frozen=True, slots=True)
-class Sheet:
+class TableHeader:
     """The delimiter and the header of a table."""
 
     delimiter: str
@@ -439,7 +439,7 @@ class _Lines:
         return raw
 
 
-def open_sheet(path: Path, delimiter: str | None = None) -> Sheet | None:
+def open_sheet(path: Path, delimiter: str | None = None) -> TableHeader | None:
     """Read the header; None if every line of the file is blank.
 
     The delimiter is the one under which most column names are known.
@@ -464,7 +464,7 @@ def open_sheet(path: Path, delimiter: str | None = None) -> Sheet | None:
 
     best = max(choices, key=fitness)
     header, raw = headers[best]
-    return Sheet(best, header, blank + 1, "".join(lines[:blank]) + raw, blanks[best])
+    return TableHeader(best, header, blank + 1, "".join(lines[:blank]) + raw, blanks[best])
 
 
 def _quotes_after_blanks(lines: Sequence[str], delimiter: str) -> bool:
@@ -506,7 +506,7 @@ def table(source: Source, delimiter: str | None = None) -> Iterator[Record | Ref
         yield from _rows(source, sheet, iter(stream))
 
 
-def _unusable(source: Source, sheet: Sheet) -> Refused | None:
+def _unusable(source: Source, sheet: TableHeader) -> Refused | None:
     """Refuse a header by which no row can be read."""
     place = source.place(sheet.header_line)
     if fault := undecoded(sheet.header_raw, source.encoding):
@@ -524,7 +524,7 @@ def _named_twice(place: Place, header: Sequence[str]) -> Refused | None:
     return refusal(place, twice[0], sentence, fatal=True)
 
 
-def _rows(source: Source, sheet: Sheet, stream: Iterator[str]) -> Iterator[Record | Refused]:
+def _rows(source: Source, sheet: TableHeader, stream: Iterator[str]) -> Iterator[Record | Refused]:
     before = len(_physical(sheet.header_raw))
     for _ in range(before):
         next(stream)

@@ -190,7 +190,7 @@ def _delete(examples: QuerySet[Example]) -> None:
 Advance = Callable[[int], None]
 
 
-class TakenOver(Exception):
+class ImportTakenOver(Exception):
     """The import was undone or has another writer, so this one leaves."""
 
 
@@ -303,7 +303,7 @@ def write(import_id: int, advance: Advance | None = None) -> bool:
     try:
         remove_leftovers(imported.project_id)
         _write(imported, holder, advance or (lambda rows: None))
-    except TakenOver:
+    except ImportTakenOver:
         return False
     except UserError as error:
         interrupt(import_id, holder, str(error))
@@ -350,7 +350,7 @@ def _start_again(imported: Import, holder: str) -> None:
     """Remove the rows of a file that is not the checked one: to resume must not build on them."""
     held = Import.objects.filter(pk=imported.pk, state=State.WRITING, holder=holder)
     if not held.update(n_written=0, n_known=0, n_conflicts=0):
-        raise TakenOver
+        raise ImportTakenOver
     _delete(Example.objects.filter(source=imported))
 
 
@@ -368,7 +368,7 @@ def _write_chunk(
     """Write in a transaction whose first statement makes sure that the import is still ours."""
     held = LEASE.held_by(Import.objects.filter(pk=imported.pk, state=State.WRITING), holder)
     if not LEASE.renew(held, holder):
-        raise TakenOver
+        raise ImportTakenOver
     compared = compare_examples(imported.project_id, chunk)
     seen.add(compared)
     others = Example.objects.filter(project=imported.project_id)
@@ -411,7 +411,7 @@ def _finish(
         held = LEASE.held_by(Import.objects.filter(pk=imported.pk, state=State.WRITING), holder)
         done = {"state": State.DONE, "summary": summary, "finished_at": timezone.now()}
         if not held.update(**done, **leases.FREE):
-            raise TakenOver
+            raise ImportTakenOver
         rows_came(imported.n_rows, Example)
         access.record_event(
             imported.project,

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from annotation.results.data.sheet import Sheet
-from annotation.results.delivery.gate import Answer, Decision, decision_of, take_look
+from annotation.results.delivery.gate import Decided, Decision, decision_of, take_look
 from annotation.results.sections.analysis import Analysis
 from annotation.results.sections.methods import paired_with
-from judging.core.errors import Usage, UserError
+from judging.core.errors import Misuse, UserError
 from judging.methods.arrays import Booleans, Floats
 from judging.methods.intervals.bootstrap import coded, plus_two_mean, share
 from judging.methods.intervals.estimates import (
@@ -25,7 +25,7 @@ from judging.methods.intervals.estimates import (
     holm_of_tested,
     sign_flip,
 )
-from judging.methods.intervals.looks import Verdict, decide
+from judging.methods.intervals.looks import Ruling, decide
 from judging.projects.models import Project
 from judging.runs.models import Run
 
@@ -84,9 +84,9 @@ def compare_runs(
 ) -> Drift:
     """Compare run B with run A. Raises UserError if no example was judged by both."""
     if before.pk == after.pk:
-        raise Usage(f"Run {before.name} can't be compared with itself. Name two runs.")
+        raise Misuse(f"Run {before.name} can't be compared with itself. Name two runs.")
     if not 0 < margin < 1:
-        raise Usage("The margin lies between 0 and 1, such as 0.05. Nothing was decided.")
+        raise Misuse("The margin lies between 0 and 1, such as 0.05. Nothing was decided.")
     frames = {run.frame for run in (before, after) if run.frame is not None}
     if len(frames) > 1:
         raise UserError(
@@ -103,7 +103,7 @@ def compare_runs(
         )
     known = not isinstance(new.sheet.known, Undefined)
 
-    def answers(confidence: float) -> list[Answer]:
+    def answers(confidence: float) -> list[Decided]:
         return [
             _accuracy_kept(old, new, margin, confidence)
             if known
@@ -136,9 +136,9 @@ def accuracy_difference(old: Analysis, new: Analysis, confidence: float) -> Figu
     return paired_with(new.sheet, known, old.sheet, new.rng, confidence).difference
 
 
-def _accuracy_kept(old: Analysis, new: Analysis, margin: Decimal, confidence: float) -> Answer:
+def _accuracy_kept(old: Analysis, new: Analysis, margin: Decimal, confidence: float) -> Decided:
     figure = accuracy_difference(old, new, confidence)
-    return Answer(
+    return Decided(
         f"accuracy of B - accuracy of A>={-margin}",
         "run B is not less accurate than run A by more than the margin",
         decide(figure, -float(margin), at_least=True),
@@ -151,9 +151,9 @@ def _accuracy_kept(old: Analysis, new: Analysis, margin: Decimal, confidence: fl
 
 def _win_rate_kept(
     old: Analysis, new: Analysis, both: Booleans, margin: Decimal, confidence: float
-) -> Answer:
+) -> Decided:
     figure = _shift(old.sheet, new.sheet, both, confidence)
-    return Answer(
+    return Decided(
         f"|win rate by B - win rate by A|<={margin}",
         "the win rate of response 1 is the same within the margin, without labels by people",
         _within(figure, float(margin)),
@@ -164,13 +164,13 @@ def _win_rate_kept(
     )
 
 
-def _within(figure: Figure, margin: float) -> Verdict:
+def _within(figure: Figure, margin: float) -> Ruling:
     """Both sides must hold: two one-sided tests, each at the error of this look."""
     above = decide(figure, -margin, at_least=True)
     below = decide(figure, margin, at_least=False)
-    if Verdict.FAIL in (above, below):
-        return Verdict.FAIL
-    return Verdict.PASS if above is below is Verdict.PASS else Verdict.INCONCLUSIVE
+    if Ruling.FAIL in (above, below):
+        return Ruling.FAIL
+    return Ruling.PASS if above is below is Ruling.PASS else Ruling.INCONCLUSIVE
 
 
 def _points(old: Sheet, new: Sheet) -> Floats:

@@ -38,7 +38,7 @@ from judging.core.formatting import number_of, usd
 from judging.dataset.models import Example, frame_of
 from judging.dataset.records import IDENTITY_FIELDS
 from judging.methods.intervals.estimates import Estimate, Figure
-from judging.methods.intervals.looks import Spending, Verdict, decide, examples_needed
+from judging.methods.intervals.looks import Ruling, Spending, decide, examples_needed
 from judging.methods.review.certificate import audit_needed
 from judging.methods.review.cost import HumanRate, human_usd
 from judging.projects.access import tell
@@ -52,12 +52,12 @@ _CHUNK = 2000
 
 
 @dataclass(frozen=True)
-class Answer:
+class Decided:
     """What the data says of one requirement. reason: why it has no interval, or is not decided."""
 
     requirement: str
     meaning: str
-    verdict: Verdict
+    verdict: Ruling
     figure: Figure
     bound: Decimal
     at_least: bool
@@ -104,12 +104,12 @@ class Decision:
     project: str
     run: int
     name: str
-    verdict: Verdict
+    verdict: Ruling
     look: int
     confidence: float
     alpha: float
     examples: int
-    answers: Sequence[Answer]
+    answers: Sequence[Decided]
     needed: Needed | None
     other: int | None = None
 
@@ -168,17 +168,17 @@ def decide_gate(
     wanted = list(dict.fromkeys(requirements))
     of = Analysis(project, run)
 
-    def answers(confidence: float) -> list[Answer]:
+    def answers(confidence: float) -> list[Decided]:
         return [_answer(one, of, confidence) for one in wanted]
 
     look = take_look(run, None, sorted(map(str, wanted)), answers, restart=restart)
     needed = None
-    if look.verdict is Verdict.INCONCLUSIVE:
+    if look.verdict is Ruling.INCONCLUSIVE:
         needed = _needed(of, wanted, look.answers, look.number, votes)
     return decision_of(run, look, len(of.sheet), needed=needed)
 
 
-def _answer(wanted: Requirement, of: Analysis, confidence: float) -> Answer:
+def _answer(wanted: Requirement, of: Analysis, confidence: float) -> Decided:
     figure, bound = wanted.figure(of, confidence), float(wanted.bound)
     verdict = decide(figure, bound, at_least=wanted.at_least)
     reason = "" if isinstance(figure, Estimate) else figure.reason
@@ -186,41 +186,39 @@ def _answer(wanted: Requirement, of: Analysis, confidence: float) -> Answer:
         reason = figure.note or "there is no interval"
     if wanted.name == CERTIFICATE:
         verdict, reason = _certified(certificate(of.sheet, of.audit, of.unchecked), verdict, bound)
-    return Answer(
+    return Decided(
         str(wanted), wanted.meaning, verdict, figure, wanted.bound, wanted.at_least, reason
     )
 
 
-def _certified(
-    found: CertificateFigures, by_interval: Verdict, bound: float
-) -> tuple[Verdict, str]:
+def _certified(found: CertificateFigures, by_interval: Ruling, bound: float) -> tuple[Ruling, str]:
     """A certificate passes by its own plan, which was stored before the audit, and nothing else."""
     if found.issued and found.epsilon is not None and found.epsilon <= bound + 1e-12:
-        return Verdict.PASS, ""
-    if by_interval is Verdict.FAIL:
-        return Verdict.FAIL, ""
+        return Ruling.PASS, ""
+    if by_interval is Ruling.FAIL:
+        return Ruling.FAIL, ""
     if found.issued:
         return (
-            Verdict.INCONCLUSIVE,
+            Ruling.INCONCLUSIVE,
             f"the certificate was planned for at most {found.epsilon:.0%} wrong labels",
         )
-    return Verdict.INCONCLUSIVE, found.reason or "no certificate was issued"
+    return Ruling.INCONCLUSIVE, found.reason or "no certificate was issued"
 
 
-def overall(answers: Sequence[Answer]) -> Verdict:
+def overall(answers: Sequence[Decided]) -> Ruling:
     """All must pass. One that fails is enough to fail."""
     verdicts = {one.verdict for one in answers}
-    if Verdict.FAIL in verdicts:
-        return Verdict.FAIL
-    return Verdict.INCONCLUSIVE if Verdict.INCONCLUSIVE in verdicts else Verdict.PASS
+    if Ruling.FAIL in verdicts:
+        return Ruling.FAIL
+    return Ruling.INCONCLUSIVE if Ruling.INCONCLUSIVE in verdicts else Ruling.PASS
 
 
 @dataclass(frozen=True)
 class Look:
     number: int
     confidence: float
-    verdict: Verdict
-    answers: list[Answer]
+    verdict: Ruling
+    answers: list[Decided]
 
 
 def decision_of(
@@ -245,7 +243,7 @@ def take_look(
     run: Run,
     other: Run | None,
     required: Sequence[str],
-    answers: Callable[[float], list[Answer]],
+    answers: Callable[[float], list[Decided]],
     *,
     restart: bool,
 ) -> Look:
@@ -336,7 +334,7 @@ def frozen_set(project: Project, frame: int | None = None) -> str:
 def _needed(
     of: Analysis,
     wanted: Sequence[Requirement],
-    answers: Sequence[Answer],
+    answers: Sequence[Decided],
     look: int,
     votes: int,
 ) -> Needed:
@@ -345,7 +343,7 @@ def _needed(
     if waiting is not None:
         return waiting
     pairs = zip(wanted, answers, strict=True)
-    undecided = [pair for pair in pairs if pair[1].verdict is Verdict.INCONCLUSIVE]
+    undecided = [pair for pair in pairs if pair[1].verdict is Ruling.INCONCLUSIVE]
     by_votes = [pair for pair in undecided if pair[0].name not in OF_THE_JUDGE]
     sheet = of.sheet
     unsettled = ((sheet.selected | sheet.audited) & ~sheet.answered).any()
@@ -368,7 +366,7 @@ def _needed(
     return _round_of(of, min(more, rest), epsilon, look, votes)
 
 
-def _more_examples(undecided: Sequence[tuple[Requirement, Answer]], wider: float) -> int | None:
+def _more_examples(undecided: Sequence[tuple[Requirement, Decided]], wider: float) -> int | None:
     found = [
         needed - answer.figure.n
         for one, answer in undecided
@@ -382,7 +380,7 @@ def _in_all(wanted: Requirement, figure: Estimate, wider: float) -> int | None:
     return examples_needed(figure, float(wanted.bound), at_least=wanted.at_least, wider=wider)
 
 
-def _more_audited(wanted: Requirement, answer: Answer, audited: int, wider: float) -> int:
+def _more_audited(wanted: Requirement, answer: Decided, audited: int, wider: float) -> int:
     """How many more of the examples that were not selected have to be labelled."""
     if wanted.name == CERTIFICATE:
         bound = float(wanted.bound)

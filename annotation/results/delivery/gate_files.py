@@ -5,19 +5,19 @@ from collections.abc import Iterator
 from xml.etree import ElementTree
 
 from annotation.results.delivery.drift import Drift
-from annotation.results.delivery.gate import Answer, Decision
+from annotation.results.delivery.gate import Decided, Decision
 from judging.core.formatting import decimals, interval, number_of, p_value
 from judging.core.text import printable
 from judging.methods.intervals.estimates import Estimate, Figure
-from judging.methods.intervals.looks import Verdict
+from judging.methods.intervals.looks import Ruling
 
-MARKS = {Verdict.PASS: "✅ pass", Verdict.FAIL: "❌ fail", Verdict.INCONCLUSIVE: "❔ inconclusive"}
+MARKS = {Ruling.PASS: "✅ pass", Ruling.FAIL: "❌ fail", Ruling.INCONCLUSIVE: "❔ inconclusive"}
 MOST_NAMED = 50
 # What Markdown and the HTML in it would act on. An entity has no meaning but its character.
 _ACTIVE = re.compile(r"[^\w\s.,%–]", re.ASCII)
 
 
-def measured(answer: Answer) -> str:
+def measured(answer: Decided) -> str:
     """Return the value with its interval and n, or why there is none."""
     return figure_text(answer.figure)
 
@@ -32,7 +32,7 @@ def figure_text(found: Figure) -> str:
     return f"{decimals(found.value, 3)}{limits}, n = {found.n}"
 
 
-def _because(answer: Answer) -> str:
+def _because(answer: Decided) -> str:
     """Return the reason, unless the figure's own text gives it."""
     return f" ({answer.reason})" if answer.reason and answer.reason not in measured(answer) else ""
 
@@ -130,8 +130,8 @@ def junit(decision: Decision) -> str:
         "testsuite",
         name=_xml(_about(decision)),
         tests=str(len(verdicts)),
-        failures=str(verdicts.count(Verdict.FAIL)),
-        errors=str(verdicts.count(Verdict.INCONCLUSIVE)),
+        failures=str(verdicts.count(Ruling.FAIL)),
+        errors=str(verdicts.count(Ruling.INCONCLUSIVE)),
     )
     needed = decision.needed.sentence if decision.needed else ""
     for one in decision.answers:
@@ -139,9 +139,9 @@ def junit(decision: Decision) -> str:
             suite, "testcase", classname="fairjudge.gate", name=_xml(one.requirement)
         )
         said = _xml(f"{measured(one)}{_because(one)}")
-        if one.verdict is Verdict.FAIL:
+        if one.verdict is Ruling.FAIL:
             ElementTree.SubElement(case, "failure", type="fail", message=said)
-        elif one.verdict is Verdict.INCONCLUSIVE:
+        elif one.verdict is Ruling.INCONCLUSIVE:
             problem = ElementTree.SubElement(case, "error", type="inconclusive", message=said)
             problem.text = _xml(needed)
         ElementTree.SubElement(case, "system-out").text = said

@@ -13,7 +13,7 @@ from annotation.results.sections.analysis import Analysis
 from annotation.results.sections.people import voters_agree
 from annotation.results.sections.review import LabelAgreement, agreement_after, label_agreement
 from annotation.results.sections.win_rates import people_prefer
-from judging.core.errors import Usage
+from judging.core.errors import Misuse
 from judging.methods.intervals.estimates import (
     Estimate,
     Figure,
@@ -112,23 +112,23 @@ class Requirement:
 
 
 def parse(text: str) -> Requirement:
-    """Read `accuracy>=0.85`. Raises Usage that names what is possible."""
+    """Read `accuracy>=0.85`. Raises Misuse that names what is possible."""
     found = _FORM.fullmatch(text)
     known = found and (found[1] in MEASURES or found[1] == WIN_RATE)
     if not found or not known:
-        raise Usage(
+        raise Misuse(
             f"“{text}” is no requirement. Write a figure, >= or <=, and a bound, such as "
             f"accuracy>=0.85. The figures are: {possible()}. Nothing was decided."
         )
     name, inside, sign, number = found.groups()
     models = tuple(one.strip() for one in inside.split(",")) if inside else ()
     if (name == WIN_RATE) != bool(inside and all(models)) or len(models) > 2:
-        raise Usage(
+        raise Misuse(
             f"“{text}” is no requirement: {WIN_RATE} needs a model, as in {WIN_RATE}(MODEL) or "
             f"{WIN_RATE}(MODEL, OTHER), and other figures take none. Nothing was decided."
         )
     if name == CERTIFICATE and sign == ">=":
-        raise Usage(f"“{text}”: a certificate bounds errors from above, so write {CERTIFICATE}<=…")
+        raise Misuse(f"“{text}”: a certificate bounds errors from above, so write {CERTIFICATE}<=…")
     return Requirement(name, models, sign == ">=", _bound(text, name, number))
 
 
@@ -136,15 +136,17 @@ def _bound(text: str, name: str, number: str) -> Decimal:
     try:
         value = Decimal(number.removesuffix("%"))
     except InvalidOperation:
-        raise Usage(f"“{text}”: {number} is not a number. Nothing was decided.") from None
+        raise Misuse(f"“{text}”: {number} is not a number. Nothing was decided.") from None
     if not value.is_finite():
-        raise Usage(f"“{text}”: {number} is not a number. Nothing was decided.")
+        raise Misuse(f"“{text}”: {number} is not a number. Nothing was decided.")
     if int(value.as_tuple().exponent) < -MOST_DECIMALS:
-        raise Usage(f"“{text}”: a bound has at most {MOST_DECIMALS} decimals. Nothing was decided.")
+        raise Misuse(
+            f"“{text}”: a bound has at most {MOST_DECIMALS} decimals. Nothing was decided."
+        )
     value = value / 100 if number.endswith("%") else value
     lowest = LOWEST.get(name, 0)
     if not lowest <= value <= 1:
-        raise Usage(
+        raise Misuse(
             f"“{text}”: {name} lies between {lowest} and 1, so its bound does too; write 0.85 or "
             "85%. Nothing was decided."
         )
@@ -152,12 +154,12 @@ def _bound(text: str, name: str, number: str) -> Decimal:
 
 
 def pair_of(of: Analysis, models: tuple[str, ...]) -> tuple[str, str]:
-    """Return the two models of a win rate. Raises Usage if they name none, or several pairs."""
+    """Return the two models of a win rate. Raises Misuse if they name none, or several pairs."""
     sheet = of.sheet
     names = [name for name in sheet.models if name]
     for model in models:
         if model not in names:
-            raise Usage(
+            raise Misuse(
                 f"No example has a response by {model}. The project's models are: "
                 f"{', '.join(names) or 'not named'}. Nothing was decided."
             )
@@ -168,10 +170,10 @@ def pair_of(of: Analysis, models: tuple[str, ...]) -> tuple[str, str]:
     others = sorted({name for pair in pairs if models[0] in pair for name in pair - {models[0]}})
     if len(models) == 2:
         if models[1] not in others:
-            raise Usage(f"No example compares {models[0]} with {models[1]}. Nothing was decided.")
+            raise Misuse(f"No example compares {models[0]} with {models[1]}. Nothing was decided.")
         return models[0], models[1]
     if len(others) != 1:
-        raise Usage(
+        raise Misuse(
             f"{models[0]} is compared with {', '.join(others) or 'no other model'}. Name both "
             f"models: {WIN_RATE}({models[0]}, OTHER). Nothing was decided."
         )

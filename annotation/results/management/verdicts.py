@@ -12,11 +12,11 @@ from annotation.results.tables.exports import whole_file
 from judging.core.commands import FairJudgeCommand
 from judging.core.errors import Interrupted
 from judging.core.formatting import number_of
-from judging.methods.intervals.looks import Verdict
+from judging.methods.intervals.looks import Ruling
 from judging.runs.models import Run
 
 # Of a command, in docs/commands.md. A program tells them from failures of the command itself.
-EXITS = {Verdict.PASS: 0, Verdict.FAIL: 10, Verdict.INCONCLUSIVE: 11}
+EXITS = {Ruling.PASS: 0, Ruling.FAIL: 10, Ruling.INCONCLUSIVE: 11}
 LOOK_EVERY = 5.0
 
 
@@ -35,7 +35,7 @@ def write_outputs(options: dict[str, Any], **texts: str) -> None:
                 partial.write_text(text, encoding="utf-8")
 
 
-def end_with(verdict: Verdict) -> None:
+def end_with(verdict: Ruling) -> None:
     if EXITS[verdict]:
         sys.exit(EXITS[verdict])
 

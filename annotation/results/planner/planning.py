@@ -385,18 +385,18 @@ def beta_for(found: Expectation, target: float) -> float | None:
 
 
 @dataclass(frozen=True)
-class Look:
+class PlannedLook:
     """One look at the audit: for each ε how many of its labels may be wrong, or why none may."""
 
     size: int
     wrong: tuple[int | Undefined, ...]
 
 
-def may_certify(looks: Sequence[int], epsilons: Sequence[float] = EPSILONS) -> list[Look]:
+def may_certify(looks: Sequence[int], epsilons: Sequence[float] = EPSILONS) -> list[PlannedLook]:
     """If all audited are in the certified set, and that is large; the looks share the error."""
     alpha = ALPHA / len(looks) if looks else ALPHA
     return [
-        Look(size, tuple(wrong_allowed(epsilon, size, alpha) for epsilon in epsilons))
+        PlannedLook(size, tuple(wrong_allowed(epsilon, size, alpha) for epsilon in epsilons))
         for size in looks
     ]
 

@@ -14,7 +14,7 @@ from django.conf import settings
 from django.core.management import CommandError, call_command
 
 from annotation.results.demo import wait_for_run_and_open_round
-from fairjudge_site.processes import Child, Part, Supervisor
+from fairjudge_site.processes import Child, SitePart, Supervisor
 from judging.core.commands import Exit, FairJudgeCommand
 from judging.core.errors import UserError
 from judging.core.processes import status_at
@@ -76,7 +76,7 @@ class Command(FairJudgeCommand):
             return started.enter_context(local_judge(settings.FAIRJUDGE_DATA, self.say)).server
 
         try:
-            supervisor.keep(Part("judge", start))
+            supervisor.keep(SitePart("judge", start))
         except UserError as error:
             if needed:
                 raise
@@ -150,14 +150,14 @@ def stopped_by_signals() -> Iterator[None]:
     def stop(number: int, frame: Any) -> NoReturn:
         for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(name, signal.SIG_IGN)
-        raise Stopped
+        raise StoppedBySignal
 
     before = {
         name: signal.signal(name, stop) for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     }
     try:
         yield
-    except Stopped:
+    except StoppedBySignal:
         pass
     finally:
         for name, handler in before.items():
@@ -177,5 +177,5 @@ def reloaded_by_hangup(supervisor: Supervisor) -> Iterator[None]:
         signal.signal(signal.SIGHUP, before)
 
 
-class Stopped(BaseException):
+class StoppedBySignal(BaseException):
     """Raised by a signal that asks the process to end."""

@@ -270,7 +270,7 @@ Row = TypeVar("Row", bound=models.Model)
 Objects = Sequence[Any]
 
 
-class Columns:
+class ColumnPlaces:
     """At least two columns of a model, and how their values are read and converted."""
 
     def __init__(self, fields: Sequence[Any]) -> None:
@@ -316,13 +316,13 @@ def converter(field: Any) -> Callable[[Any], Any]:
 
 
 @cache
-def inserted_columns(model: Model) -> Columns:
-    return Columns([field for field in model._meta.concrete_fields if not field.primary_key])
+def inserted_columns(model: Model) -> ColumnPlaces:
+    return ColumnPlaces([field for field in model._meta.concrete_fields if not field.primary_key])
 
 
 @cache
-def named_columns(model: Model, names: tuple[str, ...]) -> Columns:
-    return Columns([model._meta.get_field(name) for name in names])
+def named_columns(model: Model, names: tuple[str, ...]) -> ColumnPlaces:
+    return ColumnPlaces([model._meta.get_field(name) for name in names])
 
 
 @cache
@@ -386,7 +386,7 @@ def upsert(model: Model, objects: Objects, unique: tuple[str, ...], names: tuple
             execute_insert(cursor, model, columns, part, ending)
 
 
-def parts(columns: Columns, objects: Objects) -> Iterator[Objects]:
+def parts(columns: ColumnPlaces, objects: Objects) -> Iterator[Objects]:
     """Split the objects into parts of as many as one statement takes."""
     size = max(1, connection.ops.bulk_batch_size(columns.fields, objects)) if objects else 1
     for start in range(0, len(objects), size):
@@ -394,7 +394,7 @@ def parts(columns: Columns, objects: Objects) -> Iterator[Objects]:
 
 
 def execute_insert(
-    cursor: Any, model: Model, columns: Columns, objects: Objects, ending: str
+    cursor: Any, model: Model, columns: ColumnPlaces, objects: Objects, ending: str
 ) -> None:
     if connection.vendor == "postgresql":
         table, cells = columns.recordset(objects)
@@ -404,7 +404,7 @@ def execute_insert(
     cursor.execute(insertion(model, columns, rows, ending), cells)
 
 
-def insertion(model: Model, columns: Columns, rows: str, ending: str) -> str:
+def insertion(model: Model, columns: ColumnPlaces, rows: str, ending: str) -> str:
     table = connection.ops.quote_name(model._meta.db_table)
     return f"INSERT INTO {table} ({', '.join(columns.names)}) {rows} {ending}"
 

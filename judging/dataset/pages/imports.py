@@ -1,4 +1,7 @@
-"""Pages that import pairs: upload, preview with problems and mapping, confirm, progress, undo."""
+"""Pages that import pairs: upload, preview with problems and mapping, confirm, progress, undo.
+
+The last one is about single responses and people's scores: what there is, importing, undoing.
+"""
 
 import json
 from collections.abc import Mapping
@@ -9,6 +12,7 @@ from django import forms
 from django.conf import settings
 from django.contrib import messages
 from django.core.paginator import Paginator
+from django.db.models import Avg, Count, Max, Min
 from django.http import FileResponse, Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
@@ -18,7 +22,7 @@ from judging.core.errors import Overtaken, UserError
 from judging.core.models import Worker
 from judging.dataset import writing
 from judging.dataset.files import FORMATS
-from judging.dataset.models import Import
+from judging.dataset.models import HumanScore, Import, PointItem
 from judging.dataset.reading import NAMED
 from judging.dataset.records import (
     AS_MESSAGES,
@@ -33,6 +37,8 @@ from judging.dataset.records import (
     spelled,
     way_of,
 )
+from judging.dataset.scores import FORMATS as SCORE_FORMATS
+from judging.dataset.scores import import_scores, undo_scores
 from judging.dataset.uploads import check_again, discard, record_import, refused_files_of, store
 from judging.dataset.wide import LARGEST_SEED, MOST_RESPONSES, RESPONSE, SIZES, Design
 from judging.dataset.writing import refuse_invalid, undo
@@ -394,3 +400,78 @@ def _detail(
         return HttpResponseClientRefresh()
     template = "_detail_state.html" if part else "detail.html"
     return render(request, f"judging/imports/{template}", context, status=status)
+
+
+class ScoresForm(forms.Form):
+    file = forms.FileField(
+        label="File of scores",
+        help_text="One score per row: input, output, criterion, rater, score; model and "
+        "external_id if they are known.",
+    )
+    file_format = forms.ChoiceField(
+        label="Format",
+        choices=[(name, FORMAT_NAMES[name]) for name in SCORE_FORMATS],
+        initial="auto",
+    )
+    rater = forms.CharField(
+        label="Rater", required=False, max_length=200, help_text="Who scored, if no column says it."
+    )
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def scores(request: HttpRequest, slug: str) -> HttpResponse:
+    access = project_for(request.user, slug, Role.RESEARCHER)
+    form = ScoresForm(request.POST or None, request.FILES or None)
+    if request.method == "POST" and form.is_valid():
+        paths = store([form.cleaned_data["file"]])
+        options = {name: form.cleaned_data[name] for name in ("file_format", "rater")}
+        try:
+            added = import_scores(access.project, access.user, paths[0], **options)
+        except UserError as error:
+            form.add_error("file", str(error))
+        else:
+            sentence = f"{added.items} new items and {added.scores} new scores were imported."
+            messages.success(request, sentence)
+            return redirect("scores", slug)
+        finally:
+            discard(paths)
+    return _page(request, access, form, status=422 if form.errors else 200)
+
+
+@require_POST
+def scores_undo(request: HttpRequest, slug: str, number: int) -> HttpResponse:
+    access = project_for(request.user, slug, Role.RESEARCHER)
+    imports = Import.objects.filter(project=access.project, kind=Import.Kind.POINTS)
+    imported = get_object_or_404(imports, number=number)
+    try:
+        if request.POST.get("confirm") != f"import {number}":
+            raise UserError(f"Nothing was changed. Type “import {number}” to undo it.")
+        undo_scores(imported, access.user)
+    except UserError as error:
+        messages.error(request, str(error))
+        return _page(request, access, ScoresForm(), status=422)
+    messages.success(request, f"Import {number} is undone.")
+    return redirect("scores", slug)
+
+
+def _page(request: HttpRequest, access: Access, form: ScoresForm, status: int) -> HttpResponse:
+    visible = HumanScore.objects.filter(
+        point_item__project=access.project, point_item__source__state=Import.State.DONE
+    )
+    criteria = visible.values("criterion").annotate(
+        n=Count("pk"),
+        items=Count("point_item", distinct=True),
+        raters=Count("rater", distinct=True),
+        mean=Avg("value"),
+        low=Min("value"),
+        high=Max("value"),
+    )
+    past = Import.objects.filter(project=access.project, kind=Import.Kind.POINTS)
+    context = {
+        **access.under("examples"),
+        "form": form,
+        "criteria": criteria.order_by("criterion"),
+        "n_items": PointItem.objects.filter(project=access.project).visible().count(),
+        "imports": past.order_by("-number")[:100],
+    }
+    return render(request, "judging/imports/scores.html", context, status=status)

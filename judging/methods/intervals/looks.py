@@ -16,7 +16,7 @@ from judging.methods.intervals.estimates import Estimate, Figure
 ALPHA = 0.05
 
 
-class Verdict(StrEnum):
+class Ruling(StrEnum):
     """What an interval says of a bound."""
 
     PASS = "pass"
@@ -56,7 +56,7 @@ class Spending:
         return 1 - 2 * self.tail(look)
 
 
-def decide(found: Figure, bound: float, *, at_least: bool) -> Verdict:
+def decide(found: Figure, bound: float, *, at_least: bool) -> Ruling:
     """Say by the interval, never by the point, if a figure keeps a bound.
 
     Args:
@@ -64,11 +64,11 @@ def decide(found: Figure, bound: float, *, at_least: bool) -> Verdict:
         bound, at_least: what it has to reach, or may reach at most.
     Returns: pass if all of the interval keeps the bound, fail if none of it does."""
     if not isinstance(found, Estimate) or found.low is None or found.high is None:
-        return Verdict.INCONCLUSIVE
+        return Ruling.INCONCLUSIVE
     kept, broken = found.low >= bound, found.high < bound
     if not at_least:
         kept, broken = found.high <= bound, found.low > bound
-    return Verdict.PASS if kept else Verdict.FAIL if broken else Verdict.INCONCLUSIVE
+    return Ruling.PASS if kept else Ruling.FAIL if broken else Ruling.INCONCLUSIVE
 
 
 def examples_needed(

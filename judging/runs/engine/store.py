@@ -1,29 +1,137 @@
 """The database side of a pump, and what stops a run whose judge only fails or says nothing.
 
+`copy_answers` takes answers of other runs of the project that were asked exactly the same. A copy
+costs nothing, says which run it is from, and is read by today's parser like a fresh reply. What a
+person has asked to repeat is always asked again.
+
 Everything in RunStore is called from one thread, and never waits.
 """
 
 import time
-from collections import Counter, OrderedDict, deque
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+from django.db import transaction
+from django.utils import timezone
 
 from judging.core.formatting import usd
+from judging.core.sql import statements
 from judging.core.text import printable
 from judging.llm.client.adaptation import EndpointCapabilities
 from judging.llm.client.errors import CallFailure, FailureKind, sentence
 from judging.llm.client.messages import Choice, Reply
 from judging.llm.prices import PriceSnapshot
 from judging.runs import endpoints, lifecycle
-from judging.runs.engine import claims, copies, recording
-from judging.runs.engine.claims import Claim
-from judging.runs.engine.recording import Arrival
-from judging.runs.models import Batch, Call, Parse, Run, subjects_of
+from judging.runs.engine import claims, recording
+from judging.runs.engine.claims import Claim, next_seqs, place, reserve
+from judging.runs.engine.recording import Arrival, read_again, save_samples
+from judging.runs.models import (
+    Batch,
+    Call,
+    Parse,
+    Run,
+    Sample,
+    place_of,
+    subject_field,
+    subjects_of,
+)
 from judging.runs.planning.agenda import Questioner, agenda_of
-from judging.runs.planning.reuse import sources_of
+from judging.runs.planning.reuse import Place, ReusedRun, kept_samples, sources_of
 from judging.runs.samples import Ask, asks_left
 from judging.runs.verdicts.rebuild import rebuild_verdicts
+
+FREE = Decimal(0)
+_COPIED = ("raw_text", "reasoning", "refusal", "finish_reason", "logprobs")
+
+
+def copy_answers(
+    run: Run, holder: str, asks: Sequence[Ask], questioner: Questioner, sources: Sequence[ReusedRun]
+) -> tuple[list[Ask], list[Ask]]:
+    """Copy what others were asked the same. Returns what is left to ask, and what was copied.
+
+    Nothing is copied unless `holder` holds the run and the run is running.
+    """
+    left, found = list(asks), list[tuple[Ask, ReusedRun, list[Sample]]]()
+    for source in sources:
+        wanted = [ask for ask in left if not ask.attempt and ask.subject.pk is not None]
+        answers = _kept_answers(source, wanted)
+        still: list[Ask] = []
+        for ask in left:
+            given = answers.get((ask.subject.pk or 0, ask.part), {}) if ask in wanted else {}
+            slots = [slot for slot in ask.slots if slot in given]
+            if not slots or not source.asked_the_same(ask, questioner):
+                still.append(ask)
+                continue
+            same = replace(ask, slots=tuple(slots))
+            found.append((same, source, [given[slot] for slot in slots]))
+            if rest := tuple(slot for slot in ask.slots if slot not in given):
+                still.append(replace(ask, slots=rest))
+        left = still
+    if not found or not _write_copies(run, holder, found, questioner):
+        return list(asks), []
+    return left, [ask for ask, _, _ in found]
+
+
+def _kept_answers(source: ReusedRun, asks: Sequence[Ask]) -> dict[Place, dict[int, Sample]]:
+    """Return the last answer in each slot, by subject and part."""
+    field = f"call__{subject_field(source.run)}"
+    about = {f"{field}__in": {ask.subject.pk for ask in asks}}
+    rows = kept_samples(source.run).filter(**about, call__part__in={ask.part for ask in asks})
+    answers: defaultdict[Place, dict[int, Sample]] = defaultdict(dict)
+    for sample in rows.select_related("call").order_by("attempt", "pk") if asks else ():
+        subject = sample.call.example_id or sample.call.point_item_id or 0
+        answers[subject, sample.call.part][sample.slot] = sample
+    return answers
+
+
+def _write_copies(
+    run: Run,
+    holder: str,
+    found: Sequence[tuple[Ask, ReusedRun, list[Sample]]],
+    questioner: Questioner,
+) -> bool:
+    now, asks = timezone.now(), [ask for ask, _, _ in found]
+    with transaction.atomic():
+        if not reserve(run.pk, holder, [None]):
+            return False
+        seqs = next_seqs(run.pk, asks)
+        calls = [
+            statements.new(
+                Call,
+                run_id=run.pk,
+                **place_of(ask.subject),
+                part=ask.part,
+                seq=next(seqs[*place(ask), ask.part]),
+                slots=list(ask.slots),
+                attempt=ask.attempt,
+                state=Call.State.DONE,
+                claimed_at=now,
+                finished_at=now,
+                usd=FREE,
+                reserved_usd=FREE,
+                reused_from=source.run.number,
+            )
+            for ask, source, _ in found
+        ]
+        for call, (_, _, samples) in zip(calls, found, strict=True):
+            call.model = samples[0].call.model
+        statements.insert(Call, calls)
+        pairs = []
+        for call, (ask, _, samples) in zip(calls, found, strict=True):
+            quoted = questioner.quoted(ask.subject, ask.part)
+            for index, sample in enumerate(samples):
+                same = {name: getattr(sample, name) for name in _COPIED}
+                fresh = statements.new(
+                    Sample, call_id=call.pk, index=index, slot=sample.slot, attempt=0, **same
+                )
+                reading = read_again(sample, questioner.template, ask.part, quoted)
+                pairs.append((fresh, reading))
+        save_samples(pairs)
+    return True
+
 
 # This many failures in a row are the endpoint's fault; fewer may be due to single examples.
 IN_A_ROW = 5
@@ -287,7 +395,7 @@ class RunStore:
         """Copy what other runs were asked the same, if the run may, and return what is left."""
         left: list[Ask] = []
         while asks and self.sources:
-            rest, copied = copies.copy(self.run, self.holder, asks, self.questioner, self.sources)
+            rest, copied = copy_answers(self.run, self.holder, asks, self.questioner, self.sources)
             left += rest
             self.settled += sum(len(ask.slots) for ask in copied)
             self.asked_in_pass |= bool(copied)

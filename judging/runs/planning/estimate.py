@@ -105,7 +105,7 @@ class RunEstimate:
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class RunPace:
     """What limits a run's speed."""
 
     places: int
@@ -167,7 +167,7 @@ def estimate_run(
     saved = Saved.of(reusable(run, examples, asks), least * n_examples, judge.k)
     n_calls, prompt = round(n_calls * saved.calls), round(prompt * saved.calls)
     completion = round(completion * saved.samples)
-    pace = Pace(concurrency or default_concurrency(judge.endpoint), rpm, tpm)
+    pace = RunPace(concurrency or default_concurrency(judge.endpoint), rpm, tpm)
     return RunEstimate(
         n_examples,
         n_calls,
@@ -344,7 +344,7 @@ def batch_hours(judge: Judge, by_rounds: bool) -> int | None:
     return BATCH_HOURS * max(judge.k if by_rounds else 1, stages)
 
 
-def seconds(past: QuerySet[Call], pace: Pace, n_calls: int, tokens: int) -> float | None:
+def seconds(past: QuerySet[Call], pace: RunPace, n_calls: int, tokens: int) -> float | None:
     average = past.aggregate(ms=Avg("duration_ms"))["ms"]
     return None if average is None else pace.seconds(average / 1000, n_calls, tokens)
 

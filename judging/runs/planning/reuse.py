@@ -1,7 +1,7 @@
 """Which answers of other runs of the project are the same as those that a run would ask for.
 
 The same means: the same address, model, prompt and parameters, and the same sample slot.
-`judging.runs.engine.copies` copies them.
+`judging.runs.engine.store` copies them.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ Place = tuple[int, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ReusedRun:
     """Another run, and how it asked."""
 
     run: Run
@@ -30,7 +30,7 @@ class Source:
         return theirs == questioner.request(ask.subject, ask.part, 1)
 
 
-def sources_of(run: Run) -> list[Source]:
+def sources_of(run: Run) -> list[ReusedRun]:
     """Return the runs whose answers may be the same, the newest first; none unless asked for.
 
     A run that was resumed with another token limit doesn't say which answer had which limit.
@@ -49,7 +49,7 @@ def sources_of(run: Run) -> list[Source]:
         max_tokens=run.max_tokens,
     ).exclude(method=Method.IMPORTED)
     found = [one for one in others.order_by("-number") if one.pk != run.pk]
-    return [Source(one, Questioner.of(one)) for one in found if one.name not in changed]
+    return [ReusedRun(one, Questioner.of(one)) for one in found if one.name not in changed]
 
 
 def kept_samples(source: Run) -> QuerySet[Sample]:

@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from annotation.models import CrowdSubmission, Draft, Intervention, Item, Round, Slot, Vote
-from annotation.people import crowds, submissions
+from annotation.people import crowds
 from annotation.people.annotators import assign, erase_annotator, voters_of
 from annotation.people.crowds import PanelIds
 from annotation.queue.queue import NoItem, claim_next, skip
@@ -456,7 +456,7 @@ def test_votes_of_rejected_submissions_are_put_aside_in_one_step(client, project
     assert not Vote.objects.exists()
     # The file for paying still counts them.
     assert [row["votes"] for row in csv.DictReader(io.StringIO(
-        submissions.file_for_paying(round_, owner)
+        crowds.file_for_paying(round_, owner)
     ))] == ["1", "1"]  # fmt: skip
     assert set(Intervention.objects.values_list("reason", flat=True)) == {aside.REJECTED}
     assert CrowdSubmission.objects.filter(state="rejected").count() == 2

@@ -16,7 +16,7 @@ from django.core.management import CommandError, call_command, get_commands
 from django.db import OperationalError
 
 from judging.core.commands import FairJudgeCommand
-from judging.core.errors import Failed, Interrupted, Usage, UserError
+from judging.core.errors import Failed, Interrupted, Misuse, UserError
 from tests.processes import eventually
 
 ROOT = Path(__file__).parents[3]
@@ -93,7 +93,7 @@ def test_an_option_that_is_not_there_is_a_usage_error(name, capsys):
     ("error", "code"),
     [
         (UserError("There is none."), 1),
-        (Usage("These don't go together."), 2),
+        (Misuse("These don't go together."), 2),
         (Failed("The endpoint is down."), 3),
         (OSError(28, "No space left on device"), 3),
         (OperationalError("server closed the connection"), 3),

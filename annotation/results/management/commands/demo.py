@@ -14,7 +14,7 @@ from annotation.results.merge.final_labels import merged
 from annotation.results.report.cache import current_report
 from annotation.results.report.text import cost_table, label_table
 from judging.core.commands import FairJudgeCommand
-from judging.core.errors import Usage
+from judging.core.errors import Misuse
 from judging.runs.models import Run
 
 
@@ -30,7 +30,7 @@ class Command(FairJudgeCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         if self.as_json and not options["no_serve"]:
-            raise Usage("--json goes with --no-serve: a site that runs has no result to print.")
+            raise Misuse("--json goes with --no-serve: a site that runs has no result to print.")
         study = finished_study()
         for run in study.runs.filter(state=Run.State.DONE):
             # The first page to open shows these figures, so nobody waits for them.

@@ -26,7 +26,7 @@ from judging.core.commands import (
     add_subset,
     names_subset,
 )
-from judging.core.errors import Usage, UserError
+from judging.core.errors import Misuse, UserError
 from judging.dataset.subsets import freeze, subset_from
 from judging.projects.access import project_for_command
 from judging.projects.models import Project
@@ -70,12 +70,12 @@ class Command(FairJudgeCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         path = None if options["output"] == STANDARD else options["output"]
         if path is None and self.as_json:
-            raise Usage(
+            raise Misuse(
                 "--json says what was written to a file, so it needs -o FILE. For the rows "
                 "themselves as JSON, use --format jsonl instead."
             )
         if options["background"] and options["what"] != "people":
-            raise Usage("--background adds to people, so it needs --what people.")
+            raise Misuse("--background adds to people, so it needs --what people.")
         project = project_for_command(options["project"])
         run = find_run(project, options["run"]) if options["run"] else project.primary_run
         frame = run.frame if run else None

@@ -14,8 +14,8 @@ from annotation.results.management.verdicts import (
     write_outputs,
 )
 from judging.core.commands import FairJudgeCommand, add_project
-from judging.core.errors import Usage, UserError
-from judging.methods.intervals.looks import Verdict
+from judging.core.errors import Misuse, UserError
+from judging.methods.intervals.looks import Ruling
 from judging.projects.access import project_for_command
 from judging.runs.models import Run, find_run
 
@@ -62,7 +62,7 @@ class Command(FairJudgeCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         requirements = [parse(text) for text in options["require"]]
         if not requirements:
-            raise Usage(f"Nothing is required. Add --require FIGURE>=BOUND, of: {possible()}.")
+            raise Misuse(f"Nothing is required. Add --require FIGURE>=BOUND, of: {possible()}.")
         project = project_for_command(options["project"])
         run = find_run(project, options["run"]) if options["run"] else project.primary_run
         if run is None:
@@ -70,13 +70,13 @@ class Command(FairJudgeCommand):
         _check(run)
         asked = {"votes": options["votes"], "restart": options["restart"]}
         decision = decide_gate(project, run, requirements, **asked)
-        if decision.verdict is Verdict.INCONCLUSIVE and options["open_round"]:
+        if decision.verdict is Ruling.INCONCLUSIVE and options["open_round"]:
             assert decision.needed is not None
             if decision.needed.round is None:
                 round_ = open_needed(project, run, decision.needed)
                 self.stderr.write(f"Round {round_.number} is open. {decision.needed.sentence}")
                 decision = decide_gate(project, run, requirements, **asked)
-        if decision.verdict is Verdict.INCONCLUSIVE and options["wait"]:
+        if decision.verdict is Ruling.INCONCLUSIVE and options["wait"]:
             wait_for_votes(self, run, options["timeout"])
             decision = decide_gate(project, run, requirements, votes=options["votes"])
         for line in text_lines(decision):

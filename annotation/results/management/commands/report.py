@@ -21,7 +21,7 @@ from judging.core.commands import (
     as_document,
     names_subset,
 )
-from judging.core.errors import Usage, UserError
+from judging.core.errors import Misuse, UserError
 from judging.dataset.models import Frame
 from judging.dataset.subsets import ALL, freeze, subset_from
 from judging.projects.access import project_for_command
@@ -125,13 +125,13 @@ class Command(FairJudgeCommand):
 
 
 def _named(path: Path | None, file_format: str | None) -> Path | None:
-    """Return the path with the ending of its format. Raises Usage if the two contradict."""
+    """Return the path with the ending of its format. Raises Misuse if the two contradict."""
     if path is None:
         if file_format is not None:
-            raise Usage("--format says how a file is written, so it needs -o FILE.")
+            raise Misuse("--format says how a file is written, so it needs -o FILE.")
         return None
     if path.name == STANDARD_OUTPUT:
         return path.with_suffix(f".{file_format or 'json'}")
     if file_format is not None and path.suffix != f".{file_format}":
-        raise Usage(f"--format {file_format} contradicts the name of {path}. Leave one out.")
+        raise Misuse(f"--format {file_format} contradicts the name of {path}. Leave one out.")
     return path

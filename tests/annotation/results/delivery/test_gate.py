@@ -16,9 +16,9 @@ from annotation.results.delivery.requirements import MEASURES, parse
 from annotation.results.demo import finished_study
 from annotation.results.report.report import report_json
 from annotation.results.sections.analysis import Analysis
-from judging.core.errors import Usage, UserError
+from judging.core.errors import Misuse, UserError
 from judging.dataset.models import Example
-from judging.methods.intervals.looks import Verdict
+from judging.methods.intervals.looks import Ruling
 from judging.projects.models import Project
 from tests.factories import make_annotator, make_examples, make_run, make_verdict, make_vote
 
@@ -101,7 +101,7 @@ def test_the_first_look_has_the_figures_of_the_report(study):
      "accuracy>=1e-999999"],
 )  # fmt: skip
 def test_a_requirement_that_is_none_is_refused_with_what_is_possible(text):
-    with pytest.raises(Usage) as refused:
+    with pytest.raises(Misuse) as refused:
         parse(text)
     possible = (
         "accuracy>=0.85",
@@ -115,13 +115,13 @@ def test_a_requirement_that_is_none_is_refused_with_what_is_possible(text):
 
 
 def test_the_figures_that_are_possible_are_named():
-    with pytest.raises(Usage, match=r"accuracy, final_accuracy, kappa, .*win_rate\(MODEL\)"):
+    with pytest.raises(Misuse, match=r"accuracy, final_accuracy, kappa, .*win_rate\(MODEL\)"):
         parse("precision>=0.5")
 
 
 def test_a_model_that_nobody_compares_is_named_with_those_that_are(study):
     project, run = study
-    with pytest.raises(Usage, match="models are: "):
+    with pytest.raises(Misuse, match="models are: "):
         decide(project, run, "win_rate(nobody)>=0.5")
     assert not GateLook.objects.exists()
 
@@ -192,7 +192,7 @@ def vote_all(round_, right, seed=3):
 def test_an_open_round_is_what_it_waits_for_and_its_votes_are_counted(open_project):
     project, run, round_ = open_project
     decision = decide(project, run, "accuracy>=0.5")
-    assert decision.verdict is Verdict.INCONCLUSIVE
+    assert decision.verdict is Ruling.INCONCLUSIVE
     assert not GateLook.objects.exists(), "nothing was seen, so no error is spent"
     needed = decision.needed
     assert (needed.votes, len(needed.examples), needed.round) == (40, 40, round_.number)

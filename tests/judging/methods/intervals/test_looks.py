@@ -3,7 +3,7 @@
 import pytest
 
 from judging.methods.intervals.estimates import Estimate, Undefined, wilson
-from judging.methods.intervals.looks import Spending, Verdict, decide, examples_needed
+from judging.methods.intervals.looks import Ruling, Spending, decide, examples_needed
 
 
 def test_all_looks_together_spend_the_error_and_the_first_is_at_95_percent():
@@ -43,7 +43,7 @@ def test_the_whole_interval_has_to_keep_the_bound(low, high, at_least, at_most):
 
 def test_without_an_interval_nothing_is_decided():
     for found in (Undefined("no labels"), Estimate(0.9, 3), Estimate(0.9, 3, low=0.8)):
-        assert decide(found, 0.5, at_least=True) is Verdict.INCONCLUSIVE
+        assert decide(found, 0.5, at_least=True) is Ruling.INCONCLUSIVE
 
 
 @pytest.mark.parametrize(("share", "bound"), [(0.6, 0.5), (0.9, 0.8), (0.7, 0.8), (0.3, 0.5)])
@@ -51,11 +51,11 @@ def test_as_many_examples_as_it_asks_for_decide(share, bound):
     found = wilson(share * 50, 50)
     n = examples_needed(found, bound, at_least=True)
     later = wilson(share * n * 1.15, n * 1.15)
-    expected = Verdict.PASS if share > bound else Verdict.FAIL
+    expected = Ruling.PASS if share > bound else Ruling.FAIL
     assert decide(later, bound, at_least=True) is expected
-    if decide(found, bound, at_least=True) is Verdict.INCONCLUSIVE:
+    if decide(found, bound, at_least=True) is Ruling.INCONCLUSIVE:
         fewer = wilson(share * n * 0.7, n * 0.7)
-        assert decide(fewer, bound, at_least=True) is Verdict.INCONCLUSIVE
+        assert decide(fewer, bound, at_least=True) is Ruling.INCONCLUSIVE
 
 
 def test_a_value_at_the_bound_is_not_decided_by_any_number():
