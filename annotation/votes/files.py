@@ -135,10 +135,7 @@ class VoteReader:
         spelled |= {plain(name): name for name in _FIELDS if name in record.values}
         columns = {name: spelled[plain(name)] for name in _FIELDS if plain(name) in spelled}
         cells = Cells(record, columns)
-        for name, column in columns.items():
-            same = [other for other in record.values if plain(other) == plain(name)]
-            if len(same) > 1 and column != name:
-                cells.complain(name, f"{listed(same)} are the same column. Keep one of them.")
+        cells.refuse_twins()
         external_id = cells.text("external_id") or cells.text("id") or cells.text("idx")
         example = by_id.get(external_id)
         said = cells.text("label").strip()

@@ -380,8 +380,12 @@ def _settle_codes(summary: Summary, codes: Counter[tuple[str, str]], labels: Cod
     found = readings(seen) or readings(seen := seen & CONVENTIONS[0].keys())
     # A column that is called as docs/files.md says holds what it says, and a single 1 or 2 is the
     # number of a response.
-    named = all(plain(column) == "goldlabel" for column, _ in codes) and len(seen) != 2
-    if named or (len(seen) == 1 and seen <= {"1", "2"}):
+    named = all(plain(column) == "goldlabel" for column, _ in codes)
+    meant = {code: CONVENTIONS[0][code] for code in sorted(seen & CONVENTIONS[0].keys())}
+    if named and len(meant) == len(seen) == 2 and meant not in found:
+        # No lose and a win alone, as a column of yes and no has too.
+        found = [meant, *found]
+    elif named or (len(seen) == 1 and seen <= {"1", "2"}):
         found = [reading for reading in found if documented(reading)] or found
     summary.labels = found[0] if found else {}
     summary.readings = found if len(found) > 1 else []

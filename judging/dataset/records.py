@@ -219,6 +219,13 @@ class Cells:
         """Note that a field should be something else than what was found."""
         self.complain(field, expected_sentence(self.column(field), expected, found))
 
+    def refuse_twins(self) -> None:
+        """Note each field for which the file has two columns, such as `label` and `Label`."""
+        for field, column in self._columns.items():
+            same = [name for name in self._record.values if plain(name) == plain(column)]
+            if len(same) > 1:
+                self.complain(field, f"{listed(same)} are the same column. Keep one of them.")
+
     def require(self, field: str) -> None:
         """Note that a field has no value."""
         there = field in self._columns

@@ -116,6 +116,7 @@ def _reader_for(
 def _sample_rows(labels: Codes, record: Record) -> Rows:
     """Read the sample in a row of the samples export. Raises BadRow if its columns disagree."""
     cells = Cells(record)
+    cells.refuse_twins()
     points = {name: _points(cells, name) for name in ("score_1", "score_2", "rating")}
     p_first, mass = (cells.decimal(name, 0, 1) for name in ("p_first", "mass"))
     outcome = cells.one_of("outcome", {label.value: label.value for label in Label} | dict(labels))
