@@ -156,7 +156,8 @@ class VoteReader:
         unblinded = cells.one_of("unblinded", BOOLEANS, "true, false or nothing")
         expected = f"seconds, 0 to {LONGEST_SECONDS}"
         seconds = cells.decimal("active_seconds", 0, LONGEST_SECONDS, expected=expected)
-        submitted_at = cells.time("submitted_at")
+        exported = "example_votes_n" in columns
+        submitted_at = cells.time("submitted_at", in_utc=exported)
         answer = cells.text("raw_answer") or ("both_bad" if "bothbad" in plain(said) else "")
         answer = CANT_JUDGE if label == "" else answer
         criteria = {
@@ -184,7 +185,7 @@ class VoteReader:
             vote_id=vote_id,
             protocol=protocol,
             fingerprint=fingerprint,
-            exported="example_votes_n" in columns,
+            exported=exported,
         )
 
     def _label(self, text: str, example: KnownExample) -> Label | Literal[""] | None:

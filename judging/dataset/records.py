@@ -346,15 +346,19 @@ class Cells:
         number = self.decimal(field, 0, high, expected=expected, step=Decimal(1))
         return None if number is None else int(number)
 
-    def time(self, field: str) -> datetime | None:
-        """Return a moment in UTC; None for an empty cell. A time without a zone is refused."""
+    def time(self, field: str, *, in_utc: bool = False) -> datetime | None:
+        """Return a moment in UTC; None for an empty cell. A time without a zone is refused.
+
+        Args:
+            in_utc: the file's times are UTC, as in a workbook that FairJudge wrote.
+        """
         text = self.text(field)
         if not text:
             return None
         try:
             moment = parse_datetime(text)
-            if moment is not None and moment.tzinfo is not None:
-                return moment.astimezone(UTC)
+            if moment is not None and (in_utc or moment.tzinfo is not None):
+                return (moment.replace(tzinfo=moment.tzinfo or UTC)).astimezone(UTC)
             if moment is not None:
                 self.complain(
                     field,
