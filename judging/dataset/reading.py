@@ -332,11 +332,15 @@ def check(
     watch: Callable[[ExampleRow], None] = lambda row: None,
     labels: Codes | None = None,
     options: Mapping[str, Any] | None = None,
+    earlier: Iterable[tuple[str, str]] = (),
 ) -> Summary:
     """Read the files to their end without writing; `watch` gets each row that can be imported.
 
     If the codes of gold labels have one meaning and it isn't the documented one, the files must be
     read again with `summary.labels`.
+
+    Args:
+        earlier: the models of the project's pairs.
     """
     reader = Reader(paths, file_format, mapping, labels, options)
     summary = Summary(detect_format(paths) if file_format == "auto" else file_format)
@@ -362,7 +366,7 @@ def check(
     summary.sha256 = reader.records.sha256
     _settle_codes(summary, reader.codes, labels)
     summary.notices = list(acceptance.notices())
-    summary.wide = reader.wide.found() if reader.wide else {}
+    summary.wide = reader.wide.found(earlier) if reader.wide else {}
     summary.describe_columns(reader.columns)
     if summary.wide:
         # The pairs have names of our own; people map those of the file.
