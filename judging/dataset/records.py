@@ -221,10 +221,10 @@ class Cells:
 
     def refuse_twins(self) -> None:
         """Note each field for which the file has two columns, such as `label` and `Label`."""
-        for field, column in self._columns.items():
-            same = [name for name in self._record.values if plain(name) == plain(column)]
+        for name, column in self._columns.items():
+            same = [other for other in self._record.values if plain(other) == plain(column)]
             if len(same) > 1:
-                self.complain(field, f"{listed(same)} are the same column. Keep one of them.")
+                self.complain(name, f"{listed(same)} are the same column. Keep one of them.")
 
     def require(self, field: str) -> None:
         """Note that a field has no value."""

@@ -423,7 +423,8 @@ LONGEST_NAME = 100
 SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|us|µs|d|h|m|s)")
 # "Please try again in 1m30s", "Retry after 7 hours and 12 minutes", "Please wait 43200 seconds".
 _AMOUNT = (
-    r"(\d[\d.,]*) ?(ms|us|µs|d(?:ays?)?|h(?:(?:ou)?rs?)?|m(?:in(?:ute)?s?)?|s(?:ec(?:ond)?s?)?)(?![a-z])"
+    r"(\d[\d.,]*) ?(ms|us|µs|d(?:ays?)?|h(?:(?:ou)?rs?)?|m(?:in(?:ute)?s?)?|s(?:ec(?:ond)?s?)?)"
+    r"(?![a-z])"
 )
 PART_OF_STATED = re.compile(_AMOUNT, re.IGNORECASE)
 STATED = re.compile(

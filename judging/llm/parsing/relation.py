@@ -17,8 +17,8 @@ _BEGUN_MARK = re.compile(r"\[\[?[ \t*_`]*+[abc]?[ \t*_`]*+\]?$")
 
 _NEGATED = re.compile(
     r"(?:\bnot|n['\u2019]t|\bneither|\bnor|\bnever)"
-    r"(?:[ \t*_`\"']|\b(?:be|say|give|write|choose|pick|select|prefer|call[ \t]+it|go[ \t]+(?:with|for)"
-    r"|vote[ \t]+for|answer|output)\b){0,10}$"
+    r"(?:[ \t*_`\"']|\b(?:be|say|give|write|choose|pick|select|prefer|call[ \t]+it"
+    r"|go[ \t]+(?:with|for)|vote[ \t]+for|answer|output)\b){0,10}$"
 )
 
 
