@@ -186,7 +186,7 @@ def test_whose_labels_the_judge_is_compared_with_is_said_only_if_they_are_all_th
 
 def test_that_no_vote_was_timed_is_said_only_if_none_was(client, owner, project):
     def pace():
-        return client.get("/p/vicuna/results").content.decode()
+        return client.get("/p/vicuna/results/people").text
 
     client.force_login(owner)
     make_examples(project, 2)
