@@ -16,7 +16,7 @@ from annotation.pages.forms import LinesField
 from annotation.people import crowds
 from annotation.people.background import questions_of, read_questions, written
 from annotation.votes.aside import REJECTED, put_aside_all, rejected_with_votes
-from judging.core.errors import UserError
+from judging.core.errors import Overtaken, UserError
 from judging.core.formatting import number_of
 from judging.projects.access import Access, project_for
 from judging.projects.models import Role
@@ -140,15 +140,19 @@ def crowd(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     access, round_ = _round_of(request, slug, number)
     link = CrowdLink.objects.filter(round=round_).first()
     form = CrowdForm(request.POST or None, instance=link)
+    made_for = request.POST.get("made_for")
     if request.method == "POST" and form.is_valid():
         try:
-            crowds.set_up(round_, access.user, form.cleaned_data)
+            crowds.set_up(round_, access.user, form.cleaned_data, request.POST.get("made_for"))
+        except Overtaken as error:
+            form.add_error(None, str(error))
+            made_for = None
         except UserError as error:
             form.add_error(None, str(error))
         else:
             messages.success(request, "The link is ready. Give it to the panel.")
             return redirect("round_crowd", slug, number)
-    return crowd_page(request, access, round_, form)
+    return crowd_page(request, access, round_, form, made_for=made_for)
 
 
 @require_POST
@@ -214,6 +218,7 @@ def crowd_page(
     round_: Round,
     form: CrowdForm | None = None,
     marks_form: MarksForm | None = None,
+    made_for: str | None = None,
 ) -> HttpResponse:
     crowds.release_absent(CrowdLink.objects.filter(round=round_))
     link = CrowdLink.objects.filter(round=round_).first()
@@ -223,6 +228,8 @@ def crowd_page(
         **access.under("rounds"),
         "round": round_,
         "link": link,
+        # A form with a mistake in it is still made for what it was made for.
+        "version": made_for or crowds.terms_version(round_),
         "is_live": is_live,
         "address": crowds.link_of(link) if link is not None and is_live else "",
         "form": form if form is not None else CrowdForm(instance=link),

@@ -27,7 +27,7 @@ from django.conf import settings
 from django.contrib.auth.models import AbstractUser, User
 from django.core import signing
 from django.db import IntegrityError, transaction
-from django.db.models import Count, Exists, F, OuterRef, QuerySet, Subquery, Sum
+from django.db.models import Count, Exists, F, Max, OuterRef, QuerySet, Subquery, Sum
 from django.db.models.functions import Coalesce
 from django.http import Http404
 from django.urls import reverse
@@ -43,6 +43,7 @@ from judging.core.caching import report_cache
 from judging.core.errors import UserError
 from judging.core.text import ESCAPE_COLUMN, escape_row, unescape_cell
 from judging.projects import access
+from judging.projects.models import AuditEvent
 
 State = CrowdSubmission.State
 # Without a sign of life for so long, a person gives their place back.
@@ -79,12 +80,37 @@ class PanelIds:
         return len(self.session) >= SHORTEST_SECRET
 
 
-def set_up(round_: Round, by: AbstractUser, fields: Mapping[str, Any]) -> CrowdLink:
-    """Make the round's link, or change it. A link that was withdrawn gets a new address."""
+def _changes(round_: Round) -> QuerySet[AuditEvent]:
+    return AuditEvent.objects.filter(
+        project=round_.project, subject=f"round {round_.number}", action__in=_DID
+    )
+
+
+_DID = {
+    "crowd link made": "made the crowd link",
+    "crowd link changed": "changed the crowd link",
+    "crowd link withdrawn": "withdrew the crowd link",
+}
+
+
+def terms_version(round_: Round) -> str:
+    """Return what a form carries of the terms that it was made for."""
+    return access.version_of(_changes(round_).aggregate(last=Max("pk"))["last"])
+
+
+def set_up(
+    round_: Round, by: AbstractUser, fields: Mapping[str, Any], made_for: str | None = None
+) -> CrowdLink:
+    """Make the round's link, or change it. A link that was withdrawn gets a new address.
+
+    Raises Overtaken if `made_for` is not the version of the terms that hold now.
+    """
     if round_.kind == Round.Kind.IMPORT or round_.state == Round.State.CLOSED:
         raise UserError("This round hands out no items, so it can't have a crowd link.")
     with transaction.atomic():
         Round.objects.select_for_update(of=("self",), no_key=True).get(pk=round_.pk)
+        if made_for not in (None, terms_version(round_)):
+            access.refuse_for_last(_changes(round_), by, lambda event: _DID[event.action])
         link = CrowdLink.objects.filter(round=round_).first() or CrowdLink(round=round_)
         is_new = link.pk is None or not is_usable(link)
         if is_new:

@@ -135,10 +135,7 @@ class VoteReader:
         spelled |= {plain(name): name for name in _FIELDS if name in record.values}
         columns = {name: spelled[plain(name)] for name in _FIELDS if plain(name) in spelled}
         cells = Cells(record, columns)
-        for name, column in columns.items():
-            same = [other for other in record.values if plain(other) == plain(name)]
-            if len(same) > 1 and column != name:
-                cells.complain(name, f"{listed(same)} are the same column. Keep one of them.")
+        cells.refuse_twins()
         external_id = cells.text("external_id") or cells.text("id") or cells.text("idx")
         example = by_id.get(external_id)
         said = cells.text("label").strip()
@@ -159,7 +156,8 @@ class VoteReader:
         unblinded = cells.one_of("unblinded", BOOLEANS, "true, false or nothing")
         expected = f"seconds, 0 to {LONGEST_SECONDS}"
         seconds = cells.decimal("active_seconds", 0, LONGEST_SECONDS, expected=expected)
-        submitted_at = cells.time("submitted_at")
+        exported = "example_votes_n" in columns
+        submitted_at = cells.time("submitted_at", in_utc=exported)
         answer = cells.text("raw_answer") or ("both_bad" if "bothbad" in plain(said) else "")
         answer = CANT_JUDGE if label == "" else answer
         criteria = {
@@ -187,7 +185,7 @@ class VoteReader:
             vote_id=vote_id,
             protocol=protocol,
             fingerprint=fingerprint,
-            exported="example_votes_n" in columns,
+            exported=exported,
         )
 
     def _label(self, text: str, example: KnownExample) -> Label | Literal[""] | None:

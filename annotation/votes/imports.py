@@ -82,7 +82,7 @@ def import_votes(
         new = [row for row in found.new if file.protocol_of(row) == asked]
         if new:
             _write(_import_round(project, user, asked), new, file.people)
-    sha256 = records.hashes[0].hex()
+    sha256 = records.sha256 if len(records.hashes) > 1 else records.hashes[0].hex()
     with transaction.atomic():
         imported = record_import(project, user, Import.Kind.VOTES, path, sha256, len(rows), found)
         tell_of_import(imported.pk)

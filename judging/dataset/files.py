@@ -952,7 +952,7 @@ class Records:
         if not paths:
             raise UserError("No file was named.")
         check_format(file_format, (*FORMATS, "labels"))
-        self.paths = paths
+        self.paths = paths = data_files(paths)
         self._sources = [Source(path, sheet) for path in paths]
         for source in self._sources:
             if source.kind and file_format != "auto":

@@ -332,11 +332,15 @@ def check(
     watch: Callable[[ExampleRow], None] = lambda row: None,
     labels: Codes | None = None,
     options: Mapping[str, Any] | None = None,
+    earlier: Iterable[tuple[str, str]] = (),
 ) -> Summary:
     """Read the files to their end without writing; `watch` gets each row that can be imported.
 
     If the codes of gold labels have one meaning and it isn't the documented one, the files must be
     read again with `summary.labels`.
+
+    Args:
+        earlier: the models of the project's pairs.
     """
     reader = Reader(paths, file_format, mapping, labels, options)
     summary = Summary(detect_format(paths) if file_format == "auto" else file_format)
@@ -362,7 +366,7 @@ def check(
     summary.sha256 = reader.records.sha256
     _settle_codes(summary, reader.codes, labels)
     summary.notices = list(acceptance.notices())
-    summary.wide = reader.wide.found() if reader.wide else {}
+    summary.wide = reader.wide.found(earlier) if reader.wide else {}
     summary.describe_columns(reader.columns)
     if summary.wide:
         # The pairs have names of our own; people map those of the file.
@@ -380,8 +384,12 @@ def _settle_codes(summary: Summary, codes: Counter[tuple[str, str]], labels: Cod
     found = readings(seen) or readings(seen := seen & CONVENTIONS[0].keys())
     # A column that is called as docs/files.md says holds what it says, and a single 1 or 2 is the
     # number of a response.
-    named = all(plain(column) == "goldlabel" for column, _ in codes) and len(seen) != 2
-    if named or (len(seen) == 1 and seen <= {"1", "2"}):
+    named = all(plain(column) == "goldlabel" for column, _ in codes)
+    meant = {code: CONVENTIONS[0][code] for code in sorted(seen & CONVENTIONS[0].keys())}
+    if named and len(meant) == len(seen) == 2 and meant not in found:
+        # No lose and a win alone, as a column of yes and no has too.
+        found = [meant, *found]
+    elif named or (len(seen) == 1 and seen <= {"1", "2"}):
         found = [reading for reading in found if documented(reading)] or found
     summary.labels = found[0] if found else {}
     summary.readings = found if len(found) > 1 else []

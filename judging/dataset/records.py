@@ -219,6 +219,13 @@ class Cells:
         """Note that a field should be something else than what was found."""
         self.complain(field, expected_sentence(self.column(field), expected, found))
 
+    def refuse_twins(self) -> None:
+        """Note each field for which the file has two columns, such as `label` and `Label`."""
+        for name, column in self._columns.items():
+            same = [other for other in self._record.values if plain(other) == plain(column)]
+            if len(same) > 1:
+                self.complain(name, f"{listed(same)} are the same column. Keep one of them.")
+
     def require(self, field: str) -> None:
         """Note that a field has no value."""
         there = field in self._columns
@@ -339,15 +346,19 @@ class Cells:
         number = self.decimal(field, 0, high, expected=expected, step=Decimal(1))
         return None if number is None else int(number)
 
-    def time(self, field: str) -> datetime | None:
-        """Return a moment in UTC; None for an empty cell. A time without a zone is refused."""
+    def time(self, field: str, *, in_utc: bool = False) -> datetime | None:
+        """Return a moment in UTC; None for an empty cell. A time without a zone is refused.
+
+        Args:
+            in_utc: the file's times are UTC, as in a workbook that FairJudge wrote.
+        """
         text = self.text(field)
         if not text:
             return None
         try:
             moment = parse_datetime(text)
-            if moment is not None and moment.tzinfo is not None:
-                return moment.astimezone(UTC)
+            if moment is not None and (in_utc or moment.tzinfo is not None):
+                return (moment.replace(tzinfo=moment.tzinfo or UTC)).astimezone(UTC)
             if moment is not None:
                 self.complain(
                     field,

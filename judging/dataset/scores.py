@@ -156,6 +156,7 @@ def check_scores(path: Path, file_format: str = "auto", rater: str = "") -> Chec
 
 def _row(record: Record, rater: str) -> ScoreRow | Refused:
     cells = Cells(record, columns_of(record.values), booleans=False)
+    cells.refuse_twins()
     texts = cells.text("input"), cells.text("output"), cells.name("model")
     if not texts[1].strip() and not cells.problems:
         cells.complain("output", "output is empty: there is nothing to score.")

@@ -281,7 +281,11 @@ def first_pass(
     options: dict[str, Any] = {"sheet": sheet} if sheet else {}
     options |= design.as_options() if design else {}
     comparison = ImportComparison(project.pk if project else None)
-    summary = check(paths, file_format, mapping, comparison.watch, labels, options)
+    there = project.examples.judged().order_by() if project else Example.objects.none()
+    models = there.exclude(model_1="").exclude(model_2="").values_list("model_1", "model_2")
+    summary = check(
+        paths, file_format, mapping, comparison.watch, labels, options, earlier=models.distinct()
+    )
     comparison.settle()
     if labels is None and not summary.readings and not documented(summary.labels):
         of_file = {"sheet": sheet, "design": design}

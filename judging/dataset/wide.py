@@ -237,8 +237,12 @@ class Wide:
             }
             yield Record(record.place, values, record.raw, record.header_line)
 
-    def found(self) -> dict[str, Any]:
-        """Return what the preview of an import says about wide rows; empty if there was none."""
+    def found(self, earlier: Iterable[tuple[str, str]] = ()) -> dict[str, Any]:
+        """Return what the preview of an import says about wide rows; empty if there was none.
+
+        Args:
+            earlier: the models of the project's pairs, which may connect those of the file.
+        """
         if not self.questions:
             return {}
         times = self.balance.of_model.values()
@@ -253,7 +257,7 @@ class Wide:
             "pairs": self.balance.of_pair.total(),
             "fewest": min(times, default=0),
             "most": max(times, default=0),
-            "groups": len(self.balance.groups(self.models)),
+            "groups": len(self.balance.groups(self.models, earlier)),
             "names": [name for name in self._names if name not in self._taken],
             "mapped": sorted(self._columns),
         }

@@ -112,7 +112,7 @@ def reported_usage(
         counted: The choices' tokens if their log-probabilities gave the exact count.
         one_choice_only: True if this server reports one choice's tokens whatever n is.
     """
-    fields = report if isinstance(report, Mapping) else {}
+    fields = _named_alike(report) if isinstance(report, Mapping) else {}
     read = _read_prompt(fields, messages)
     prompt, completion = read.prompt, read.completion
     characters = sum(len(message) for message in messages)
@@ -165,6 +165,19 @@ class _Read:
     prompt: int | None
     completion: int | None
     cached: int
+
+
+def _named_alike(report: Mapping[str, object]) -> dict[str, object]:
+    """Return the fields under one spelling: `promptTokenCount` is `prompt_tokens`."""
+    named: dict[str, object] = {}
+    for name, value in report.items():
+        snake = _CAPITAL.sub(r"_\g<0>", str(name)).lower()
+        snake = snake.replace("token_count", "tokens").replace("candidates", "completion")
+        named.setdefault(snake, value)
+    return named
+
+
+_CAPITAL = re.compile(r"(?<=[a-z])[A-Z]")
 
 
 def _read_prompt(fields: Mapping[str, object], messages: Sequence[str]) -> _Read:
@@ -229,13 +242,18 @@ def _from_texts(reported: int | None, texts: Sequence[str], counted: Sequence[in
 
 
 # Cached tokens have many names: `prompt_cache_hit_tokens`, `cache_read_input_tokens` and others.
-_CACHED = re.compile(r"cached|cache_?(?:read|hit)", re.IGNORECASE)
-_NOT_READ = re.compile(r"miss|creat|writ|type|price|cost|audio", re.IGNORECASE)
+_CACHED = re.compile(r"cached|cache_?(?:read|hit|tokens)", re.IGNORECASE)
+_NOT_READ = re.compile(r"miss|creat|writ|type|price|cost|audio|^is_|^has_", re.IGNORECASE)
 
 
 def _cached(fields: Mapping[str, object]) -> int:
     """Return the cached tokens by the name that this server gives them, here or in the details."""
-    for where in (*map(fields.get, ("prompt_tokens_details", "input_tokens_details")), fields):
+    details = [
+        value
+        for name, value in fields.items()
+        if "detail" in name and not re.search("completion|output", name)
+    ]
+    for where in (*details, fields):
         for name, value in where.items() if isinstance(where, Mapping) else ():
             if _CACHED.search(str(name)) and not _NOT_READ.search(str(name)):
                 cached = _count(value)
@@ -249,7 +267,13 @@ def _first_count(fields: Mapping[str, object], *names: str) -> int | None:
 
 
 def _count(value: object) -> int | None:
-    """Return a positive whole number that can be a count, or None."""
+    """Return a positive whole number that can be a count, or None.
+
+    Some gateways write it as text or as 1920.0."""
+    if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 12:
+        value = int(value)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= MOST_TOKENS:
         return None
     return value

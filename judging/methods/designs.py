@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import combinations
+from itertools import chain, combinations
 
 Pair = tuple[str, str]
 # Base blocks are chosen among all of their size.
@@ -170,12 +170,22 @@ class Balance:
             self.of_pair[pair] += 1
             self.of_model.update(pair)
 
-    def groups(self, models: Iterable[str]) -> list[list[str]]:
-        """Return the models parted into groups that no pair connects; one group is best."""
-        group = {model: {model} for model in models}
-        for a, b in self.of_pair:
+    def groups(self, models: Iterable[str], earlier: Iterable[Pair] = ()) -> list[list[str]]:
+        """Part the models into groups that no pair connects; one group is best.
+
+        Args:
+            models: those to part.
+            earlier: pairs that exist already, perhaps of other models.
+
+        Returns:
+            The groups, and in each its models by name.
+        """
+        pairs = [*self.of_pair, *earlier]
+        named = set(models)
+        group = {model: {model} for model in (*named, *chain.from_iterable(pairs))}
+        for a, b in pairs:
             if group[a] is not group[b]:
                 joined = group[a] | group[b]
                 group |= dict.fromkeys(joined, joined)
-        parts = {id(one): sorted(one) for one in group.values()}
-        return sorted(parts.values())
+        parts = {id(one): sorted(one & named) for one in group.values()}
+        return sorted(filter(None, parts.values()))

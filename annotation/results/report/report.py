@@ -13,7 +13,7 @@ import numpy as np
 
 from annotation.results.data.figures import Json, Plot, Sentence, to_json
 from annotation.results.data.runs import Costs, project_costs
-from annotation.results.data.sheet import sheet_of
+from annotation.results.data.sheet import NO_LABELS, sheet_of
 from annotation.results.sections import calibration as sections_calibration
 from annotation.results.sections import judge_card as sections_judge_card
 from annotation.results.sections import methods as sections_methods
@@ -152,7 +152,8 @@ def resting_on(report: Report) -> win_rates.RestingOn:
     if m:
         more = f"; people gave {m} of {n}, the judge the others"
         return win_rates.RestingOn("the final labels", more, False)
-    if report.coverage.basis == "round":
+    known = report.coverage.known
+    if isinstance(known, Undefined) and known.reason == NO_LABELS:
         return win_rates.RestingOn("the judge's labels", ", which nobody has checked", False)
     more = "; people's labels are not part of this ranking"
     return win_rates.RestingOn("the judge's labels", more, False)

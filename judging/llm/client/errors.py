@@ -144,11 +144,16 @@ TOO_FAST = re.compile(r"rate[ _-]?limit|too many requests|throttl|request limit"
 # Limits of a day or more, as OpenAI, Groq, Gemini, OpenRouter, Mistral, Cohere, Cerebras, Bedrock,
 # GitHub, Cloudflare, Baidu, Zhipu and DashScope word them.
 OF_A_DAY = re.compile(
-    r"per[ _-]?(day|week|month)|PerDay|ByDay|daily|weekly|monthly|\b[RT]PD\b|/ ?(day|d|month)\b"
-    r"|(a|each|one|every|this) (day|week|month)\b|per (86400|24)|24[ -]?h(ou)?rs?\b"
-    r"|\b(today|tomorrow|midnight|for the day)\b|[今每当明]日|[今每当明]天|[每本当]月|每周|本周",
+    r"per[ _-]?(day|week|month)|PerDay|ByDay|daily|weekly|monthly|\b[RT]PD\b"
+    r"|/ ?(day|d|month)\b|(a|each|one|every|this|calendar|\d) ?-?(day|week|month)\b"
+    r"|per (86400|24)|24[ -]?h(ou)?r?s?\b|\b86400\b|86400 ?s"
+    r"|\b(today|tomorrow|midnight|overnight|for the day)\b|\b(at )?0?0:00\b"
+    r"|[今每当明]日|[今每当明]天|[每本当]月|每周|本周|日あたり|日限|日用量|일일|하루|오늘|내일"
+    r"|\b(tages|täglich|heute|morgen|diari[oa]|hoy|mañana|quotidien|journali|aujourd|demain"
+    r"|giornalier|oggi|domani|hoje|amanhã|дневн|суточн|сегодня|завтра|сутки)",
     re.IGNORECASE,
 )
+OF_HOURS = re.compile(r"per[ _-]?hour|hourly|/ ?hour\b|\d ?-?hour\b", re.IGNORECASE)
 # These don't pass by themselves, whatever period they name.
 NO_MONEY = re.compile(
     r"insufficient_quota|insufficient[_ ](\w+[_ ])?(balance|credits?|funds)|credit balance"
@@ -225,7 +230,9 @@ def _end_of_day_limit(
     if wait is not None and wait >= LONG_WAIT:
         return now + min(wait, LONGEST_LIMIT)
     if not named:
-        return None
+        # A limit of hours lasts for one at least, unless the server says when to come back.
+        of_hours = kind is FailureKind.RATE_LIMIT and OF_HOURS.search(error.everything)
+        return now + HOUR if of_hours and wait is None else None
     if "retryDelay" in error.everything or "quotaId" in error.everything:
         # Google's delay is that of the minute's limit, whichever limit was reached.
         return (now - GOOGLE_MIDNIGHT) // DAY * DAY + DAY + GOOGLE_MIDNIGHT
@@ -414,11 +421,15 @@ UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001, "us": 1e-6
 LONGEST_TIME = 64
 LONGEST_NAME = 100
 SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|us|µs|d|h|m|s)")
-# "Please try again in 1m30s", "Retry after 10 seconds", "Please wait 43200 seconds".
+# "Please try again in 1m30s", "Retry after 7 hours and 12 minutes", "Please wait 43200 seconds".
+_AMOUNT = (
+    r"(\d[\d.,]*) ?(ms|us|µs|d(?:ays?)?|h(?:(?:ou)?rs?)?|m(?:in(?:ute)?s?)?|s(?:ec(?:ond)?s?)?)"
+    r"(?![a-z])"
+)
+PART_OF_STATED = re.compile(_AMOUNT, re.IGNORECASE)
 STATED = re.compile(
     r"(?:(?:try again|retry\w{0,20}|resets?|available|renews?)(?: again)?(?: after| in| within)"
-    r"|wait)"
-    r"(?: about| another| for)* (\d[\d.,]*(?:\s?(?:ms|m(?!onth|illi)|[dhs])[\d.]*)*)",
+    rf"|wait)(?: about| another| for)* ({_AMOUNT}(?:,? ?(?:and )?{_AMOUNT})*|\d[\d.,]*)",
     re.IGNORECASE,
 )
 # "Your limit resets at 2026-05-02T00:00:00Z".
@@ -459,10 +470,16 @@ def stated_wait(
 
 def _wait_in_words(message: str, now: float) -> float | None:
     if stated := STATED.search(message):
-        return duration(stated[1].replace(" ", "").replace(",", "").rstrip("."), now)
+        parts = PART_OF_STATED.findall(stated[1]) or [(stated[1], "s")]
+        amounts = [(_number(amount.replace(",", "").rstrip(".")), unit) for amount, unit in parts]
+        return sum((amount or 0) * UNITS[_short(unit)] for amount, unit in amounts)
     if (stated := STATED_MOMENT.search(message)) and (moment := _moment(stated[1])):
         return moment - now
     return None
+
+
+def _short(unit: str) -> str:
+    return unit.lower() if unit.lower() in UNITS else unit[0].lower()
 
 
 def _retry_after(headers: Mapping[str, str], now: float) -> float | None:

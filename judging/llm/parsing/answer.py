@@ -184,7 +184,7 @@ class Answer:
                 spans.append((start, end))
         own = _blanked(self.folded, spans)
         if any(word in own for word in _WITHDRAWING):
-            ends = [match.end() for match in _TAKES_BACK.finditer(own)]
+            ends = [match.end() for match in TAKES_BACK.finditer(own)]
             own = _blanked(own, [(0, end) for end in ends[-1:]])
         return own
 
@@ -325,9 +325,9 @@ _HARMONY = re.compile(
     r"(?:<\|end\|>\s*)?<\|start\|>assistant[^<>]{0,40}<\|channel\|>(?:final|analysis|commentary)"
 )
 
-_WITHDRAWING = ("withdraw", "retract", "back", "disregard", "ignore", "discard")
-# "I withdraw these scores": what comes before is no longer a verdict.
-_TAKES_BACK = re.compile(
+_WITHDRAWING = ("withdraw", "retract", "back", "disregard", "ignore", "discard", "final")
+# "I withdraw these scores", "Final verdict: I can't decide": what comes before is no verdict.
+TAKES_BACK = re.compile(
     r"(?:(?:^|[.!?\n,;:])[ \t*_]*"
     r"(?:(?:but|so|and|wait|sorry|actually|no|hence)\b[ \t,.!]+){0,3}"
     r"i(?:'d|\u2019d| would)?[ \t]+(?:(?:like|want|wish|need|have|hereby|must|therefore)[ \t]+"
@@ -336,6 +336,15 @@ _TAKES_BACK = re.compile(
     r"(?:disregard|ignore|discard))[ \t]+"
     r"(?:(?:the|my|these|those|this|that|all|both|above|previous|earlier|initial|first)[ \t]+){1,3}"
     r"(?:scores?|verdicts?|ratings?|judge?ments?|decision|evaluation)\b[^.\n]{0,60}"
+    r"|(?:^|[.!?\n])[ \t*_`#>-]*(?:(?:so|thus|therefore|overall)\b[ \t,]*)?"
+    r"(?:(?:my|the|our)[ \t]+)?final[ \t]+"
+    r"(?:verdict|answer|decision|judge?ment|choice|scores?|ratings?)[ \t*_`]*"
+    r"(?:[:=]|\b(?:is|are)\b)[ \t*_`]*"
+    r"(?:(?:that|i|we|it(?:['\u2019]s|[ \t]+is)?|there(?:['\u2019]s|[ \t]+is)?|am|still|simply"
+    r"|just)\b[ \t]*)*"
+    r"(?:can(?:not|['\u2019]t|[ \t]+not)|unable|undecided|undetermined|none|withheld|impossible"
+    r"|(?:do|will|would)(?:n['\u2019]t|[ \t]+not)|won['\u2019]t|refuse|decline"
+    r"|no(?:t)?[ \t]+(?:verdict|decision|scores?|ratings?|possible|able|given|applicable))\b"
 )
 
 QUOTES = frozenset("\"'`\u201c\u2018\u00ab\u201e\u300c")
@@ -423,13 +432,14 @@ _NAMES_ONE = re.compile(
     r"|\b(?:first|second)[ \t]+(?:assistant|response|answer|one)\b"
 )
 _OF_THE_VERDICT = re.compile(r"\b(?:my|final|verdict|scores?|ratings?|evaluation|better|output)\b")
+_BEGINS = re.compile(r"\n|[.!?][*_]*[ \t]+")
 _END_OF_LINE = re.compile(r"[ \t*_.]*(?:\n|$)")
 
 _ATTRIBUTED = re.compile(
-    r"\b(?:assistant|response|answer)\b[^.!?\n\[]{0,40}?"
+    r"\b(?:assistant|response|answer|it)\b[^.!?\n\[]{0,40}?"
     r"\b(?:said|says|wrote|writes|contains|includes|included|claims|claimed|states|stated"
     r"|(?:end(?:s|ed)|finish(?:es|ed)|clos(?:es|ed))[ \t]+(?:in|with|by))"
-    r"[ \t:,]{1,4}(?:the[ \t]+)?$"
+    r"(?:[ \t:,]{1,4}(?:that|the|its|their|own|final|verdict|is)\b){0,6}[ \t:,]{1,4}$"
 )
 
 LONGEST_LABEL = 60
@@ -503,7 +513,10 @@ def _in_quotes(folded: str) -> Iterator[Span]:
 
 
 def _is_own_line(folded: str, start: int, end: int) -> bool:
-    """Return True if the line has only the quotation at start:end, or "verdict:" before it."""
-    before = folded[max(0, start - LONGEST_LABEL) : start - 1].rpartition("\n")
-    whole = before[1] or start <= LONGEST_LABEL
-    return bool(whole and _OWN_LINE.match(before[2]) and _END_OF_LINE.match(folded, end + 1))
+    """Return True if the line has only the quotation at start:end, or "verdict:" before it.
+
+    A line's last sentence counts like a line."""
+    lead = folded[max(0, start - LONGEST_LABEL) : start - 1]
+    before = _BEGINS.split(lead)
+    whole = len(before) > 1 or start <= LONGEST_LABEL
+    return bool(whole and _OWN_LINE.match(before[-1]) and _END_OF_LINE.match(folded, end + 1))

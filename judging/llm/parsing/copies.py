@@ -17,6 +17,7 @@ from functools import cached_property, lru_cache
 
 from judging.llm.prompts.marks import (
     INVISIBLE,
+    JSON_SCORE_KEY,
     STRONG_SCORE,
     VERDICT_MARK,
     VERDICT_MARKS,
@@ -33,12 +34,18 @@ _WORD_ALONE = re.compile(rf"[{_CJK}]|[^\W_{_CJK}]+")
 # A line without any of these is no verdict.
 _VERDICT_SIGN = re.compile(r"[0-9]|\b[abc]\b|same|tie")
 # What tells one verdict from another. "a" is also a word.
-_VERDICT_WORD = re.compile(r"(?<!\S)(?:[0-9]+|\[\[[abc]\]\]|[bc]|same|tie)(?!\S)")
+_VERDICT_WORD = re.compile(r"(?<!\S)(?:[0-9]+|\[\[[abc]\]\]|[bc]|a(?=$)|same|tie)(?!\S)")
+# How a verdict is written doesn't tell it from another: "[[B]]", "(B)", "\\boxed{B}".
+_MARKUP = re.compile(r"\[\[|\]\]|\b(?:boxed|text[a-z]{0,2}|math[a-z]{2}) ")
+# "The score of Assistant 1 is 10 and the score of Assistant 2 is 1."
+_JOINT = re.compile(r"(?<=[0-9]) (?:and )?(?=(?:the )?score|assistant)")
+_SCORE_IN_JSON = re.compile(JSON_SCORE_KEY.pattern + r"""[ \t\n]*["']?([0-9.]+)""")
 _ENUMERATED = re.compile(r"^[ \t]*[0-9]{1,2}[.)][ \t]+")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[\u3002\uff01\uff1f])")
 _OBJECT = re.compile(r"\{[^{}]*\}")
 _EVIDENCE_KEY = re.compile(r"\"(?:evaluation[_ ])?evidence\"[ \t]*:")
 _SCORE_WORD = re.compile(r"(?<!final )(?<!overall )\b(?:scores?|ratings?)\b")
+_JOINING_WORD = re.compile(r"\b(?:and|is|the)\b")
 _OPENS_OBJECT = re.compile(r"\{[ \t\n]*[\"']?$")
 _CLOSES_OBJECT = re.compile(r"[\"']?[ \t\n]*\}")
 
@@ -106,7 +113,11 @@ def _plain_line(folded: str) -> str:
 
 
 def _verdict_in(plain: str) -> tuple[str, ...]:
-    return tuple(_VERDICT_WORD.findall(plain))
+    return tuple(word.strip("[]") for word in _VERDICT_WORD.findall(plain))
+
+
+def _scores_in(json: str) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted((key[0] or key[1], key[2]) for key in _SCORE_IN_JSON.findall(json)))
 
 
 def _says_something(plain: str) -> bool:
@@ -121,7 +132,7 @@ def has_own_words(line: str) -> bool:
 
 @lru_cache(maxsize=2048)
 def _has_own_words(line: str) -> bool:
-    for pattern in (STRONG_SCORE, *VERDICT_MARKS, _EVIDENCE_KEY, _SCORE_WORD):
+    for pattern in (STRONG_SCORE, *VERDICT_MARKS, _EVIDENCE_KEY, _SCORE_WORD, _JOINING_WORD):
         line = pattern.sub("", line)
     return sum(map(str.isalpha, line)) >= _OWN_WORDS
 
@@ -131,12 +142,13 @@ class _Source:
     """A text that was shown.
 
     `passages` are found anywhere. `units` are lines and sentences with words of their own, and
-    `bare` lines that are only a verdict.
+    `bare` lines that are only a verdict. `objects` are the scores of each JSON object.
     """
 
     passages: frozenset[str]
     units: frozenset[str]
     bare: frozenset[str]
+    objects: frozenset[tuple[tuple[str, str], ...]]
 
     @cached_property
     def alike(self) -> dict[tuple[str, ...], list[str]]:
@@ -161,7 +173,8 @@ def _source(text: str) -> _Source:
                 (units if has_own_words(unit) else bare).add(plain)
     bare.update(_plain(found) for found in _OBJECT.findall(folded) if not has_own_words(found))
     passages = frozenset(filter(None, map(_plain, _find_passages(folded, lines))))
-    return _Source(passages, frozenset(units), frozenset(bare))
+    objects = frozenset(filter(None, map(_scores_in, _OBJECT.findall(folded))))
+    return _Source(passages, frozenset(units), frozenset(bare), objects)
 
 
 def _find_passages(folded: str, lines: Sequence[str]) -> Iterator[str]:
@@ -265,6 +278,7 @@ def _sentences(line: str) -> Iterator[Span]:
 
 
 def _reworded(said: str, shown: str) -> bool:
+    said, shown = _MARKUP.sub("", said), _MARKUP.sub("", shown)
     short, long = sorted((said, shown), key=len)
     within = f" {short} " in f" {long} " and long.count(" ") - short.count(" ") <= FEW_WORDS
     if not within and 2 * len(short) < SIMILAR * (len(short) + len(long)):
@@ -278,8 +292,8 @@ def _reworded(said: str, shown: str) -> bool:
 def _bare_runs(folded: str, sources: Sequence[_Source]) -> Iterator[Span]:
     """Yield objects, and neighbouring lines, that are only a verdict if a source has them all."""
     for match in _OBJECT.finditer(folded):
-        said = _plain(match[0])
-        if said and any(said in source.bare for source in sources):
+        said, scores = _plain(match[0]), _scores_in(match[0])
+        if said and any(said in source.bare or scores in source.objects for source in sources):
             yield match.span()
     run: list[tuple[Span, str]] = []
     for span in (*_lines(folded), None):
@@ -289,7 +303,7 @@ def _bare_runs(folded: str, sources: Sequence[_Source]) -> Iterator[Span]:
             run.append((span, plain))
             continue
         for source in sources if run else ():
-            if all(_is_bare_in(source, said) for _, said in run):
+            if all(_is_bare_in(source, part) for _, said in run for part in _JOINT.split(said)):
                 yield from (place for place, _ in run)
                 break
         run = []

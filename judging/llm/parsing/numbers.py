@@ -101,7 +101,7 @@ _TAKEN_BACK = re.compile(
 )
 _BELONGS = re.compile(
     r"[^\W_]|[ \t]?[%\u066a\u2030]|[ \t]+per[ \t]?cent\b|/(?![ \t]*[0-9])"
-    rf"|[:'\u00b7\u00f7][0-9]|[ \t]+\.[0-9]|{INVISIBLE.pattern}+[.,]?[0-9]"
+    rf"|[:'\u00b7\u00f7^][0-9]|\+(?![0-9])|[ \t]+\.[0-9]|{INVISIBLE.pattern}+[.,]?[0-9]"
     r"|[ \t]+(?:and[ \t]+an?[ \t]+(?:half|quarter)|point[ \t]+(?:[0-9]|five)"
     r"|hundred|thousand|million|billion|dozen)\b"
 )

@@ -70,7 +70,7 @@ __all__ = [
 ]
 
 # Raise it whenever any reply would be read differently: stored replies are then parsed again.
-PARSER_VERSION = 7
+PARSER_VERSION = 8
 
 CUT = frozenset({"length", "max_tokens", "max_output_tokens", "model_length"})
 FILTERED = frozenset(
@@ -379,9 +379,9 @@ def _evidence(answer: Answer, start: int, end: int) -> str:
 _NUMBER = re.compile(NUMBER)
 # "Actually, 6" is a label too. A comma ends no other label.
 _LABEL = re.compile(
-    rf"(?=[^:=,]{{0,200}}[:=,])(?P<final>(?:my[ \t]+)?(?:final\b|{REVISION}))?"
+    rf"(?=[^:=,]{{0,200}}(?:[:=,]|\b(?:is|are)\b))(?P<final>(?:my[ \t]+)?(?:final\b|{REVISION}))?"
     r"(?P<name>[^\W\d_]?(?:[^\W\d_]|[ \t]){0,60}(?:[1a][ \t]+and[ \t]+[2b][ \t]*)?)"
-    r"(?:[*_]{0,2}[:=]|(?<=actually),|(?<=wait),)",
+    r"(?:[*_]{0,2}[:=]|(?<=actually),|(?<=wait),|(?<=score|ating)[ \t]+is\b|(?<=cores)[ \t]+are\b)",
 )
 _SCORE_NAME = re.compile(r"scores?\b|ratings?\b|preference\b")
 _ONE_SIDE = re.compile(r"assistant|response|answer")
@@ -390,7 +390,7 @@ _BOTH_SIDES = re.compile(r"\band\b|\bbetween\b")
 # A grade of a rubric, or an item of a list. Two of them are no rating: "4: Good, 3: Fair".
 _ITEM = re.compile(r"(?:^|[,;.])[ \t*_`#(]*[0-9]{1,2}[ \t*_`]*[:=)]", re.MULTILINE)
 _BULLET = re.compile(r"^[ \t]*[-\u2022*][ \t]+")
-_BETWEEN = re.compile(r"[ \t*_`,;/|&]*(?:and\b|vs\b\.?)?[ \t*_`,;|&-]*")
+_BETWEEN = re.compile(r"[ \t*_`$,;/|&]*(?:and\b|vs\b\.?)?[ \t*_`$,;|&-]*")
 _COMMA_PAIR = re.compile(r"([0-9]{1,2}),([0-9]{1,2})")
 _AROUND_NUMBERS = " \t*_`#\"'<>[](){}|\\$\u200b\u200e\u200f\u2060\ufe0f\ufeff"
 _REASON = re.compile(r"[ \t*_`]*(?:[:;(|\u2013\u2014]|-[ \t])[ \t]*[^\s0-9]")
@@ -508,14 +508,17 @@ def _lines_of_numbers(answer: Answer, scale: Scale, *, wanted: int, cut: bool) -
     return counting
 
 
-_ONE_WORD = re.compile(r"[^\s\x00]{1,20}")
+# One word, or a range.
+_NO_SCORES = re.compile(
+    r"[^\s\x00]{1,20}|(?:(?:from|between|about|around|to|or|[0-9.,/]+|[-~\u2013\u2014])[ \t]*){2,9}"
+)
 
 
 def _otherwise_final(text: str, name: str, scale: Scale, wanted: int) -> list[Decimal | None]:
-    """Return final scores that name their sides, or None for one word in place of scores."""
+    """Return final scores that name their sides, or None for what is no score."""
     if wanted == 2 and (pair := sided_pair(text, scale)) is not None:
         return [*pair]
-    return [None] if _SCORE_NAME.search(name) and _ONE_WORD.fullmatch(text) else []
+    return [None] if _SCORE_NAME.search(name) and _NO_SCORES.fullmatch(text) else []
 
 
 def _sided(answer: Answer, scale: Scale, *, cut: bool) -> Parsed | None:

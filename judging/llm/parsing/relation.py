@@ -15,7 +15,11 @@ _SENTENCE_END = re.compile(r"[.!?](?=[\s\"')*\]]|$)|[\u3002\uff01\uff1f\n]")
 _BEGUN_MARK = re.compile(r"\[\[?[ \t*_`]*+[abc]?[ \t*_`]*+\]?$")
 
 
-_NEGATED = re.compile(r"(?:\bnot|n['\u2019]t|\bneither|\bnor|\bnever)(?:[ \t*_`\"']|\bbe\b){0,10}$")
+_NEGATED = re.compile(
+    r"(?:\bnot|n['\u2019]t|\bneither|\bnor|\bnever)"
+    r"(?:[ \t*_`\"']|\b(?:be|say|give|write|choose|pick|select|prefer|call[ \t]+it"
+    r"|go[ \t]+(?:with|for)|vote[ \t]+for|answer|output)\b){0,10}$"
+)
 
 
 # "x[[b]]" is code.
@@ -34,7 +38,7 @@ _STATED_LETTER = re.compile(
     r"|(?<=final )(?:answer|choice))"
     r"(?:[ \t]+is\b)?(?:[ \t*_`]*+(?P<colon>[:=]|[\u2013\u2014-](?=[ \t])))?"
     r"[ \t*_`\n]{0,200}|(?P<box>\\boxed\{(?:\\text[a-z]*\{)?))"
-    rf"(?:(?P<open>[\[(<\"'*_`$]{{0,20}}(?:\\boxed\{{(?:\\text[a-z]*\{{)?)?){_LETTER}(?P<close>[\])>\"'*_`$}}]*)"
+    rf"(?:(?P<open>[\[(<\"'*_`$]{{0,20}}(?:\\boxed\{{(?:\\text[a-z]*\{{)?)?){_LETTER}(?P<close>[\])>\"'*_`$}}\\]*)"
     r"(?:(?=[ \t]*(?:$|[.,;:!?\n(\u2013\u2014]|-[ \t]))|(?=[ \t]+(?:is|wins|because|since|as)\b))"
     r"|(?P<other>(?!\[)[^\s\[]{2,20})(?=[ \t.*_]*(?:$|\n)))",
 )
@@ -107,7 +111,7 @@ def parse_verdict_mark(answer: Answer, *, cut: bool = False) -> Parsed | None:
     binding = [mark for mark in marks if mark.start >= start]
     verdicts = {mark.verdict for mark in binding}
     if len(verdicts) > 1 or any(
-        _NEGATED.search(text, max(0, mark.start - 20), mark.start) for mark in binding
+        _NEGATED.search(text, max(0, mark.start - 40), mark.start) for mark in binding
     ):
         return Parsed(Status.UNPARSED)
     verdict = verdicts.pop()

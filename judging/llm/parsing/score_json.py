@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from judging.llm.parsing.answer import Answer, Parsed, Status
+from judging.llm.parsing.answer import TAKES_BACK, Answer, Parsed, Status
 from judging.llm.parsing.numbers import NUMBER, number_at
 from judging.llm.prompts.marks import JSON_SCORE_KEY, SCORE_KEY, fold
 from judging.llm.prompts.templates import Scale
@@ -71,7 +71,8 @@ def parse_score_json(answer: Answer, scale: Scale, *, cut: bool = False) -> Pars
     last = next((entry for entry in reversed(objects) if entry.values), None)
     if last is None or last.values is None:
         return None
-    if any(entry.start >= last.end and entry.pairs is None and not entry.cut for entry in objects):
+    broken = any(e.start >= last.end and e.pairs is None and not e.cut for e in objects)
+    if broken or TAKES_BACK.search(answer.folded, last.end):
         return Parsed(Status.UNPARSED)
     around = [entry for entry in objects if entry.holds(last)]
     if last.cut and any(entry.pairs is None for entry in around):
@@ -138,18 +139,21 @@ def _decode(text: str) -> Pairs | None:
     """Decode with numbers as written. Line breaks in strings and a last comma are accepted."""
     if _SINGLE.match(text):
         return _decode_python(text)
-    text = _TRAILING_COMMA.sub(lambda match: match[1] or "", text)
-    decoded = _loaded(text)
-    if decoded is None and "\\" in text:
-        decoded = _loaded(_BACKSLASH.sub(lambda match: match[1] or r"\\", text))
-    return decoded
+    return _loaded(_TRAILING_COMMA.sub(lambda match: match[1] or "", text))
 
 
-# A backslash before a sign that JSON doesn't escape stands for itself, as in LaTeX.
+# A backslash before a sign that JSON doesn't escape is itself, as in LaTeX.
 _BACKSLASH = re.compile(r"""(\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))|\\""")
 
 
 def _loaded(text: str) -> Pairs | None:
+    decoded = _load(text)
+    if decoded is None and "\\" in text:
+        decoded = _load(_BACKSLASH.sub(lambda match: match[1] or r"\\", text))
+    return decoded
+
+
+def _load(text: str) -> Pairs | None:
     try:
         decoded = json.loads(
             text,
@@ -213,8 +217,9 @@ def _evidence(pairs: Pairs) -> str:
     return next(by_key, "").strip()
 
 
-# What may stand around a document: white space, and the fence of a code block.
-_AROUND_DOCUMENT = re.compile(r"(?:\s|```[a-z]*(?=\s|$))*")
+# What may stand around a document: white space, the fence of a code block, and a sign of the
+# model's own around its answer, which is read as asterisks.
+_AROUND_DOCUMENT = re.compile(r"(?:[\s\ufeff]|```[a-z]*(?=\s|$)|\*{8,})*")
 _OVERALL_PLACES = Decimal("1e-10")
 
 

@@ -110,7 +110,7 @@ THINK_TAG = re.compile(
     r"|\|channel\|>(?:analysis|commentary)(?:<\|message\|>)?)"
     rf"|(?P<close>/{_THOUGHTS}[ \t]*>|/think[\]\u25b7]|\|end_of_thought\|>"
     r"|\|end_thinking\|>|\|inner_suffix\|>"
-    r"|(?P<final>\|channel\|>final)(?:<\|message\|>)?))"
+    r"|(?P<final>\|channel\|>final(?:[ \t]*<\|constrain\|>[ \t]*[a-z]{1,10})?)(?:<\|message\|>)?))"
 )
 TEMPLATE_MARK = re.compile(
     r"\[[ \t]*(?:question|system|better[ \t]+answer|score"
@@ -119,20 +119,19 @@ TEMPLATE_MARK = re.compile(
 # The marks of chat templates, which some servers also read in a message's text.
 CHAT_MARK = re.compile(r"<\|[a-z_]{2,30}\|>|\[/?inst\]|<</?sys>>|<(?:start|end)_of_turn>")
 # The signs that end a turn or begin another one, in the chat templates in use. Each family of
-# models has its own signs in bars, so they are told by their words. "<s>8</s>" is HTML.
-_TURN_WORDS = (
-    r"end\w*|eo[a-z]|eo[a-z]_id|e[ou]t|(?:im|start|role|turn|message|sentence|assistant|user)\w*_?end"
-    r"|im_\w+|role_\w+|turn_\w+|message_end|start|start_header_id|header_start|start_of_turn\w*"
-    r"|start_of_role|start_?of_?text|begin_of_(?:text|sentence)|bos|sep|return|call"
-    r"|user\w*|human|assistant\w*|system\w*|observation|chatbot\w*"
+# models has its own signs in bars, so all words in bars end a turn but those within a reply:
+# thoughts, boxes, channels and their messages. "<s>8</s>" is HTML, and "<|x|>" is a formula.
+_WITHIN_A_REPLY = (
+    r"/?(?:(?:end|begin|start)_(?:of_)?(?:thought|thinking|box|solution)|inner_(?:prefix|suffix)"
+    r"|(?:begin|start)_(?:of_)?response|channel|message|constrain)[|]"
 )
 END_OF_TURN = re.compile(
-    r"[<\[][|](?![/]?(?:end|begin|start)_(?:of_)?(?:thought|thinking|box|solution)[|])"
-    rf"/?(?:{_TURN_WORDS}|end[ \u2581]of[ \u2581]\w+|begin[ \u2581]of[ \u2581]\w+)[|][>\]]"
-    r"|</?(?:start|end)_of_(?:turn|utterance|message)>|<turn[|]>|<[|]turn>"
-    r"|<_(?:start|end|user|bot|system|pad)>|<eo[sdt]>|<bos>|<pad>|</s>"
-    r"|<(?:extra_id|special)_[0-9]{1,3}>|</(?:assistant|model)>|\[/?inst\]|<</?sys>>|\[(?:eos|sep)\]|\[e~\["
-    r"|^(?:###[ \t]*(?:human|user|instruction)\b|<?human>?[ \t]*:)",
+    rf"[<\[][|](?!{_WITHIN_A_REPLY})/?[a-z][a-z0-9]+(?:[_ \u2581][a-z0-9]+){{0,6}}[|][>\]]"
+    r"|</?(?:start|end)_of_(?:turn|utterance|message|text)>|<turn[|]>|<[|]turn>"
+    r"|<_(?:start|end|user|bot|system|pad)>|<(?:eo[a-z]|bos|sop|sep|pad)>|</s>"
+    r"|<(?:extra_id|special|reserved|reserved_token)_[0-9]{1,4}>|<unused[0-9]{1,4}>"
+    r"|</?seed:[be]os>|<role>|</(?:assistant|model)>|\[/?inst\]|<</?sys>>|\[(?:eos|sep|gmask)\]"
+    r"|\[e~\[|^(?:###[ \t]*(?:human|user|instruction|input)[ \t]*(?::|$)|<?human>?[ \t]*:)",
     re.MULTILINE,
 )
 # A judge may also write of such a sign: "a stray <|im_end|> token".

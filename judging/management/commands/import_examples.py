@@ -154,7 +154,8 @@ class Command(FairJudgeCommand):
         write(f"  each model is in {count(wide['fewest'])} to {count(wide['most'])} pairs")
         if wide["groups"] > 1:
             write(
-                f"  the pairs leave the models in {wide['groups']} groups that are never compared, "
+                f"  these and earlier pairs leave the models in {wide['groups']} groups that are "
+                "never compared, "
                 "so no ranking orders all of them"
             )
         run = project.primary_run if project else None

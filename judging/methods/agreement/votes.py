@@ -339,6 +339,8 @@ def agreement_interval(
         return Estimate(float(value), n, note=ONE_QUESTION)
     effect *= (scipy.stats.t.ppf(0.975, questions - 1) / scipy.stats.norm.ppf(0.975)) ** 2
     rows, drawn = _likely(rows, often / effect, rng)
+    # Alpha corrects for the number of votes, so that each resample has as many as there are.
+    drawn *= n / drawn[:, rows.sum(axis=1) >= 2].sum(axis=1, keepdims=True)
     found = [statistic(rows, times) for times in drawn]
     values = [np.nan if isinstance(one, Undefined) else one for one in found]
     low, high, lacking = interval(values, confidence)

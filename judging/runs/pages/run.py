@@ -363,7 +363,7 @@ def run_page(
         "n_readable": progress.statuses.get("valid", 0),
         # A run that was stopped may have more to ask than is sure yet, such as PORTIA's next stage.
         "all_valid": judge_run.state == Run.State.DONE
-        and progress.statuses.get("valid", 0) >= progress.expected,
+        and 0 < progress.expected <= progress.statuses.get("valid", 0),
         "budget_form": budget_form or BudgetForm(judge_run),
         "budget_version": version_of(judge_run.budget_usd),
         "reading": rereading.rereading_of(judge_run),

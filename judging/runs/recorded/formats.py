@@ -3,6 +3,7 @@
 Every row becomes samples that are turned back to responses 1 and 2, or is refused by its line.
 """
 
+import json
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -26,6 +27,7 @@ from judging.dataset.records import (
     recognise,
     to_example,
 )
+from judging.llm.parsing.numbers import number
 from judging.llm.prompts.templates import ORDERS, PromptVariant, UnknownPart, stage_parts
 from judging.methods.portia.stages import Stage
 from judging.methods.verdicts.verdicts import Label, outcome_of, score_pair_from_rating
@@ -35,6 +37,7 @@ FORMATS = ("auto", "csv", "tsv", "jsonl", "json", "pandalm", "llmbar")
 Status = Parse.Status
 STAGES = tuple(stage.value for stage in Stage if stage != Stage.NONE)
 MOST_SLOTS = 1000
+LONGEST_WHY = 200
 # More for one sample is a mistake, and sums of it have to fit into a column, too.
 MOST_USD = 10_000
 MOST_POINTS = Decimal("99999999.9999999999")
@@ -73,6 +76,8 @@ class RecordedRow:
     completion_tokens: int | None = None
     usd: Decimal | None = None
     estimated: bool = False
+    criteria: dict[str, list[str]] | None = None
+    why: str = ""
 
 
 Rows = Iterator[RecordedRow | Refused]
@@ -116,6 +121,7 @@ def _reader_for(
 def _sample_rows(labels: Codes, record: Record) -> Rows:
     """Read the sample in a row of the samples export. Raises BadRow if its columns disagree."""
     cells = Cells(record)
+    cells.refuse_twins()
     points = {name: _points(cells, name) for name in ("score_1", "score_2", "rating")}
     p_first, mass = (cells.decimal(name, 0, 1) for name in ("p_first", "mass"))
     outcome = cells.one_of("outcome", {label.value: label.value for label in Label} | dict(labels))
@@ -140,6 +146,8 @@ def _sample_rows(labels: Codes, record: Record) -> Rows:
         completion_tokens=cells.integer("completion_tokens"),
         usd=_rounded(cells.decimal("usd", 0, MOST_USD)),
         estimated=cells.boolean("estimated"),
+        criteria=_criteria(cells),
+        why=cells.text("why", longest=LONGEST_WHY),
         **points,
     )
     if not row.external_id and not cells.problems:
@@ -159,6 +167,22 @@ def _sample_rows(labels: Codes, record: Record) -> Rows:
 
 def _choice(cells: Cells, field: str, allowed: Iterable[str]) -> str | None:
     return cells.one_of(field, {value: value for value in allowed})
+
+
+def _criteria(cells: Cells) -> dict[str, list[str]] | None:
+    """Read both scores on each criterion as the export writes them, {"tone": ["8", "6"]}."""
+    text = cells.text("criteria")
+    if not text:
+        return None
+    try:
+        given = json.loads(text, parse_int=str, parse_float=str)
+        pairs = {name: [number(score) for score in scores] for name, scores in given.items()}
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        pairs = {}
+    if not pairs or any(len(pair) != 2 or None in pair for pair in pairs.values()):
+        cells.expect("criteria", 'scores such as {"tone": ["8", "6"]}', text)
+        return None
+    return {name: [str(score) for score in pair] for name, pair in pairs.items()}
 
 
 def _points(cells: Cells, field: str) -> Decimal | None:

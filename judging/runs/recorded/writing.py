@@ -17,7 +17,7 @@ from django.utils import timezone
 from judging.core.errors import UserError
 from judging.core.leases import Chunks, delete_rows, in_chunks
 from judging.core.sql.statements import rows_came
-from judging.dataset.files import Records, check_format, combined
+from judging.dataset.files import Records, check_format, combined, data_files
 from judging.dataset.models import Import
 from judging.dataset.records import ById, Codes
 from judging.dataset.whole_files import accepted
@@ -38,6 +38,7 @@ CHUNK = 500
 CALLED = ("prompt_tokens", "completion_tokens", "usd", "estimated", "model")
 PARSED = (
     "status", "score_1", "score_2", "rating", "p_first", "mass", "outcome", "evidence",
+    "criteria", "why",
 )  # fmt: skip
 UNFINISHED = "The import of this run was cut off. Import it again under the same name."
 Advance = Callable[[int], None]
@@ -117,6 +118,7 @@ def import_judgments(
 ) -> Run:
     """Make one run of all files. Raises UserError, with nothing written, if a row can't be used."""
     check_format(file_format, FORMATS)
+    paths = data_files(paths)
     survey = _check(project, paths, file_format, labels or {})
     run = _begin(project, user, paths, survey, name)
     examples = ById(project.examples.judged().values_list("external_id", "pk"))

@@ -8,13 +8,14 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.urls import reverse
 
-from annotation.models import Adjudication, Flag, Item
+from annotation.models import Adjudication, CrowdLink, Flag, Item
 from annotation.queue.queue import claim_next, flag
 from annotation.rounds.opening import RoundSettings, open_round
 from judging.dataset.models import Import
 from judging.dataset.pages.imports import MappingForm
 from judging.projects.models import AuditEvent, Membership, Project, Role
 from judging.runs.models import JudgeTemplate, Run
+from tests.annotation.pages.test_crowd import FORM as TERMS
 from tests.factories import (
     make_annotator,
     make_examples,
@@ -231,6 +232,33 @@ def test_a_change_to_a_round_is_asked_for_if_it_was_changed_meanwhile(
     mine.open(page)
     mine.post(urls[1], **fields[1])
     assert AuditEvent.objects.count() == before + 1
+
+
+def test_a_crowd_link_that_somebody_changed_or_withdrew_meanwhile_is_asked_for(project, tabs):
+    mine, bens = tabs
+    make_examples(project, 1)
+    round_ = open_round(project, None, None, RoundSettings(everything=True, votes=2, seed=1))
+    url = reverse("round_crowd", args=[project.slug, round_.number])
+    mine.open(url)
+    mine.post(url, **TERMS)
+    mine.open(url), bens.open(url)
+    bens.post(url, **TERMS | {"max_people": 9})
+    assert "Ben changed the crowd link" in mine.post(url, **TERMS)
+    assert CrowdLink.objects.get().max_people == 9
+    # A mistake in a form that was overtaken doesn't make it one for what holds now.
+    bens.open(url)
+    mine.post(url, **TERMS | {"max_people": 7})
+    assert CrowdLink.objects.get().max_people == 7
+    bens.post(url, **TERMS | {"max_people": 0})
+    assert "You changed" not in bens.post(url, **TERMS)
+    assert CrowdLink.objects.get().max_people == 7
+    mine.open(url), bens.open(url)
+    withdrawal = reverse("round_crowd_withdraw", args=[project.slug, round_.number])
+    bens.post(withdrawal)
+    assert "Ben withdrew the crowd link" in mine.post(url, **TERMS)
+    assert CrowdLink.objects.get().withdrawn_at is not None
+    mine.post(url, **TERMS)
+    assert CrowdLink.objects.get().withdrawn_at is None
 
 
 def member_rita(project):

@@ -451,6 +451,11 @@ def test_votes_of_rejected_submissions_are_put_aside_in_one_step(client, project
     ).text
     assert "1 vote put aside." in said
     assert "rejected submission still" not in said
+    assert "No vote of a rejected submission counts" not in said
+    said = client.post(
+        reverse("round_crowd_aside", args=[project.slug, round_.number]), follow=True
+    ).text
+    assert "No vote of a rejected submission counts. Nothing was changed." in said
     said = upload("worker_id,status\nw2,rejected\n", aside="on")
     assert "1 vote of rejected submissions put aside." in said
     assert not Vote.objects.exists()

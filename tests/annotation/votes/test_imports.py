@@ -241,3 +241,6 @@ def test_a_column_twice_in_other_letters_is_refused(project, votes_file):
     path = votes_file("External ID,annotator,Label,LABEL\ne0,kim,win,lose\n")
     with pytest.raises(UserError, match="Label, LABEL are the same column"):
         import_votes(project, None, path)
+    path = votes_file("external_id,annotator,label,Label\ne0,kim,win,lose\n")
+    with pytest.raises(UserError, match="label, Label are the same column"):
+        import_votes(project, None, path)

@@ -46,7 +46,7 @@ def test_a_summary_says_what_was_found(tmp_path):
     ("column", "labels", "read_as"),
     [
         ("label", (0, 1), ["0=win,1=lose", "0=lose,1=win"]),
-        ("gold_label", ("1.0", "0.0"), ["0=win,1=lose", "0=lose,1=win"]),
+        ("gold_label", ("1.0", "0.0"), ["0=tie,1=win", "0=win,1=lose", "0=lose,1=win"]),
         ("label", (0, 1, 2), ["0=tie,1=win,2=lose", "0=win,1=lose,2=tie", "0=lose,1=win,2=tie"]),
         ("gold_label", (0, 1, 2), ["0=tie,1=win,2=lose"]),
         ("label", (0, 0), ["0=tie", "0=win", "0=lose"]),

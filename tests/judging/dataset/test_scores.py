@@ -93,6 +93,7 @@ def test_json_lines_and_other_names_of_columns_are_read(project, file):
         ("input,output,criterion,score\ni,o,c,1\n", "There is no column rater"),
         (HEADER + "i,o,c,ana,1,\ni,o,c,ana,2,\n", "line 3: ana scored c of"),
         ("id,output,criterion,rater,score\n1,a,c,r,1\n1,b,c,r,1\n", "line 2 with other texts"),
+        ("input,output,criterion,rater,score,Score\ni,o,c,r,1,2\n", "score, Score are the same"),
         (HEADER, "No score was found"),
     ],
 )

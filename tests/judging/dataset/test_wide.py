@@ -236,6 +236,17 @@ def test_models_that_are_never_compared_are_told(project, wide):
     assert checked.summary.wide["groups"] == 4
 
 
+def test_models_that_earlier_pairs_compare_are_not_told_so(project, wide):
+    import_files(project, None, [wide(questions=2, models=MODELS[1:4])], design=Design.read("all"))
+    checked = first_pass(project, [wide(questions=1)], design=Design.read("blocks=2"))
+    apart = checked.summary.wide["groups"]
+    # One pair leaves five models in four groups, and the project compares three of the five.
+    assert 1 < apart < 4
+    import_files(project, None, [wide(questions=2)], design=Design.read("all"))
+    checked = first_pass(project, [wide(questions=1)], design=Design.read("blocks=2"))
+    assert checked.summary.wide["groups"] == 1
+
+
 def test_pairs_are_priced_by_a_run_before_they_are_written(project, wide, capsys):
     assert price_of_pairs(10, None).calls is None
     run = make_run(project)

@@ -56,7 +56,7 @@ def test_more_cached_than_there_are_is_cut_to_the_prompt():
         {"prompt_tokens": None, "completion_tokens": None},
         {"prompt_tokens": 0, "completion_tokens": 0},
         {"prompt_tokens": -5, "completion_tokens": -1},
-        {"prompt_tokens": "120", "completion_tokens": "30"},
+        {"prompt_tokens": "120 tokens", "completion_tokens": ""},
         {"prompt_tokens": True, "completion_tokens": True},
         {"prompt_tokens": 1.5, "completion_tokens": float("nan")},
     ],
@@ -273,6 +273,41 @@ LAYOUTS = {
         },
         (2010, 1920, 410),
         "0.004382",
+    ),
+    "in Google's own words": (
+        {
+            "promptTokenCount": 2010,
+            "candidatesTokenCount": 110,
+            "totalTokenCount": 2120,
+            "cachedContentTokenCount": 1920,
+        },
+        (2010, 1920, 110),
+        "0.001382",
+    ),
+    "in Amazon's own words, beside": (
+        {
+            "inputTokens": 90,
+            "outputTokens": 110,
+            "totalTokens": 2120,
+            "cacheReadInputTokens": 1920,
+        },
+        (2010, 1920, 110),
+        "0.001382",
+    ),
+    "as text and as a decimal": (
+        {
+            "prompt_tokens": "2010",
+            "completion_tokens": 110.0,
+            "total_tokens": "2120",
+            "usage_details": {"cache_read_tokens": "1920"},
+        },
+        (2010, 1920, 110),
+        "0.001382",
+    ),
+    "as a flag, which is no count": (
+        {"prompt_tokens": 2010, "completion_tokens": 110, "is_cached": 1},
+        (2010, 0, 110),
+        "0.00311",
     ),
     "beside without a total, by the prompt's own length": (
         {

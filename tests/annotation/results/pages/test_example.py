@@ -6,6 +6,7 @@ from django.urls import reverse
 from annotation.models import Adjudication
 from annotation.results.tables.exports import label_rows
 from annotation.rounds.opening import RoundSettings, open_round
+from annotation.votes.aside import put_aside
 from judging.projects.models import Membership
 from judging.runs.models import Call, Parse, Sample
 from tests.factories import (
@@ -45,6 +46,22 @@ def test_strangers_and_annotators_see_no_example(client, project, example, outsi
     assert client.get(url).status_code == 404
     client.force_login(annotator)
     assert client.get(url).status_code == 403
+
+
+def test_that_nobody_voted_is_said_only_if_nobody_did(page, project, example):
+    nobody = "Nobody has voted on this example."
+    make_verdict(make_run(project), example, 0.1)
+    round_ = open_round(project, None, None, RoundSettings(everything=True, votes=1))
+    assert nobody in page(run="1")
+    others = round_.items.exclude(example=example)
+    make_vote(others[0], make_annotator(project, "ann"), "win")
+    assert nobody in page(run="1")
+    # An annotator who can't judge the pair has voted too, and so has one whose vote was put aside.
+    bob = make_annotator(project, "bob")
+    make_vote(round_.items.get(example=example), bob, "")
+    assert nobody not in page(run="1")
+    put_aside(round_, bob, None, "Too fast.")
+    assert nobody not in page(run="1")
 
 
 def test_an_example_of_another_project_is_not_found(as_researcher, project):

@@ -8,7 +8,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from annotation.models import Item
+from annotation.models import Item, Vote
 from annotation.queue.queue import claim_next
 from annotation.results.delivery.verify import verify
 from annotation.rounds.opening import RoundSettings, open_round
@@ -165,6 +165,37 @@ def test_a_vote_changes_what_the_results_page_says(client, owner, judged, tmp_pa
     page = client.get("/p/vicuna/results/trust").content.decode()
     assert "no human labels" not in page
     assert "People voted on every example" in page
+
+
+def test_whose_labels_the_judge_is_compared_with_is_said_only_if_they_are_all_there(
+    client, owner, judged, tmp_path
+):
+    def trust():
+        return client.get("/p/vicuna/results/trust").content.decode()
+
+    client.force_login(owner)
+    judged.project.examples.exclude(external_id="e9").update(gold_label="win")
+    assert "Every example has a known label" not in trust()
+    judged.project.examples.update(gold_label="win")
+    assert "Every example has a known label" in trust()
+    voted_on(judged, tmp_path)
+    assert "People voted on every example" in trust()
+    Vote.objects.filter(example__external_id="e9").delete()
+    assert "People voted on every example" not in trust()
+
+
+def test_that_no_vote_was_timed_is_said_only_if_none_was(client, owner, project):
+    def pace():
+        return client.get("/p/vicuna/results/people").text
+
+    client.force_login(owner)
+    make_examples(project, 2)
+    items = open_round(project, None, None, RoundSettings(everything=True, votes=1)).items.all()
+    ann = make_annotator(project, "ann")
+    make_vote(items[0], ann, "win", active_seconds=None)
+    assert "No vote on the annotators' screen was timed" in pace()
+    make_vote(items[1], ann, "win", active_seconds=4.0)
+    assert "was timed" not in pace()
 
 
 def test_the_old_address_leads_to_the_first_page(client, owner, outsider, judged):

@@ -178,9 +178,9 @@ def ranking(run):
     return next(one for one in in_short(report(Analysis(run.project, run))) if "ranks" in one.text)
 
 
-def vote_on_all(run, tmp_path):
+def vote_on_all(run, tmp_path, n_examples=12):
     path = tmp_path / "votes.csv"
-    rows = "".join(f"e{n},kim,{'lose' if n % 5 else 'win'}\n" for n in range(12))
+    rows = "".join(f"e{n},kim,{'lose' if n % 5 else 'win'}\n" for n in range(n_examples))
     path.write_text("external_id,annotator,label\n" + rows)
     import_votes(run.project, None, path)
 
@@ -190,6 +190,9 @@ def test_a_ranking_of_models_says_whose_labels_it_rests_on(many, tmp_path):
     assert "by the judge's labels" in found.text
     assert found.text.endswith(", which nobody has checked.")
     assert found.warns
+    # One vote, on one example, and somebody has checked.
+    vote_on_all(many, tmp_path, 1)
+    assert ranking(many).text.endswith("; people's labels are not part of this ranking.")
     vote_on_all(many, tmp_path)
     found = ranking(many)
     assert found.text.endswith("; people's labels are not part of this ranking.")

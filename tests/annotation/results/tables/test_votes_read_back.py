@@ -4,6 +4,7 @@ import csv
 import io
 
 import pytest
+from django.core.management import call_command
 
 from annotation.models import Annotator, Protocol, Round, Vote
 from annotation.results.tables.exports import ExportRequest, export
@@ -49,13 +50,22 @@ def write(project, path, **options):
 
 
 @pytest.mark.parametrize("names", [False, True])
-@pytest.mark.parametrize("form", ["csv", "jsonl"])
+@pytest.mark.parametrize("form", ["csv", "jsonl", "json", "xlsx", "parquet"])
 def test_ones_own_export_adds_nothing_and_changes_nobody(voted, tmp_path, form, names):
     before = everything(voted)
     # Another question is asked now, under which nobody has voted.
     voted.question_asked = "Which is shorter?"
     voted.save()
     done = import_votes(voted, None, write(voted, tmp_path / f"votes.{form}", names=names))
+    assert (done.added, done.known, done.conflicts) == (0, 8, ())
+    assert everything(voted) == before
+
+
+def test_ones_own_data_set_adds_nothing(voted, tmp_path):
+    before = everything(voted)
+    folder = tmp_path / "votes"
+    call_command("export", voted.slug, "--what=votes", "--format=dataset", f"-o{folder}")
+    done = import_votes(voted, None, folder)
     assert (done.added, done.known, done.conflicts) == (0, 8, ())
     assert everything(voted) == before
 

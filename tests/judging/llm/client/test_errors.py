@@ -190,12 +190,49 @@ def test_a_very_long_error_page_is_shortened():
         "该 API 已达今日调用次数上限",
         "您今天的免费额度已用完，请明天再试",
         "已达到 5 小时的使用上限。您的限额将在 2099-06-01 10:00:00 重置。",
+        "日限额已用完",
+        "1日あたりの上限に達しました。",
+        "일일 한도를 초과했습니다.",
+        "Tageslimit erreicht. Bitte morgen wieder versuchen.",
+        "Límite diario alcanzado.",
+        "Limite quotidienne atteinte.",
+        "Дневной лимит исчерпан.",
+        "The request quota of the current calendar day is used up.",
+        "You've exceeded your 1-day quota.",
+        "Limit: 100 calls in 24 h.",
+        "Too many requests in the window of 86400s.",
+        "The quota is refreshed at 00:00 UTC.",
+        "You have exceeded your hourly limit of 100 requests.",
+        "You have reached your 5-hour limit.",
     ],
 )
 def test_a_limit_of_a_day_is_known_by_other_words_too(message):
     failure = classify_answer(429, {}, json.dumps({"error": {"message": message}}))
     assert failure.kind is FailureKind.DAY_LIMIT
     assert failure.until is not None
+
+
+@pytest.mark.parametrize(
+    ("stated", "hours"),
+    [
+        ("7 hours 12 minutes", 7.2),
+        ("7 hours and 12 minutes", 7.2),
+        ("3h 12m", 3.2),
+        ("1 day, 2 hrs", 26),
+        ("45 minutes", 0.75),
+        ("43,200 seconds", 12),
+    ],
+)
+def test_a_long_wait_in_words_is_read_to_its_end(stated, hours):
+    body = json.dumps({"error": {"message": f"Limit reached. Please try again in {stated}."}})
+    failure = classify_answer(429, {}, body, now=1_780_000_000.0)
+    assert failure.kind is FailureKind.DAY_LIMIT
+    assert failure.until == pytest.approx(1_780_000_000.0 + hours * 3600)
+
+
+def test_a_limit_of_an_hour_that_says_when_to_come_back_is_waited_for():
+    body = json.dumps({"error": {"message": "100 per hour. Please try again in 20 seconds."}})
+    assert classify_answer(429, {}, body).kind is FailureKind.RATE_LIMIT
 
 
 def test_too_many_at_once_is_no_limit_of_a_day():

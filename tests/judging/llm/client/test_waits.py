@@ -71,6 +71,8 @@ def test_what_can_not_be_read_is_no_wait(headers):
         ("Please retry after 10 seconds.", 10.0),
         ("Please retry in 37.48s.", 37.48),
         ("Please try again in 820ms.", 0.82),
+        ("Please try again in 1 min 5 secs.", 65.0),
+        ("Please try again in 1 minute and 20 seconds.", 80.0),
         ("Please retry later.", None),
     ],
 )

@@ -52,6 +52,10 @@ def test_the_swapped_order_is_turned_back():
         document(evidence="It says {\"a\": 1} and 'no', score_1: 10."),
         OK.replace("Fakten & Zahlen", "FAKTEN & ZAHLEN"),
         OK.replace("8", '"8"'),
+        OK.replace("fine", r"It says \(x\) and C:\Users."),
+        f"<|begin_of_box|>{OK}<|end_of_box|>",
+        f"\ufeff{OK}",
+        f"{OK}<|im_end|>\n<|im_start|>user\nNext one.",
     ],
 )
 def test_what_may_stand_around_and_in_it(text):

@@ -89,3 +89,15 @@ def test_single_votes_enter_the_chance_term_of_ac1(rng):
     found = agreement_interval(gwet_ac1, counts, np.arange(5), rng)
     assert found.value == pytest.approx((2 / 3 - 1 / 2) / (1 - 1 / 2))
     assert found.n == 3
+
+
+@pytest.mark.parametrize(
+    ("statistic", "alone"),
+    [(fleiss_kappa, 0), (gwet_ac1, 0), (krippendorff_alpha, 0), (krippendorff_alpha, 30)],
+)
+def test_no_limit_is_above_perfect_agreement_if_votes_meet_on_two_examples(statistic, alone):
+    # Alpha's correction divides by the votes less one: of less than one vote, it was 15.
+    counts = np.array([[2.0, 0, 0], [1, 0, 1], *[[1.0, 0, 0]] * alone])
+    found = interval_of(statistic, counts, np.arange(len(counts)))
+    assert -1 <= found.low <= found.value <= found.high <= 1
+    assert found.n == 2

@@ -120,6 +120,8 @@ def test_what_a_run_exports_is_read_back(project, tmp_path):
     rows = [row("e0", order, 9, "6.5") | {"slot": slot} for order in ("original", "swapped")
             for slot in range(2)]  # fmt: skip
     rows[0] |= {"raw_text": "The score", "evidence": "Good.", "usd": "0.25", "model": "m"}
+    rows[0] |= {"criteria": '{"tone": ["9", "7.0"], "Fakten": ["9", "6"]}'}
+    rows[1] |= {"status": "unparsed", "score_1": "", "score_2": "", "why": "“tone” is missing"}
     run = import_judgments(project, None, [write_lines(tmp_path / "a.jsonl", rows)], name="one")
     exported = [{k: v for k, v in r.items() if v is not None} for r in sample_rows(run)]
     path = tmp_path / "b.jsonl"
@@ -127,6 +129,29 @@ def test_what_a_run_exports_is_read_back(project, tmp_path):
     again = import_judgments(project, None, [path], name="two")
     read = [dict(r, run="one", form=run.form) for r in sample_rows(again)]
     assert read == [dict(r, run="one") for r in sample_rows(run)]
+
+
+def test_the_files_of_a_folder_are_read_together(project, tmp_path):
+    folder = tmp_path / "data set"
+    folder.mkdir()
+    for name in ("e0", "e1"):
+        write_lines(folder / f"{name}.jsonl", [row(name, "original", 9, 6)])
+    (folder / "README.md").write_text("No row.")
+    run = import_judgments(project, None, [folder])
+    assert list(Verdict.objects.filter(run=run).values_list("label", flat=True)) == ["win"] * 2
+
+
+@pytest.mark.parametrize("criteria", ["tone", '{"tone": ["9"]}', '{"tone": [9, null]}', "[1, 2]"])
+def test_scores_on_criteria_are_refused_by_line_unless_there_are_two(project, tmp_path, criteria):
+    path = write_csv(tmp_path / "s.csv", [row("e0", "original", 9, 6) | {"criteria": criteria}])
+    with pytest.raises(UserError, match="line 2: criteria should be scores such as"):
+        import_judgments(project, None, [path])
+
+
+def test_a_column_twice_in_other_letters_is_refused_in_judgments(project, tmp_path):
+    rows = [{"external_id": "e0", "order": "original", "outcome": "win", "Outcome": "lose"}]
+    with pytest.raises(UserError, match="outcome, Outcome are the same column"):
+        import_judgments(project, None, [write_csv(tmp_path / "s.csv", rows)])
 
 
 def test_llmbar_and_pandalm_files_become_runs(test_data, project, capsys):
