@@ -239,7 +239,10 @@ def _no_rule(chosen: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if chosen["overall_from"] != Project.OverallFrom.WEIGHTED:
         return
     if missing := [name for name in criteria if name not in weights]:
-        yield "criterion_weights", f"Give a weight to each criterion. Missing: {', '.join(missing)}."
+        yield (
+            "criterion_weights",
+            f"Give a weight to each criterion. Missing: {', '.join(missing)}.",
+        )
     elif unknown := [name for name in weights if name not in criteria]:
         yield "criterion_weights", f"These are no criteria: {', '.join(unknown)}. Remove them."
     elif chosen["tie_margin"] >= sum(map(Decimal, weights.values())):

@@ -70,7 +70,9 @@ def answer_options(protocol: Protocol) -> tuple[AnswerOption, ...]:
 
     If the overall answer is derived from the criteria, only "can't judge" is left of them.
     """
-    buttons: tuple[AnswerOption, ...] = () if protocol.criteria_rule else criterion_options(protocol)
+    buttons: tuple[AnswerOption, ...] = (
+        () if protocol.criteria_rule else criterion_options(protocol)
+    )
     if protocol.both_bad:
         buttons = (*buttons, _BOTH_BAD_BUTTON)
     return (*buttons, _CANT_JUDGE_BUTTON) if protocol.cant_judge else buttons

@@ -120,13 +120,14 @@ class CriteriaRule:
     def overall(self, signs: Mapping[str, int]) -> Label:
         """Return the overall label.
 
-        Args: signs: for each criterion 1 (the first response is better), 0 or -1.
+        Args: signs: for each criterion above 0 (the first response is better), 0 or below.
         Returns: win, tie or lose of the first response."""
         found = [signs[name] for name in self.criteria]
         if not self.weights:
-            return _LABEL_OF_SIGN[next(filter(None, found), 0)]
+            return outcome_of((Fraction(next(filter(None, found), 0)), Fraction(0)))
         weights = list(zip(found, map(Fraction, self.weights), strict=True))
-        first, second = (sum((w for s, w in weights if s == sign), Fraction()) for sign in (1, -1))
+        first = sum((weight for sign, weight in weights if sign > 0), Fraction(0))
+        second = sum((weight for sign, weight in weights if sign < 0), Fraction(0))
         return outcome_of((first, second), Fraction(self.margin))
 
     def __str__(self) -> str:
@@ -155,9 +156,6 @@ class CriteriaRule:
             return None
         weights = tuple(map(Decimal, stored.get("weights", ())))
         return cls(tuple(stored["criteria"]), weights, Decimal(stored.get("margin", 0)))
-
-
-_LABEL_OF_SIGN = {1: Label.WIN, 0: Label.TIE, -1: Label.LOSE}
 
 
 def plain_number(number: Decimal) -> str:
