@@ -70,7 +70,7 @@ class RunIn(SubsetIn):
     reuse: bool = Field(
         False, description="Copy answers to identical calls of other runs, at no cost."
     )
-    json_schema: bool | None = Field(
+    json_replies: bool | None = Field(
         None,
         description="Hold replies to a JSON schema if the endpoint takes one. Default: if the "
         "template asks for JSON.",
@@ -91,7 +91,7 @@ class RunIn(SubsetIn):
                  "max_tokens", "adaptive", "permutations", "ids")  # fmt: skip
         found = {name: getattr(self, name) for name in names if getattr(self, name)}
         found |= {name: True for name in ("batch", "cache_marks") if getattr(self, name)}
-        found |= {} if self.json_schema is None else {"json_schema": self.json_schema}
+        found |= {} if self.json_replies is None else {"json_replies": self.json_replies}
         if self.price is not None:
             found["price"] = (self.price.prompt, self.price.completion)
         if self.portia is not None:

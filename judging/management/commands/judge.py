@@ -65,7 +65,7 @@ def add_judge_arguments(parser: CommandParser) -> None:
         help="the text for {criteria} in the template; pointwise: names, such as fluency,relevance",
     )
     parser.add_argument(
-        "--json-schema",
+        "--json-replies",
         type=yes_or_no,
         metavar="yes|no",
         help="hold replies to a JSON schema if the endpoint takes one; default: if the template "
@@ -215,7 +215,7 @@ State = Run.State
 RESUMABLE = (State.PAUSED, State.PAUSING, State.QUEUED, State.RUNNING)
 JUDGE = (
     *("endpoint", "model", "method", "form", "template", "k", "max_tokens", "price", "criteria"),
-    "json_schema",
+    "json_replies",
 )
 MODE = ("batch", "adaptive", "cache_marks")
 CONFIDENCE = 0.95

@@ -269,10 +269,10 @@ def portia_settings_of(run: Run) -> dict[str, Any]:
 MOST_AT_ONCE = 1000
 LARGEST_SEED = 2**31 - 1
 JUDGE_FIELDS = (
-    *("endpoint", "model", "method", "form", "template", "k", "max_tokens", "json_schema"),
+    *("endpoint", "model", "method", "form", "template", "k", "max_tokens", "json_replies"),
 )
 KEPT_FIELDS = (
-    *(name for name in JUDGE_FIELDS if name not in ("template", "json_schema")),
+    *(name for name in JUDGE_FIELDS if name not in ("template", "json_replies")),
     *("temperature", "concurrency", "rpm", "tpm", "unread_calls"),
 )
 PACE_FIELDS = (
@@ -303,7 +303,7 @@ class StartForm(EconomyForm, ChoiceForm, PointsForm, PortiaForm, SubsetForm):
         initial=Form.SCORE,
     )
     template = forms.ChoiceField(label="Template", required=False)
-    json_schema = forms.TypedChoiceField(
+    json_replies = forms.TypedChoiceField(
         label="JSON schema of replies",
         required=False,
         choices=[("", "if the template asks for JSON"), ("yes", "always"), ("no", "never")],
@@ -405,7 +405,7 @@ class StartForm(EconomyForm, ChoiceForm, PointsForm, PortiaForm, SubsetForm):
     more_fields = bound(
         (
             *("price_in", "price_out", "max_tokens", "concurrency", "rpm", "tpm"),
-            *("unread_calls", "seed", "json_schema"),
+            *("unread_calls", "seed", "json_replies"),
         )
     )
 
@@ -431,6 +431,6 @@ def settings_of(run: Run) -> dict[str, Any]:
     kept = {name: getattr(run, name) for name in KEPT_FIELDS}
     kept |= {"template": run.template_name, "budget": plainly(run.budget_usd)}
     enforced = run.parameters.get("output", {}).get("enforced")
-    kept["json_schema"] = {None: "", True: "yes", False: "no"}[enforced]
+    kept["json_replies"] = {None: "", True: "yes", False: "no"}[enforced]
     kept |= economy_settings_of(run)
     return kept | choice_settings_of(run) | points_settings_of(run) | portia_settings_of(run)

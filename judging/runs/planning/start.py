@@ -140,14 +140,14 @@ def choose_judge(
     scale: str = "",
     shots_from: str = "",
     shots_random: bool = False,
-    json_schema: bool | None = None,
+    json_replies: bool | None = None,
     cache_marks: bool = False,
     **of_choice: Any,
 ) -> Judge:
     """Fill in defaults. Raises UserError for what can't be asked.
 
     Args:
-        json_schema: Whether the endpoint holds replies to a JSON schema, if it takes one. None
+        json_replies: Whether the endpoint holds replies to a JSON schema, if it takes one. None
             leaves it to the template.
         cache_marks: Mark what prompts share, for providers that keep only what is marked.
         of_choice: See ChoiceOptions.
@@ -165,7 +165,7 @@ def choose_judge(
     if chosen.is_local:
         wording = replace(wording, least_mass=0.0)
     wording = choice.worded(wording, options) if form == Form.CHOICE else wording
-    wording = with_schema(with_criteria(project, wording, criteria), json_schema)
+    wording = with_schema(with_criteria(project, wording, criteria), json_replies)
     name = model or choose_model(chosen)
     if len(name) > LONGEST_MODEL or not name.isprintable():
         raise UserError(
