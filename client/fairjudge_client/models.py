@@ -582,8 +582,8 @@ class RunIn(TypedDict):
     """Only these ids."""
     form: NotRequired[str]
     ids: NotRequired[str]
-    json_schema: NotRequired[bool | None]
-    """Hold replies to a JSON schema if the endpoint takes one. Default: if the template asks for JSON."""
+    json_replies: NotRequired[bool | None]
+    """Hold replies to a JSON schema, if the endpoint takes one. Default: as the template asks."""
     k: NotRequired[int | None]
     max_tokens: NotRequired[int | None]
     method: NotRequired[str]

@@ -72,8 +72,8 @@ class RunIn(SubsetIn):
     )
     json_replies: bool | None = Field(
         None,
-        description="Hold replies to a JSON schema if the endpoint takes one. Default: if the "
-        "template asks for JSON.",
+        description="Hold replies to a JSON schema, if the endpoint takes one. Default: as the "
+        "template asks.",
     )
     cache_marks: bool = Field(
         False, description="Mark what prompts share, for Anthropic's models behind gateways."

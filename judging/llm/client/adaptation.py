@@ -269,8 +269,9 @@ def learn(
     if not _is_refusal(failure):
         return None
     sent = body(request, learned)
-    if request.marks and learned.cache_marks and UNMARKED.search(failure.message):
-        return replace(learned, cache_marks=False)
+    unmarked = replace(learned, cache_marks=False)
+    if UNMARKED.search(failure.message) and body(request, unmarked) != sent:
+        return unmarked
     if (cap := _tokens_cap(failure, sent[learned.tokens_field])) is not None:
         return replace(learned, max_tokens=cap)
     for name in _named(failure, sent):

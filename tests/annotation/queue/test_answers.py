@@ -1,5 +1,7 @@
 """An answer is by side; the label is from response 1's view, whatever stood left."""
 
+from decimal import Decimal
+
 import pytest
 
 from annotation.queue.drafts import answer_options, checked_answer, label_of
@@ -45,11 +47,14 @@ def test_what_is_no_answer_is_refused(project, answer):
         checked_answer(current_protocol(project), answer)
 
 
+HALF = Decimal("0.5")
+
+
 @pytest.fixture
 def ruled(project):
     project.criteria, project.cant_judge = ["accuracy", "tone"], True
     project.overall_from = "weighted"
-    project.criterion_weights, project.tie_margin = {"accuracy": "2", "tone": "1.5"}, "0.5"
+    project.criterion_weights, project.tie_margin = {"accuracy": "2", "tone": "1.5"}, HALF
     return project
 
 
@@ -107,8 +112,8 @@ def test_another_rule_is_another_protocol_and_none_is_the_one_of_before(ruled):
     ruled.overall_from = ""
     asked = current_protocol(ruled)
     # What doesn't apply is no part of what was asked.
-    ruled.criterion_weights, ruled.tie_margin = {}, 0
+    ruled.criterion_weights, ruled.tie_margin = {}, Decimal(0)
     assert current_protocol(ruled) == asked
     ruled.criterion_weights = {"accuracy": "2", "tone": "1.5"}
-    ruled.overall_from, ruled.tie_margin = "weighted", "0.5"
+    ruled.overall_from, ruled.tie_margin = "weighted", HALF
     assert current_protocol(ruled) == weighted

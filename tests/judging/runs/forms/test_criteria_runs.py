@@ -163,8 +163,8 @@ def test_criteria_can_be_given_with_the_run_and_must_differ(asked, settings):
             choose_judge(asked, criteria=",".join("abcdefghijklm"), **given)
 
 
-def weighted(project, accuracy, tone, margin="0"):
-    project.overall_from, project.tie_margin = "weighted", margin
+def weighted(project, accuracy, tone):
+    project.overall_from = "weighted"
     project.criterion_weights = {"accuracy": accuracy, "tone": tone}
     project.save()
 
