@@ -147,7 +147,7 @@ class Protocol(models.Model):
     @property
     def rule(self) -> CriteriaRule | None:
         """How the overall answer comes from those on criteria; None if it is asked."""
-        return CriteriaRule.from_json(self.criteria_rule)
+        return CriteriaRule.from_json(self.criteria_rule) if self.criteria_rule else None
 
 
 class OpenedRounds(LeavingOut):

@@ -370,12 +370,9 @@ class PriceSnapshot:
         return replace(self, written=None)
 
     def to_json(self) -> dict[str, object]:
-        return {
-            "prompt": self.prompt.to_json(),
-            "cached": self.cached.to_json(),
-            "completion": self.completion.to_json(),
-            "source": self.source,
-        } | ({"written": self.written.to_json()} if self.written else {})
+        rates = {"prompt": self.prompt, "cached": self.cached, "completion": self.completion}
+        rates |= {"written": self.written} if self.written else {}
+        return {name: rate.to_json() for name, rate in rates.items()} | {"source": self.source}
 
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> Self:

@@ -201,7 +201,8 @@ class Run(models.Model):
     @property
     def rule(self) -> CriteriaRule | None:
         """How verdicts follow from scores on criteria; None for means, and for other forms."""
-        return CriteriaRule.from_json(self.parameters.get("output", {}).get("rule", {}))
+        stored = self.parameters.get("output", {}).get("rule")
+        return CriteriaRule.from_json(stored) if stored else None
 
     @property
     def n_reused(self) -> int:
