@@ -26,7 +26,7 @@ READ = ("status", "score_1", "score_2", "rating", "outcome")
 
 
 def asked(project, settings, name, quirks=None, **options):
-    with loopback(settings, judge=BiasedJudge(), quirks=quirks) as server:
+    with loopback(settings, judge=BiasedJudge(noise=0.0), quirks=quirks) as server:
         run = judged(project, form=SHIPPED[name], template=name, k=1, **options)
     parses = Parse.objects.filter(sample__call__run=run)
     formats = [(entry.body.get("response_format") or {}).get("type") for entry in server.log]
