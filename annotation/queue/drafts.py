@@ -99,8 +99,8 @@ def checked_answer(protocol: Protocol, answer: Any, comment: str = "") -> dict[s
     if not isinstance(answer, dict):
         raise UserError("The answer could not be read. Choose again; nothing was lost.")
     overall = answer.get("overall")
-    rule, offered = protocol.rule, {option.value for option in answer_options(protocol)}
-    if rule is None and overall not in offered:
+    offered = {option.value for option in answer_options(protocol)}
+    if not protocol.criteria_rule and overall not in offered:
         raise UserError("Choose which response is better, or a tie, before you submit.")
     if overall == CANT_JUDGE and overall in offered:
         if not comment.strip():
@@ -112,7 +112,7 @@ def checked_answer(protocol: Protocol, answer: Any, comment: str = "") -> dict[s
     if missing:
         raise UserError(f"Answer every row before you submit. Missing: {', '.join(missing)}.")
     criteria = {name: chosen[name] for name in protocol.criteria}
-    if rule is not None:
+    if protocol.criteria_rule and (rule := protocol.rule):
         derived = side_of(rule.overall(signs_of(criteria)), left_response=1)
         return {"overall": derived, "criteria": criteria, "rule": protocol.criteria_rule}
     return {"overall": overall, "criteria": criteria} if criteria else {"overall": overall}
