@@ -14,6 +14,7 @@ from django.db.models import F, Q
 
 from judging.core.sql.statements import LeavingOut
 from judging.dataset.models import Example, Frame, Label
+from judging.methods.verdicts.verdicts import CriteriaRule
 from judging.projects.models import Project, Role
 from judging.runs.models import Run
 
@@ -130,6 +131,8 @@ class Protocol(models.Model):
     hide_models = models.BooleanField(default=False)
     show_reference = models.BooleanField(default=False)
     criteria = models.JSONField(default=list)
+    # Empty if the overall answer is asked.
+    criteria_rule = models.JSONField(default=dict)
     rendering = models.CharField(max_length=8, choices=Project.Rendering)
     digest = models.CharField(max_length=64)
     created_at = models.DateTimeField(auto_now_add=True)
@@ -140,6 +143,11 @@ class Protocol(models.Model):
             models.UniqueConstraint(fields=["project", "number"], name="protocol_number_once"),
             models.UniqueConstraint(fields=["project", "name"], name="protocol_name_once"),
         ]
+
+    @property
+    def rule(self) -> CriteriaRule | None:
+        """How the overall answer comes from those on criteria; None if it is asked."""
+        return CriteriaRule.from_json(self.criteria_rule) if self.criteria_rule else None
 
 
 class OpenedRounds(LeavingOut):
@@ -607,8 +615,9 @@ class Vote(models.Model):
     cost, and their person doesn't vote on the pair again.
 
     slot: where the vote was cast; None while it is put aside, because somebody else may fill it.
-    answer: what was chosen, by side; label: win, tie or lose of response 1, derived from it. It is
-        empty if the person can't judge the pair. The comment then says why.
+    answer: what was chosen, by side, and the rule that derived the overall choice, if one did;
+        label: win, tie or lose of response 1, derived from it. It is empty if the person can't
+        judge the pair. The comment then says why.
     left_response: 1 or 2, the response on the left; null for imported votes that don't say.
     unblinded: the voter had already seen judge output in the project.
     """

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -19,12 +20,16 @@ from annotation.votes.aside import LONGEST_REASON
 from judging.core.errors import Overtaken
 from judging.core.outbound import LONGEST_URL
 from judging.dataset.models import Label
+from judging.methods.verdicts.verdicts import plain_number
 from judging.projects.access import overtaken, version_of
 from judging.projects.accounts import look_alike
 from judging.projects.models import AuditEvent, Project, Role
 from judging.projects.webhooks import EVENTS
 
 _MOST_CRITERIA = 12
+_WEIGHT = re.compile(r"\d{1,6}(?:\.\d{1,4})?", re.ASCII)
+# If one of these is wrong, the others are not compared with it.
+_OF_RULE = {"criteria", "criterion_weights", "tie_margin", "both_bad"}
 _TAKEN = "This name is taken. Choose another, or log in with it."
 
 
@@ -46,14 +51,31 @@ class SettingsForm(forms.ModelForm):
         label="Criteria",
         widget=forms.Textarea(attrs={"rows": 4}),
         help_text="One per line, such as helpfulness, relevance, accuracy, level of detail. Each "
-        "is asked after the overall question. Leave empty to ask only the overall question.",
+        "is asked before the overall question. Leave empty to ask only the overall question.",
+    )
+    criterion_weights = LinesField(
+        required=False,
+        label="Weights of the criteria",
+        widget=forms.Textarea(attrs={"rows": 4, "placeholder": "accuracy: 2\ntone: 1"}),
+        help_text="For an overall answer by weights: one criterion per line with its weight, such "
+        "as accuracy: 2. A weight of 0 asks the criterion without counting it.",
+    )
+    tie_margin = forms.DecimalField(
+        required=False,
+        min_value=0,
+        max_digits=10,
+        decimal_places=4,
+        label="Margin of a tie",
+        help_text="For an overall answer by weights: sums of weights that differ by at most this "
+        "are a tie.",
     )
 
     class Meta:
         model = Project
         fields = (
             "name", "description", "question_asked", "guidelines", "scale", "both_bad",
-            "cant_judge", "criteria", "rendering", "hide_models", "show_reference",
+            "cant_judge", "criteria", "overall_from", "criterion_weights", "tie_margin",
+            "rendering", "hide_models", "show_reference",
             "no_majority", "leave_out_unblinded", "annotator_advantage", "wage_usd",
             "minutes_per_vote", "cost_basis",
         )  # fmt: skip
@@ -64,6 +86,7 @@ class SettingsForm(forms.ModelForm):
             "cant_judge": "Offer “can't judge” as an answer",
             "hide_models": "Hide models' names from annotators",
             "show_reference": "Show the reference answer to annotators",
+            "overall_from": "The overall answer is",
             "rendering": "Responses are shown as",
             "no_majority": "If votes have no majority",
             "leave_out_unblinded": "Leave out votes given unblinded",
@@ -84,6 +107,9 @@ class SettingsForm(forms.ModelForm):
             "show_reference": "If an example has a reference answer, annotators see it below the "
             "question. It is part of what is asked, so votes given without it don't count for "
             "new rounds.",
+            "overall_from": "If it is derived, annotators answer the criteria only, all of them. "
+            "Only which response is better counts, so “much better” counts as “better”. Judges "
+            "that score the same criteria (form criteria) are merged by the same rule.",
             "leave_out_unblinded": "Votes of people who had seen judge output in this project "
             "are kept and their cost counts, but they enter no result and no final label. That is "
             "then the majority of an item's other votes. Without a majority, the choice above "
@@ -99,6 +125,7 @@ class SettingsForm(forms.ModelForm):
             "guidelines": forms.Textarea(attrs={"rows": 12}),
             "description": forms.Textarea(attrs={"rows": 3}),
             "scale": forms.RadioSelect,
+            "overall_from": forms.RadioSelect,
             "rendering": forms.RadioSelect,
             "no_majority": forms.RadioSelect,
             "cost_basis": forms.RadioSelect,
@@ -110,7 +137,8 @@ class SettingsForm(forms.ModelForm):
         self.made_for = _seen(self.data.get("made_for", ""))
         self.before = {name: getattr(self.instance, name) for name in self.fields}
         self.initial["criteria"] = "\n".join(self.instance.criteria)
-        for name in ("wage_usd", "minutes_per_vote", "annotator_advantage"):
+        self.initial["criterion_weights"] = weights_in_lines(self.instance.criterion_weights)
+        for name in ("wage_usd", "minutes_per_vote", "annotator_advantage", "tie_margin"):
             self.initial[name] = Decimal(f"{self.initial[name].normalize():f}")
 
     @property
@@ -138,6 +166,8 @@ class SettingsForm(forms.ModelForm):
             # If the form comes back because of another field, it shows what holds now.
             self.data = self.data.copy()
             self.data[name] = str(self.initial[name])
+        for name, why in _no_rule(found):
+            self.add_error(name, why)
         return found
 
     def _overtaken(self, name: str) -> Overtaken:
@@ -170,6 +200,57 @@ class SettingsForm(forms.ModelForm):
             raise forms.ValidationError("Give each criterion a short name on a line of its own.")
         return names
 
+    def clean_criterion_weights(self) -> dict[str, str]:
+        weights: dict[str, str] = {}
+        for line in filter(str.strip, self.cleaned_data["criterion_weights"].splitlines()):
+            name, _, number = (part.strip() for part in line.rpartition(":"))
+            if not name or not _WEIGHT.fullmatch(number):
+                raise forms.ValidationError(
+                    f"“{line.strip()[:80]}” is no weight. Write a criterion, a colon and a number "
+                    "from 0 with at most 4 decimals, such as accuracy: 2."
+                )
+            if name in weights:
+                raise forms.ValidationError(f"“{name[:60]}” has two weights. Give it one.")
+            weights[name] = plain_number(Decimal(number))
+        return weights
+
+    def clean_tie_margin(self) -> Decimal:
+        return self.cleaned_data["tie_margin"] or Decimal(0)
+
+
+def weights_in_lines(weights: Mapping[str, Any]) -> str:
+    return "\n".join(f"{name}: {weight}" for name, weight in weights.items())
+
+
+def _no_rule(chosen: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield why the settings can't derive the overall answer: the setting to change, and why."""
+    if not chosen.get("overall_from") or not chosen.keys() >= _OF_RULE:
+        return
+    criteria, weights = chosen["criteria"], chosen["criterion_weights"]
+    if not criteria:
+        yield "overall_from", "There are no criteria to derive the overall answer from. Add some."
+        return
+    if chosen["both_bad"]:
+        yield (
+            "both_bad",
+            "“Both are bad” answers the overall question, which nobody is asked if the answer is "
+            "derived. Switch off one of them.",
+        )
+    if chosen["overall_from"] != Project.OverallFrom.WEIGHTED:
+        return
+    if missing := [name for name in criteria if name not in weights]:
+        yield (
+            "criterion_weights",
+            f"Give a weight to each criterion. Missing: {', '.join(missing)}.",
+        )
+    elif unknown := [name for name in weights if name not in criteria]:
+        yield "criterion_weights", f"These are no criteria: {', '.join(unknown)}. Remove them."
+    elif chosen["tie_margin"] >= sum(map(Decimal, weights.values())):
+        yield (
+            "tie_margin",
+            "Everything would be a tie. Choose a margin below the sum of the weights.",
+        )
+
 
 def _seen(sent: str) -> dict[str, str]:
     """Read a `version`. A form without one asks nothing, as scripts send them."""
@@ -182,12 +263,13 @@ def _seen(sent: str) -> dict[str, str]:
 
 def _said(event: AuditEvent, name: str) -> str:
     now = event.detail[name]["now"]
+    now = weights_in_lines(now).replace("\n", ", ") if isinstance(now, dict) else now
     text = ", ".join(now) if isinstance(now, list) else str(now)
     return text if len(text) <= 80 else f"{text[:80]} …"
 
 
 def _plain(value: Any) -> Any:
-    return f"{value.normalize():f}" if isinstance(value, Decimal) else value
+    return plain_number(value) if isinstance(value, Decimal) else value
 
 
 class InvitationForm(forms.Form):

@@ -101,6 +101,8 @@ def _in_one_line(detail: dict[str, Any]) -> str:
 def _in_words(value: Any) -> str:
     if isinstance(value, dict) and set(value) == {"before", "now"}:
         return f"{_in_words(value['before'])} → {_in_words(value['now'])}"
+    if isinstance(value, dict):
+        value = [f"{name}: {one}" for name, one in value.items()]
     if isinstance(value, list):
         value = ", ".join(map(str, value))
     if isinstance(value, bool):

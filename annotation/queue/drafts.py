@@ -7,6 +7,7 @@ balanced within the annotator, and stays in the draft.
 
 import hashlib
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import permutations
 from typing import Any
@@ -28,7 +29,6 @@ class SeatGone(Exception):
 BOTH_BAD = "both_bad"
 # Counts as received, and as no label: the other votes on the item decide.
 CANT_JUDGE = "cant_judge"
-THREE = ("left", "tie", "right")
 FIVE = ("left_much", "left", "tie", "right", "right_much")
 _LEFT = {"left", "left_much"}
 _RIGHT = {"right", "right_much"}
@@ -60,31 +60,49 @@ _BOTH_BAD_BUTTON = AnswerOption(BOTH_BAD, "Both are bad", ("X",))
 _CANT_JUDGE_BUTTON = AnswerOption(CANT_JUDGE, "Can't judge", ("N",))
 
 
+def criterion_options(protocol: Protocol) -> tuple[AnswerOption, ...]:
+    """The buttons of each criterion, from left to right."""
+    return _FIVE_BUTTONS if protocol.scale == Project.Scale.FIVE else _THREE_BUTTONS
+
+
 def answer_options(protocol: Protocol) -> tuple[AnswerOption, ...]:
-    """The buttons of the overall question, from left to right."""
-    buttons = _FIVE_BUTTONS if protocol.scale == Project.Scale.FIVE else _THREE_BUTTONS
+    """The buttons of the overall question, from left to right.
+
+    If the overall answer is derived from the criteria, only "can't judge" is left of them.
+    """
+    buttons: tuple[AnswerOption, ...] = (
+        () if protocol.criteria_rule else criterion_options(protocol)
+    )
     if protocol.both_bad:
         buttons = (*buttons, _BOTH_BAD_BUTTON)
     return (*buttons, _CANT_JUDGE_BUTTON) if protocol.cant_judge else buttons
 
 
+def answer_words(protocol: Protocol) -> dict[str, str]:
+    """What each overall answer says, chosen or derived."""
+    options = (*criterion_options(protocol), *answer_options(protocol))
+    return {option.value: option.text for option in options}
+
+
 def criterion_values(protocol: Protocol) -> tuple[str, ...]:
     """The values that each criterion can take, from left to right."""
-    return FIVE if protocol.scale == Project.Scale.FIVE else THREE
+    return tuple(option.value for option in criterion_options(protocol))
 
 
 def checked_answer(protocol: Protocol, answer: Any, comment: str = "") -> dict[str, Any]:
     """Return the answer without anything that the protocol doesn't ask.
 
     Raises UserError that says what is missing. Who can't judge a pair says why in the comment, and
-    answers no criterion.
+    answers no criterion. Otherwise every criterion is answered, so that a rule can always derive
+    the overall answer. The rule is kept with it.
     """
     if not isinstance(answer, dict):
         raise UserError("The answer could not be read. Choose again; nothing was lost.")
     overall = answer.get("overall")
-    if overall not in {option.value for option in answer_options(protocol)}:
+    offered = {option.value for option in answer_options(protocol)}
+    if not protocol.criteria_rule and overall not in offered:
         raise UserError("Choose which response is better, or a tie, before you submit.")
-    if overall == CANT_JUDGE:
+    if overall == CANT_JUDGE and overall in offered:
         if not comment.strip():
             raise UserError("Say in the comment why you can't judge this pair, then submit.")
         return {"overall": overall}
@@ -94,7 +112,15 @@ def checked_answer(protocol: Protocol, answer: Any, comment: str = "") -> dict[s
     if missing:
         raise UserError(f"Answer every row before you submit. Missing: {', '.join(missing)}.")
     criteria = {name: chosen[name] for name in protocol.criteria}
+    if protocol.criteria_rule and (rule := protocol.rule):
+        derived = side_of(rule.overall(signs_of(criteria)), left_response=1)
+        return {"overall": derived, "criteria": criteria, "rule": protocol.criteria_rule}
     return {"overall": overall, "criteria": criteria} if criteria else {"overall": overall}
+
+
+def signs_of(criteria: Mapping[str, str]) -> dict[str, int]:
+    """Return for each criterion 1 if the left response is better on it, 0 for a tie, else -1."""
+    return {name: (value in _LEFT) - (value in _RIGHT) for name, value in criteria.items()}
 
 
 def label_of(value: str, left_response: int) -> str:

@@ -351,6 +351,8 @@ def current_protocol(project: Project) -> Protocol:
     """
     asked = {name: getattr(project, name) for name in _ASKED}
     asked |= {name: True for name in _NEWER if getattr(project, name)}
+    if (rule := project.criteria_rule) is not None:
+        asked["criteria_rule"] = rule.to_json()
     text = json.dumps(asked, sort_keys=True, ensure_ascii=False)
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
     same = Protocol.objects.filter(project=project, digest=digest)

@@ -43,7 +43,7 @@ _DRAFT = ("token", "left_response", "answer", "comment", "active_seconds", "upda
 _ROUND = ("project", "kind", "state", "seed", "open_to_all", "no_majority", "nonce")
 _PROTOCOL = (
     "question_asked", "guidelines", "scale", "both_bad", "cant_judge", "criteria", "rendering",
-    "hide_models", "show_reference",
+    "criteria_rule", "hide_models", "show_reference",
 )  # fmt: skip
 _NEEDED = [
     *_DRAFT,

@@ -23,7 +23,7 @@ from annotation.models import (
     Slot,
     Vote,
 )
-from annotation.queue.drafts import answer_options
+from annotation.queue.drafts import answer_words
 from annotation.queue.queue import NoItem
 from annotation.screen.hand import address_of, leave_address_of, return_address_of
 from judging.core.sql.statements import prepared
@@ -240,7 +240,7 @@ def own_votes(round_: Round, annotator: Annotator) -> QuerySet[Vote]:
 
 
 def as_listed(votes: Iterable[Vote], protocol: Protocol) -> list[OwnVote]:
-    words = {option.value: option.text for option in answer_options(protocol)}
+    words = answer_words(protocol)
     return [
         OwnVote(
             vote.token,

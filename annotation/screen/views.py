@@ -14,8 +14,8 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
-from annotation.models import Annotator, Draft, Reading, Round, Vote
-from annotation.queue.drafts import BOTH_BAD, CANT_JUDGE, AnswerOption, answer_options
+from annotation.models import Annotator, Draft, Protocol, Reading, Round, Vote
+from annotation.queue.drafts import CANT_JUDGE, answer_options, answer_words, criterion_options
 from annotation.queue.queue import NoItem, claim_next, is_held, why_no_items
 from annotation.screen.blind import VIEWS, View, blind_pair, guidelines
 from annotation.screen.hand import (
@@ -88,12 +88,11 @@ def item_context(
         # Without "can't judge", which has a row of its own on a phone if there are many.
         "n_choices": sum(button.value != CANT_JUDGE for button in buttons),
         "criteria": [Criterion(name, chosen.get(name, "")) for name in protocol.criteria],
-        "criterion_choices": [
-            button for button in buttons if button.value not in (BOTH_BAD, CANT_JUDGE)
-        ],
+        "criterion_choices": criterion_options(protocol),
+        "is_derived": bool(protocol.criteria_rule),
         "draft": {"overall": draft.answer.get("overall", ""), "comment": draft.comment},
         "age": f"{(timezone.now() - draft.updated_at).total_seconds():.1f}",
-        "voted": _words(buttons, vote) if vote else "",
+        "voted": _words(protocol, vote) if vote else "",
         "error": error,
         "item_url": base,
         "submit_url": f"{base}/vote",
@@ -116,9 +115,9 @@ def progress_context(progress: OwnProgress) -> dict[str, Any]:
     }
 
 
-def _words(buttons: tuple[AnswerOption, ...], vote: Vote) -> str:
-    texts = {button.value: button.text for button in buttons}
-    return texts.get(vote.answer.get("overall"), vote.label)
+def _words(protocol: Protocol, vote: Vote) -> str:
+    said: str = answer_words(protocol).get(vote.answer.get("overall", ""), vote.label)
+    return f"{said} (by your answers)" if "rule" in vote.answer else said
 
 
 # The keys of one character. A person may move each to another one, by its place here.

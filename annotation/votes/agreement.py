@@ -64,12 +64,16 @@ class Figure:
 
 
 class CriterionAnswers(NamedTuple):
-    """A vote's answers on criteria, each as `strength_of` gives it."""
+    """A vote's answers on criteria, each as `strength_of` gives it.
+
+    derived: a rule derived the label from them.
+    """
 
     vote: int
     annotator: int
     label: str
     strengths: dict[str, int]
+    derived: bool = False
 
 
 def criterion_answers(project: Project) -> Iterator[CriterionAnswers]:
@@ -88,7 +92,7 @@ def criterion_answers(project: Project) -> Iterator[CriterionAnswers]:
         }
         known = {name: value for name, value in found.items() if value is not None}
         if known:
-            yield CriterionAnswers(pk, annotator, label, known)
+            yield CriterionAnswers(pk, annotator, label, known, "rule" in answer)
 
 
 def criteria_asked(project: Project) -> list[str]:

@@ -4,6 +4,7 @@ Every row is a vote, or is refused by its line. Labels may be win, tie and lose 
 the name of the model that won.
 """
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from annotation.queue.drafts import CANT_JUDGE
+from annotation.votes.agreement import strength_of
 from judging.core.errors import UserError
 from judging.core.text import a_name, is_name, unstorable
 from judging.dataset.files import Records, check_format
@@ -32,6 +34,7 @@ from judging.dataset.records import (
     read_label,
     unstorable_sentence,
 )
+from judging.methods.verdicts.verdicts import CriteriaRule
 
 FORMATS = ("auto", "csv", "tsv", "jsonl", "json", "faireval", "pandalm")
 # A day for one vote: more is a mistake, and would be charged for.
@@ -40,11 +43,13 @@ _SIDES = {"1": 1, "2": 2}
 _FIELDS = (
     "external_id", "id", "idx", "annotator", "label", "left_response", "unblinded",
     "active_seconds", "submitted_at", "raw_answer", "comment", "vote_id", "protocol",
-    "protocol_fingerprint", "example_votes_n",
+    "protocol_fingerprint", "example_votes_n", "overall_rule",
 )  # fmt: skip
 _PANDALM = {"0": "tie", "1": "win", "2": "lose"}
 # Before the name of a criterion, so that none is called like a column.
 CRITERION = "criterion:"
+# The rule that derived the label from these, as JSON.
+OVERALL_RULE = "overall_rule"
 
 
 @dataclass(frozen=True)
@@ -165,6 +170,7 @@ class VoteReader:
             for name, value in record.values.items()
             if name.startswith(CRITERION) and isinstance(value, str) and value
         }
+        rule = _rule(cells, criteria, label, left_response)
         comment = cells.text("comment")
         vote_id, protocol = cells.text("vote_id"), cells.text("protocol")
         fingerprint = cells.text("protocol_fingerprint")
@@ -180,7 +186,8 @@ class VoteReader:
             active_seconds=None if seconds is None else float(seconds),
             submitted_at=submitted_at,
             answer=({"overall": answer} if answer else {})
-            | ({"criteria": criteria} if criteria else {}),
+            | ({"criteria": criteria} if criteria else {})
+            | ({"rule": rule} if rule else {}),
             unblinded=bool(unblinded),
             vote_id=vote_id,
             protocol=protocol,
@@ -248,6 +255,30 @@ class VoteReader:
             for example in self.examples
             if len(named & {plain(example.model_1), plain(example.model_2)}) >= fewest
         ]
+
+
+def _rule(
+    cells: Cells, criteria: Mapping[str, str], label: str | None, left_response: int | None
+) -> dict[str, Any]:
+    """Return the rule that derived the label, and complain if it derives another one."""
+    text = cells.text(OVERALL_RULE)
+    try:
+        rule = CriteriaRule.from_json(json.loads(text)) if text else None
+    except (ValueError, ArithmeticError, LookupError, TypeError, AttributeError):
+        cells.expect(OVERALL_RULE, "the rule of an export, as JSON, or nothing", text)
+        return {}
+    if rule is None or not label:
+        return {}
+    said = {
+        name: strength_of(criteria.get(name, ""), left_response, five=False)
+        for name in rule.criteria
+    }
+    strengths = {name: value for name, value in said.items() if value is not None}
+    if len(strengths) < len(said):
+        cells.complain(OVERALL_RULE, "The rule needs an answer on each of its criteria.")
+    elif (derived := rule.overall(strengths)) != label:
+        cells.complain("label", f"The rule derives {derived} from the criteria, not {label}.")
+    return rule.to_json()
 
 
 def vote_records(path: Path, file_format: str) -> Records:

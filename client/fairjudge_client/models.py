@@ -572,6 +572,8 @@ class RunIn(TypedDict):
     adaptive: NotRequired[float | None]
     batch: NotRequired[bool]
     budget_usd: NotRequired[Decimal | float | str | None]
+    cache_marks: NotRequired[bool]
+    """Mark what prompts share, for Anthropic's models behind gateways."""
     concurrency: NotRequired[int | None]
     criteria: NotRequired[str]
     endpoint: NotRequired[str]
@@ -580,6 +582,8 @@ class RunIn(TypedDict):
     """Only these ids."""
     form: NotRequired[str]
     ids: NotRequired[str]
+    json_replies: NotRequired[bool | None]
+    """Hold replies to a JSON schema, if the endpoint takes one. Default: as the template asks."""
     k: NotRequired[int | None]
     max_tokens: NotRequired[int | None]
     method: NotRequired[str]
@@ -642,6 +646,7 @@ class SettingsIn(TypedDict):
     cant_judge: NotRequired[bool | None]
     cost_basis: NotRequired[Literal["assumed", "measured"] | None]
     criteria: NotRequired[list[str] | None]
+    criterion_weights: NotRequired[dict[str, Decimal | float | str] | None]
     description: NotRequired[str | None]
     guidelines: NotRequired[str | None]
     hide_models: NotRequired[bool | None]
@@ -649,9 +654,13 @@ class SettingsIn(TypedDict):
     minutes_per_vote: NotRequired[Decimal | float | str | None]
     name: NotRequired[str | None]
     no_majority: NotRequired[Literal["adjudicate", "tie", "judge"] | None]
+    overall_from: NotRequired[Literal["", "weighted", "lexicographic"] | None]
+    """Whether the overall answer is asked (“”) or derived from the criteria."""
     question_asked: NotRequired[str | None]
     rendering: NotRequired[Literal["markdown", "plain"] | None]
     scale: NotRequired[Literal["three", "five"] | None]
+    tie_margin: NotRequired[Decimal | float | str | None]
+    """Sums of weights that differ by at most this are a tie."""
     wage_usd: NotRequired[Decimal | float | str | None]
 
 
@@ -667,6 +676,10 @@ class SettingsOut:
     both_bad: bool
     cant_judge: bool
     criteria: list[str]
+    overall_from: str
+    """“” if it is asked, else weighted or lexicographic."""
+    criterion_weights: dict[str, str]
+    tie_margin: str
     rendering: str
     hide_models: bool
     no_majority: str

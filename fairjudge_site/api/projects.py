@@ -9,6 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Router, Schema
 from pydantic import Field
 
+from annotation.pages.forms import weights_in_lines
 from annotation.pages.settings import change_settings
 from fairjudge_site.api.bodies import Cursor, Limit, Page, Text, page_of
 from fairjudge_site.api.gate import READ, WRITE, access_to, answer, once, token_of
@@ -67,6 +68,9 @@ class SettingsOut(Schema):
     both_bad: bool
     cant_judge: bool
     criteria: list[str]
+    overall_from: str = Field(description="“” if it is asked, else weighted or lexicographic.")
+    criterion_weights: dict[str, str]
+    tie_margin: Decimal
     rendering: str
     hide_models: bool
     no_majority: str
@@ -77,6 +81,7 @@ class SettingsOut(Schema):
     cost_basis: str
 
 
+Weight = Annotated[Decimal, Field(ge=0, max_digits=10, decimal_places=4)]
 Share = Annotated[Decimal, Field(ge=0, le=Decimal("0.5"), max_digits=4, decimal_places=3)]
 
 
@@ -91,6 +96,13 @@ class SettingsIn(Schema):
     both_bad: bool | None = None
     cant_judge: bool | None = None
     criteria: list[Annotated[Text, Field(min_length=1, max_length=60)]] | None = None
+    overall_from: Literal["", "weighted", "lexicographic"] | None = Field(
+        None, description="Whether the overall answer is asked (“”) or derived from the criteria."
+    )
+    criterion_weights: dict[Annotated[Text, Field(max_length=60)], Weight] | None = None
+    tie_margin: Weight | None = Field(
+        None, description="Sums of weights that differ by at most this are a tie."
+    )
     rendering: Literal["markdown", "plain"] | None = None
     hide_models: bool | None = None
     no_majority: Literal["adjudicate", "tie", "judge"] | None = None
@@ -178,6 +190,7 @@ def update_settings(request: HttpRequest, slug: str, body: SettingsIn) -> Projec
     def data(now: Project) -> dict[str, Any]:
         fields = {name: getattr(now, name) for name in SettingsOut.model_fields} | sent
         fields["criteria"] = "\n".join(fields["criteria"])
+        fields["criterion_weights"] = weights_in_lines(fields["criterion_weights"])
         # A box that is not ticked is not sent.
         return {name: value for name, value in fields.items() if value is not False}
 

@@ -70,6 +70,14 @@ class RunIn(SubsetIn):
     reuse: bool = Field(
         False, description="Copy answers to identical calls of other runs, at no cost."
     )
+    json_replies: bool | None = Field(
+        None,
+        description="Hold replies to a JSON schema, if the endpoint takes one. Default: as the "
+        "template asks.",
+    )
+    cache_marks: bool = Field(
+        False, description="Mark what prompts share, for Anthropic's models behind gateways."
+    )
     adaptive: Annotated[float, Field(gt=0, lt=1)] | None = None
     portia: PortiaIn | None = None
     permutations: Annotated[int, Field(ge=1, le=4)] | None = None
@@ -82,7 +90,8 @@ class RunIn(SubsetIn):
         names = ("endpoint", "model", "method", "form", "template", "criteria", "scale", "k",
                  "max_tokens", "adaptive", "permutations", "ids")  # fmt: skip
         found = {name: getattr(self, name) for name in names if getattr(self, name)}
-        found |= {"batch": True} if self.batch else {}
+        found |= {name: True for name in ("batch", "cache_marks") if getattr(self, name)}
+        found |= {} if self.json_replies is None else {"json_replies": self.json_replies}
         if self.price is not None:
             found["price"] = (self.price.prompt, self.price.completion)
         if self.portia is not None:

@@ -12,7 +12,7 @@ import json
 import math
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -58,7 +58,7 @@ TOKENS_TO_OPEN = 3
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The tokens of one call. `cached_tokens` are part of `prompt_tokens`.
+    """The tokens of one call. Those read from a cache and written to it are part of the prompt's.
 
     `one_choice` marks a corrected report: it held the tokens of only one of several choices.
     `prompt_cut`: the server read clearly fewer tokens than the prompt has.
@@ -70,6 +70,7 @@ class Usage:
     estimated: bool = False
     one_choice: bool = False
     prompt_cut: bool = False
+    written_tokens: int = 0
 
 
 def estimate_tokens(text: str) -> int:
@@ -131,6 +132,7 @@ def reported_usage(
         estimated=not (prompt_known and tokens_known),
         one_choice=one_choice,
         prompt_cut=prompt is not None and is_cut(prompt, messages),
+        written_tokens=min(read.written, known_prompt - min(read.cached, known_prompt)),
     )
 
 
@@ -160,11 +162,15 @@ def is_cut(prompt_tokens: int, messages: Sequence[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """The tokens that a report gives. `prompt` holds `cached`, however the report counts them."""
+    """The tokens that a report gives.
+
+    `prompt` holds `cached` and `written`, however the report counts them.
+    """
 
     prompt: int | None
     completion: int | None
     cached: int
+    written: int
 
 
 def _named_alike(report: Mapping[str, object]) -> dict[str, object]:
@@ -184,15 +190,14 @@ def _read_prompt(fields: Mapping[str, object], messages: Sequence[str]) -> _Read
     prompt = _first_count(fields, "prompt_tokens", "input_tokens")
     completion = _first_count(fields, "completion_tokens", "output_tokens")
     total = _count(fields.get("total_tokens"))
-    cached = _cached(fields)
-    # Writing to the cache is billed as prompt, at least.
+    cached, written = _cached(fields), _written(fields)
     beside = cached + (_count(fields.get("cache_creation_input_tokens")) or 0)
     if beside and _stand_beside(fields, prompt or 0, completion or 0, total, beside, messages):
         prompt = (prompt or 0) + beside
     if prompt is not None and completion is not None and total is not None:
         # Gemini and xAI bill thinking as completion, and count it in the total only.
         completion = max(completion, total - prompt)
-    return _Read(prompt, completion, cached)
+    return _Read(prompt, completion, cached, written)
 
 
 def _stand_beside(
@@ -241,6 +246,8 @@ def _from_texts(reported: int | None, texts: Sequence[str], counted: Sequence[in
     return max(total, reported or 0)
 
 
+# Anthropic and LiteLLM: `cache_creation_input_tokens`. OpenRouter: `cache_write_tokens`.
+_WRITTEN = re.compile(r"cache_?(?:creat|writ)\w*tokens", re.IGNORECASE)
 # Cached tokens have many names: `prompt_cache_hit_tokens`, `cache_read_input_tokens` and others.
 _CACHED = re.compile(r"cached|cache_?(?:read|hit|tokens)", re.IGNORECASE)
 _NOT_READ = re.compile(r"miss|creat|writ|type|price|cost|audio|^is_|^has_", re.IGNORECASE)
@@ -248,6 +255,17 @@ _NOT_READ = re.compile(r"miss|creat|writ|type|price|cost|audio|^is_|^has_", re.I
 
 def _cached(fields: Mapping[str, object]) -> int:
     """Return the cached tokens by the name that this server gives them, here or in the details."""
+    counts = _counts(fields)
+    return next((n for name, n in counts if _CACHED.search(name) and not _NOT_READ.search(name)), 0)
+
+
+def _written(fields: Mapping[str, object]) -> int:
+    """Return the tokens that were written to the cache."""
+    return next((n for name, n in _counts(fields) if _WRITTEN.fullmatch(name)), 0)
+
+
+def _counts(fields: Mapping[str, object]) -> Iterator[tuple[str, int]]:
+    """Yield the names and values of a report and its prompt's details that can be counts."""
     details = [
         value
         for name, value in fields.items()
@@ -255,11 +273,8 @@ def _cached(fields: Mapping[str, object]) -> int:
     ]
     for where in (*details, fields):
         for name, value in where.items() if isinstance(where, Mapping) else ():
-            if _CACHED.search(str(name)) and not _NOT_READ.search(str(name)):
-                cached = _count(value)
-                if cached:
-                    return cached
-    return 0
+            if count := _count(value):
+                yield str(name), count
 
 
 def _first_count(fields: Mapping[str, object], *names: str) -> int | None:
@@ -280,6 +295,9 @@ def _count(value: object) -> int | None:
 
 
 PER_MILLION = Decimal(1_000_000)
+HALF = Decimal("0.5")
+# What Anthropic charges for prompt tokens that it keeps for five minutes, as a multiple.
+WRITING = Decimal("1.25")
 
 
 class PriceError(ValueError):
@@ -300,8 +318,9 @@ class TokenRate:
                 price = tier_price
         return price
 
-    def halved(self) -> "TokenRate":
-        return TokenRate(self.base / 2, tuple((start, price / 2) for start, price in self.tiers))
+    def times(self, factor: Decimal) -> "TokenRate":
+        tiers = tuple((start, price * factor) for start, price in self.tiers)
+        return TokenRate(self.base * factor, tiers)
 
     def to_json(self) -> dict[str, object]:
         return {"base": str(self.base), "tiers": [[s, str(p)] for s, p in self.tiers]}
@@ -316,12 +335,16 @@ class TokenRate:
 
 @dataclass(frozen=True, slots=True)
 class PriceSnapshot:
-    """The prices that a run is billed at, and where they come from."""
+    """The prices that a run is billed at, and where they come from.
+
+    written: of prompt tokens that are written to the provider's cache; None: as any others.
+    """
 
     prompt: TokenRate
     cached: TokenRate
     completion: TokenRate
     source: str
+    written: TokenRate | None = None
 
     @classmethod
     def flat(
@@ -335,38 +358,45 @@ class PriceSnapshot:
         )
 
     def cost(self, usage: Usage) -> Decimal:
-        """Return the USD of a call. Cached prompt tokens cost only their own price."""
+        """Return the USD of a call. Tokens that a cache gave or got cost only their own price."""
         size = usage.prompt_tokens
-        fresh = usage.prompt_tokens - usage.cached_tokens
+        fresh = usage.prompt_tokens - usage.cached_tokens - usage.written_tokens
         total = (
             fresh * self.prompt.at(size)
             + usage.cached_tokens * self.cached.at(size)
+            + usage.written_tokens * (self.written or self.prompt).at(size)
             + usage.completion_tokens * self.completion.at(size)
         )
         return total / PER_MILLION
 
     def reserve(self, prompt_tokens: int, k: int, max_tokens: int) -> Decimal:
         """Return the most that k choices can cost: nothing cached, every reply full."""
-        dearest = max(self.prompt.at(prompt_tokens), self.cached.at(prompt_tokens))
+        rates = (self.prompt, self.cached, self.written or self.prompt)
+        dearest = max(rate.at(prompt_tokens) for rate in rates)
         completion = k * max_tokens * self.completion.at(prompt_tokens)
         return (prompt_tokens * dearest + completion) / PER_MILLION
 
     def half(self) -> "PriceSnapshot":
         """Return the prices of batches."""
         return PriceSnapshot(
-            self.prompt.halved(),
-            self.cached.halved(),
-            self.completion.halved(),
+            self.prompt.times(HALF),
+            self.cached.times(HALF),
+            self.completion.times(HALF),
             f"{self.source}, half for batches",
+            self.written and self.written.times(HALF),
         )
 
+    def with_cache_marks(self) -> "PriceSnapshot":
+        """Return the prices of prompts with cache marks: writing costs at least Anthropic's."""
+        return replace(self, written=self.written or self.prompt.times(WRITING))
+
+    def without_cache_marks(self) -> "PriceSnapshot":
+        return replace(self, written=None)
+
     def to_json(self) -> dict[str, object]:
-        return {
-            "prompt": self.prompt.to_json(),
-            "cached": self.cached.to_json(),
-            "completion": self.completion.to_json(),
-            "source": self.source,
-        }
+        rates = {"prompt": self.prompt, "cached": self.cached, "completion": self.completion}
+        rates |= {"written": self.written} if self.written else {}
+        return {name: rate.to_json() for name, rate in rates.items()} | {"source": self.source}
 
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> Self:
@@ -376,7 +406,8 @@ class PriceSnapshot:
                 raise PriceError(f"The stored price of {name} tokens can't be read.")
             return TokenRate.from_json(value)
 
-        return cls(rate("prompt"), rate("cached"), rate("completion"), str(data["source"]))
+        written = rate("written") if "written" in data else None
+        return cls(rate("prompt"), rate("cached"), rate("completion"), str(data["source"]), written)
 
 
 def usd(value: object) -> Decimal:
@@ -451,6 +482,7 @@ def _price_at(base_url: str, model: str, moment: datetime) -> PriceSnapshot | No
         cached=_rate(priced.model_price.cache_read_mtok) or prompt,
         completion=completion,
         source=f"genai-prices {VERSION} ({priced.provider.id})",
+        written=_rate(priced.model_price.cache_write_mtok),
     )
 
 
@@ -466,7 +498,7 @@ def read_overrides(path: Path) -> dict[str, PriceSnapshot]:
     """Read the operator's prices from a TOML or JSON file.
 
     It has a table for each `model` or `endpoint/model`, with `prompt` and `completion` in USD per
-    million tokens, and `cached` if that differs.
+    million tokens, and `cached` and `cache_write` if these differ.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -482,15 +514,18 @@ def read_overrides(path: Path) -> dict[str, PriceSnapshot]:
 
 
 def _override(path: Path, name: str, entry: object) -> PriceSnapshot:
-    known = {"prompt", "completion", "cached"}
+    known = {"prompt", "completion", "cached", "cache_write"}
     if not isinstance(entry, Mapping) or not {"prompt", "completion"} <= set(entry) <= known:
         raise PriceError(
-            f"The price file {path}: {name!r} needs prompt and completion, and may have cached."
+            f"The price file {path}: {name!r} needs prompt and completion, and may have cached "
+            "and cache_write."
         )
     try:
         cached = usd(entry["cached"]) if "cached" in entry else None
-        return PriceSnapshot.flat(
+        price = PriceSnapshot.flat(
             usd(entry["prompt"]), usd(entry["completion"]), "override file", cached
         )
+        written = TokenRate(usd(entry["cache_write"])) if "cache_write" in entry else None
+        return replace(price, written=written)
     except PriceError as error:
         raise PriceError(f"The price file {path}: {name!r}: {error}") from error

@@ -10,6 +10,7 @@ from django.db import models
 from django.utils import timezone
 
 from judging.core.sql.statements import LeavingOut
+from judging.methods.verdicts.verdicts import CriteriaRule
 
 # FairEval, footnote 1: 7.50 USD an hour and three minutes an example.
 DEFAULT_WAGE_USD = Decimal("7.50")
@@ -34,6 +35,14 @@ class Project(models.Model):
     class Scale(models.TextChoices):
         THREE = "three", "3 points: left, tie, right"
         FIVE = "five", "5 points: much better, better, tie"
+
+    class OverallFrom(models.TextChoices):
+        ASKED = "", "asked"
+        WEIGHTED = "weighted", "derived: the response with the larger sum of weights wins"
+        LEXICOGRAPHIC = (
+            "lexicographic",
+            "derived: the first criterion that isn't a tie decides, in the order above",
+        )
 
     class Rendering(models.TextChoices):
         MARKDOWN = "markdown", "Markdown, code and mathematics"
@@ -61,6 +70,12 @@ class Project(models.Model):
     hide_models = models.BooleanField(default=False)
     show_reference = models.BooleanField(default=False)
     criteria = models.JSONField(default=list, blank=True)
+    # How the overall answer comes from the criteria: see `criteria_rule`. Weights as text, by name.
+    overall_from = models.CharField(
+        max_length=13, choices=OverallFrom, blank=True, default=OverallFrom.ASKED
+    )
+    criterion_weights = models.JSONField(default=dict, blank=True)
+    tie_margin = models.DecimalField(max_digits=10, decimal_places=4, default=Decimal(0))
     rendering = models.CharField(max_length=8, choices=Rendering, default=Rendering.MARKDOWN)
     no_majority = models.CharField(max_length=10, choices=NoMajority, default=NoMajority.ADJUDICATE)
     leave_out_unblinded = models.BooleanField(default=False)
@@ -102,6 +117,17 @@ class Project(models.Model):
 
     def __str__(self) -> str:
         return self.slug
+
+    @property
+    def criteria_rule(self) -> CriteriaRule | None:
+        """How the overall label comes from the criteria; None if it is asked."""
+        if not self.overall_from:
+            return None
+        criteria = tuple(self.criteria)
+        if self.overall_from == self.OverallFrom.LEXICOGRAPHIC:
+            return CriteriaRule(criteria)
+        weights = tuple(Decimal(self.criterion_weights[name]) for name in criteria)
+        return CriteriaRule(criteria, weights, self.tie_margin)
 
 
 class Deletion(models.Model):

@@ -19,7 +19,7 @@ from judging.core.errors import UserError
 from judging.dataset.models import Example, Frame, Label, PointItem, judged_in
 from judging.llm.parsing.parse import Status
 from judging.llm.prompts.templates import ORDERS, JudgeForm, PromptVariant, balanced, stage_parts
-from judging.methods.verdicts.verdicts import VerdictState
+from judging.methods.verdicts.verdicts import CriteriaRule, VerdictState
 from judging.projects.models import Project
 
 
@@ -199,6 +199,12 @@ class Run(models.Model):
         return Fraction(self.parameters.get("output", {}).get("band", 0))
 
     @property
+    def rule(self) -> CriteriaRule | None:
+        """How verdicts follow from scores on criteria; None for means, and for other forms."""
+        stored = self.parameters.get("output", {}).get("rule")
+        return CriteriaRule.from_json(stored) if stored else None
+
+    @property
     def n_reused(self) -> int:
         """How many samples are copies from other runs. No query unless the run may copy."""
         if not self.parameters.get("reuse"):
@@ -264,6 +270,7 @@ class Call(models.Model):
 
     prompt_tokens = models.PositiveIntegerField(null=True)
     cached_tokens = models.PositiveIntegerField(null=True)
+    written_tokens = models.PositiveIntegerField(null=True)
     completion_tokens = models.PositiveIntegerField(null=True)
     estimated = models.BooleanField(default=False)
     reserved_usd = models.DecimalField(max_digits=18, decimal_places=10, null=True)

@@ -23,7 +23,7 @@ from judging.llm.own_templates import TemplateRefused, read_template
 from judging.llm.parsing.parse import Reading, parse, turn_back
 from judging.llm.prompts.marks import fold
 from judging.llm.prompts.templates import (
-    IN_JSON,
+    BY_ONE_TOKEN,
     LEAST_MASS,
     ORDERS,
     JudgeForm,
@@ -39,6 +39,7 @@ from judging.llm.prompts.templates import (
     template,
 )
 from judging.llm.prompts.templates import names as catalogue_names
+from judging.methods.verdicts.verdicts import CriteriaRule
 from judging.projects import access
 from judging.projects.models import Project
 from judging.runs.models import JudgeTemplate, Method, Run
@@ -110,7 +111,10 @@ MOST_CRITERIA, LONGEST_CRITERION = 12, 60
 
 
 def with_criteria(project: Project, chosen: Template, criteria: str) -> Template:
-    """Return a template of the form criteria with what is scored, by default what people answer."""
+    """Return a template of the form criteria with what is scored, by default what people answer.
+
+    If people's overall answer is derived from these criteria, so is the judge's verdict.
+    """
     if chosen.form is not JudgeForm.CRITERIA:
         return chosen
     lines = criteria.splitlines() if "\n" in criteria.strip() else criteria.split(",")
@@ -128,7 +132,10 @@ def with_criteria(project: Project, chosen: Template, criteria: str) -> Template
             f"A run scores {MOST_CRITERIA} criteria at most, each with a name of "
             f"{LONGEST_CRITERION} characters at most. Nothing was started."
         )
-    return replace(chosen, criteria=tuple(names))
+    rule = project.criteria_rule
+    # Of other criteria, the protocol says nothing: then the means decide.
+    applies = rule is not None and set(rule.criteria) <= set(names)
+    return replace(chosen, criteria=tuple(names), rule=rule if applies else None)
 
 
 FIRST_IDS = 5
@@ -149,6 +156,16 @@ def check_references(chosen: Template, examples: QuerySet[Any]) -> None:
         )
 
 
+def with_schema(chosen: Template, enforced: bool | None) -> Template:
+    """Return a template whose replies an endpoint holds to a JSON schema, or doesn't."""
+    if enforced and chosen.form in BY_ONE_TOKEN:
+        raise UserError(
+            f"The form {chosen.form} is answered by one token, so no JSON schema fits. Nothing was "
+            "started. Leave the JSON schema out."
+        )
+    return replace(chosen, enforced=enforced)
+
+
 def criteria_of(project: Project) -> str:
     """Return the criteria that people rate by, one per line."""
     return listed_criteria(project.criteria)
@@ -160,13 +177,12 @@ def listed_criteria(names: Iterable[str]) -> str:
 
 def kept_fields(chosen: Template, max_tokens: int) -> dict[str, Any]:
     """Return the fields of a Run that hold its template."""
-    in_json = chosen.reply in IN_JSON
     return {
         "template_name": chosen.name,
         "template_text": chosen.text,
         "template_hash": chosen.sha256,
         "template_source": chosen.source,
-        "schema": reply_schema(chosen, max_tokens) if in_json else None,
+        "schema": reply_schema(chosen, max_tokens) if chosen.has_schema else None,
     }
 
 
@@ -174,7 +190,9 @@ def output_of(chosen: Template) -> dict[str, Any]:
     """Return as JSON how replies are read."""
     scale = chosen.scale
     # Only of this form, so that the hashes of versions of other templates stay.
-    asked = {"criteria": list(chosen.criteria)} if chosen.criteria else {}
+    asked: dict[str, Any] = {"criteria": list(chosen.criteria)} if chosen.criteria else {}
+    asked |= {"rule": chosen.rule.to_json()} if chosen.rule else {}
+    asked |= {} if chosen.enforced is None else {"enforced": chosen.enforced}
     return asked | {
         "reply": chosen.reply.value,
         "scale": [str(scale.low), str(scale.high), scale.whole],
@@ -206,8 +224,10 @@ def restored(name: str, text: str, form: str, output: dict[str, Any]) -> Templat
         optional["band"] = Fraction(output["band"])
     if "least_mass" in output:
         optional["least_mass"] = float(output["least_mass"])
+    optional["enforced"] = output.get("enforced")
     if "criteria" in output:
         optional["criteria"] = tuple(output["criteria"])
+        optional["rule"] = CriteriaRule.from_json(output.get("rule", {}))
     return Template(
         name=name,
         text=text,

@@ -2,7 +2,7 @@
 // Every post names its pair by a token. A vote stays in this browser until the server has it.
 (function () {
   "use strict";
-  const { votes, drafts, post, isLogin, clock, fieldsOf, fill, groupsOf, isAnswered, lacksReason, askForReason, keeper } = window.annotation;
+  const { votes, drafts, post, isLogin, clock, fieldsOf, fill, groupsOf, isAnswered, takeBack, lacksReason, askForReason, keeper } = window.annotation;
   const { fold, unfold, watchTabs, linkScroll, viewer, shown, unseen, markChosen } = window.annotation;
   const { say, link, explain } = window.annotation;
   const BEAT = 60_000;
@@ -259,6 +259,7 @@
   });
   document.addEventListener("change", (event) => {
     if (event.target.form !== form) return;
+    takeBack(form, event.target);
     markChosen(form);
     askForReason(form);
     say("");

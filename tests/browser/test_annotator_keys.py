@@ -142,6 +142,47 @@ def test_criteria_are_answered_row_by_row(start, project):
     assert answer_of(token) == {"overall": "right", "criteria": criteria}
 
 
+def ruled(project):
+    project.criteria, project.cant_judge = ["accuracy", "tone"], True
+    project.overall_from = "lexicographic"
+    project.save()
+
+
+def test_a_derived_overall_answer_is_not_asked(start, project):
+    ruled(project)
+    page = start(1)
+    settled(page)
+    assert page.get_by_role("radiogroup").count() == 2
+    assert page.locator("[name=overall]:not([value=cant_judge])").count() == 0
+    page.keyboard.press("0")
+    page.keyboard.press("Enter")
+    expect(said(page)).to_contain_text("tone is missing")
+    page.keyboard.press("b")
+    token = vote(page, "Enter")
+    answer = answer_of(token)
+    assert answer["criteria"] == {"accuracy": "tie", "tone": "right"}
+    assert (answer["overall"], answer["rule"]["rule"]) == ("right", "lexicographic")
+
+
+def test_who_cant_judge_says_so_without_an_overall_row(start, project):
+    ruled(project)
+    page = start(2)
+    settled(page)
+    box = page.get_by_role("checkbox", name="Can't judge")
+    page.keyboard.press("n")
+    expect(box).to_be_checked()
+    expect(page.get_by_role("textbox", name="Comment")).to_be_focused()
+    page.keyboard.press("Escape")
+    # Whoever answers a row after all can judge the pair.
+    page.keyboard.press("1")
+    expect(box).not_to_be_checked()
+    page.keyboard.press("n")
+    page.keyboard.type("in Greek")
+    page.keyboard.press("Escape")
+    token = vote(page, "Enter")
+    assert answer_of(token) == {"overall": "cant_judge"}
+
+
 def test_digits_answer_on_keyboards_that_print_them_above_other_signs(start):
     page = start(1)
     settled(page)

@@ -4,7 +4,7 @@ import hashlib
 import json
 import random
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from tests.loopback.log import Asked
@@ -53,12 +53,20 @@ class BiasedJudge:
         b = self._score(self.quality(second), draw)
         evidence = "Both responses address the question; they differ in detail and accuracy."
         prompt = asked.prompt
+        held = asked.schema.get("properties", {})
+        if "verdict" in held:
+            verdict = held["verdict"]["enum"][2 if a == b else 0 if a > b else 1]
+            return _in_order(held, evidence=evidence, verdict=verdict)
+        if "rating" in held:
+            return _in_order(held, evidence=evidence, rating=min(7, max(1, 4 + (a - b))))
         if "response_format" in asked.body or '"score_1"' in prompt:
             return json.dumps({"evidence": evidence, "score_1": a, "score_2": b})
         if "[[A]]" in prompt:
             return f"{evidence} [[{'C' if a == b else 'A' if a > b else 'B'}]]"
         if "1, 2, 3, 4, 5, 6, or 7" in prompt:
             return f"{min(7, max(1, 4 + (a - b)))}\n{evidence}"
+        if "which answer is better" in prompt:
+            return f"{'Same' if a == b else 'Assistant 1' if a > b else 'Assistant 2'}\n{evidence}"
         if "single line containing only two values" in prompt:
             return f"{a} {b}\n{evidence}"
         return (
@@ -68,6 +76,11 @@ class BiasedJudge:
 
     def _score(self, quality: float, draw: random.Random) -> int:
         return min(10, max(1, round(quality + draw.gauss(0.0, self.noise))))
+
+
+def _in_order(schema: Iterable[str], **values: object) -> str:
+    """As a grammar holds a reply to the order of a schema's properties."""
+    return json.dumps({name: values[name] for name in schema})
 
 
 def criteria_judge(asked: Asked, n: int) -> list[str]:

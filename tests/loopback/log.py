@@ -21,12 +21,26 @@ class Asked:
         return prompt_of(self.body)
 
     @property
+    def schema(self) -> Mapping[str, Any]:
+        """What the reply is held to; nothing if no JSON schema was sent."""
+        held = (self.body.get("response_format") or {}).get("json_schema") or {}
+        return held.get("schema") or {}
+
+    @property
     def n(self) -> int:
         return int(self.body.get("n") or 1)
 
 
 def prompt_of(body: Mapping[str, Any]) -> str:
-    return "\n\n".join(str(m.get("content") or "") for m in body.get("messages", []))
+    return "\n\n".join(
+        "".join(part["text"] for part in parts_of(m)) for m in body.get("messages", [])
+    )
+
+
+def parts_of(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The parts of a message's content, which may be a text."""
+    content = message.get("content")
+    return content if isinstance(content, list) else [{"type": "text", "text": str(content or "")}]
 
 
 @dataclass

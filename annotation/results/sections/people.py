@@ -395,6 +395,7 @@ def agreement_plot(found: PeopleFigures) -> Plot:
 CRITERIA = "criteria"
 NO_CRITERIA = Undefined("no vote that counts answers a criterion")
 NONE_WHOLE = Undefined("no vote answers every criterion")
+DERIVED = Undefined("the overall votes were derived from the criteria by the protocol's rule")
 # No answer on this criterion.
 MISSING = -9
 SIGNIFICANT = 0.05
@@ -489,6 +490,7 @@ def criterion_votes(project: Project, sheet: Sheet) -> Data | Undefined:
         "person": person.astype(np.intp),
         "overall": np.array([SIGN[one.label] for one in votes], dtype=np.int8),
         "answers": np.array(answers, dtype=np.int8),
+        "derived": np.array([one.derived for one in votes], dtype=bool),
     }
     return Data(arrays, {"names": names})
 
@@ -504,7 +506,11 @@ def criteria_of(sheet: Sheet, read: Data, rng: np.random.Generator) -> CriteriaF
     answers, names = read.arrays["answers"], read.plain["names"]
     whole = (answers != MISSING).all(axis=1)
     question = sheet.question[example]
-    explained: Sequence[Explanation] = [Explanation(NONE_WHOLE)] * len(names)
+    # A rule's own overall votes would only show the rule.
+    derived = read.arrays.get("derived", np.zeros(len(example), bool))
+    reason = DERIVED if derived[whole].any() else NONE_WHOLE
+    whole &= ~derived
+    explained: Sequence[Explanation] = [Explanation(reason)] * len(names)
     if whole.any():
         explained = explained_by(answers[whole] / 2, overall[whole], question[whole], rng)
     figures, tests = [], []

@@ -46,7 +46,7 @@ from annotation.results.tables.people import (
     people_rows,
 )
 from annotation.results.tables.typed import Card, Sink, arrow_for_export, typed_file
-from annotation.votes.files import CRITERION
+from annotation.votes.files import CRITERION, OVERALL_RULE
 from annotation.votes.imports import vote_id
 from judging.core.conversations import ALONE, dumped, unpacked
 from judging.core.errors import UserError
@@ -171,11 +171,16 @@ UNBLINDED = "unblinded"
 
 
 def vote_columns(project: Project) -> tuple[str, ...]:
-    """Return the fixed columns, one for each criterion of any protocol, and the last ones."""
+    """Return the fixed columns, one for each criterion of any protocol, and the last ones.
+
+    The rule that derived overall answers has a column if a protocol has one.
+    """
     criteria: dict[str, None] = {}
-    for asked in Protocol.objects.filter(project=project).order_by("number"):
-        criteria |= dict.fromkeys(f"{CRITERION}{name}" for name in asked.criteria)
-    return (*VOTE_COLUMNS, *criteria, *IDENTITY, UNBLINDED)
+    asked = list(Protocol.objects.filter(project=project).order_by("number"))
+    for one in asked:
+        criteria |= dict.fromkeys(f"{CRITERION}{name}" for name in one.criteria)
+    rule = (OVERALL_RULE,) if any(one.criteria_rule for one in asked) else ()
+    return (*VOTE_COLUMNS, *criteria, *IDENTITY, *rule, UNBLINDED)
 
 
 def in_frame(rows: QuerySet[Row], example: str, frame: Frame | None) -> QuerySet[Row]:
@@ -218,6 +223,8 @@ def vote_rows(
             "vote_id": vote_id(project, vote.pk),
             "protocol_fingerprint": vote.protocol.digest,
         }
+        if rule := vote.answer.get("rule"):
+            row[OVERALL_RULE] = json.dumps(rule, ensure_ascii=False)
         criteria = vote.answer.get("criteria") or {}
         yield row | {f"{CRITERION}{name}": value for name, value in criteria.items()}
 

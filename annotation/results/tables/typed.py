@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 
 from django.db.models import Count
 
-from annotation.models import Vote
+from annotation.models import Protocol, Vote
 from judging.core.errors import UserError
 from judging.core.formatting import count, number_of
 from judging.core.workbooks import LONGEST_CELL, MOST_ROWS, TooLong, write_workbook
@@ -154,6 +154,8 @@ class Card:
                 f"{run.form}, template {run.template_name}, {number_of(run.k, 'sample')} per "
                 f"order, temperature {run.temperature}."
             )
+            if run.rule is not None:
+                yield f"Its verdict was derived from scores on criteria: {run.rule}."
         else:
             yield "No judge has labelled these examples."
         votes = Vote.objects.filter(example__project=self.project)
@@ -163,6 +165,12 @@ class Card:
         yield (
             f"{number_of(people['people'], 'annotator')} gave {number_of(people['votes'], 'vote')}."
         )
+        for asked in Protocol.objects.filter(project=self.project).order_by("number"):
+            if asked.rule is not None:
+                yield (
+                    f"Overall answers under {asked.name} were derived from those on criteria: "
+                    f"{asked.rule}."
+                )
         if self.sources:
             said = ", ".join(f"{name}: {count(n)}" for name, n in self.sources.most_common())
             yield f"Rows by the source of their label: {said}."

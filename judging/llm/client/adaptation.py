@@ -34,6 +34,7 @@ class EndpointCapabilities:
     logprobs: bool = True
     max_top_logprobs: int | None = None
     usage_of_one_choice: bool = False
+    cache_marks: bool = True
 
     def reply_tokens(self, request: JudgeRequest) -> int:
         """Return the most tokens that the request may allow each reply."""
@@ -92,6 +93,10 @@ class EndpointCapabilities:
                 self.usage_of_one_choice,
                 "The server reports the tokens of one choice only. The others are estimated.",
             ),
+            (
+                not self.cache_marks,
+                "The server takes no cache markers: prompts were sent without them.",
+            ),
         )
         return tuple(sentence for differs, sentence in differences if differs)
 
@@ -100,17 +105,17 @@ SCHEMA_NOTES: dict[SchemaMode, str] = {
     "json_schema": "",
     "plain_schema": "The server takes no bounds in a JSON schema: lengths and ranges were not "
     "enforced.",
-    "json_object": "The server takes no JSON schema: it was asked for a JSON object.",
+    "json_object": "The server takes no JSON schema: it was asked for a JSON object if the prompt "
+    "describes one.",
     "none": "The server takes no response format: the reply's form was not enforced.",
 }
 
 
 def body(request: JudgeRequest, learned: EndpointCapabilities) -> dict[str, object]:
     """Return the JSON to send, without anything that this endpoint is known to refuse."""
-    messages = request.messages if learned.system_role else _folded(request.messages)
     sent: dict[str, object] = {
         "model": request.model,
-        "messages": [{"role": m.role, "content": m.content} for m in messages],
+        "messages": _messages(request, learned),
         learned.tokens_field: learned.reply_tokens(request),
     }
     if learned.temperature:
@@ -120,9 +125,43 @@ def body(request: JudgeRequest, learned: EndpointCapabilities) -> dict[str, obje
     if request.top_logprobs is not None and learned.logprobs:
         top = min(request.top_logprobs, learned.max_top_logprobs or request.top_logprobs)
         sent |= {"logprobs": True, "top_logprobs": top}
-    if request.schema is not None and learned.schema != "none":
+    taken = ("json_schema", "plain_schema", *(("json_object",) if request.described else ()))
+    if request.schema is not None and learned.schema in taken:
         sent["response_format"] = _response_format(request.schema, learned.schema)
     return sent
+
+
+def _messages(request: JudgeRequest, learned: EndpointCapabilities) -> list[dict[str, object]]:
+    """Return the messages; with cache marks, two of their ends are marked for Anthropic's models.
+
+    OpenRouter, LiteLLM and others take `cache_control` on a part of a message's content. The whole
+    prompt is marked only if this server answers each sample by its own request: writing to the
+    cache costs more, and nobody would read it.
+    """
+    messages = request.messages if learned.system_role else _folded(request.messages)
+    sent: list[dict[str, object]] = [{"role": m.role, "content": m.content} for m in messages]
+    marks = request.marks
+    if marks is None or not learned.cache_marks:
+        return sent
+    last = len(messages) - 1
+    ends = {last} if marks.whole and learned.max_n == 1 else set()
+    if messages == request.messages:
+        place, text = marks.message, messages[marks.message].content
+        shared, rest = text[: marks.characters], text[marks.characters :]
+        if shared.strip() and rest.strip():
+            parts = [_part(shared, marked=True), _part(rest, marked=place in ends)]
+            sent[place]["content"] = parts
+            ends -= {place}
+        elif place and not shared.strip():
+            ends |= {place - 1}
+    for end in ends:
+        sent[end]["content"] = [_part(messages[end].content, marked=True)]
+    return sent
+
+
+def _part(text: str, *, marked: bool) -> dict[str, object]:
+    part: dict[str, object] = {"type": "text", "text": text}
+    return part | {"cache_control": {"type": "ephemeral"}} if marked else part
 
 
 def _response_format(schema: Mapping[str, object], mode: SchemaMode) -> dict[str, object]:
@@ -179,6 +218,12 @@ NAMED = {
     r"|candidatecount",
 }
 PATTERNS = {name: re.compile(pattern, re.IGNORECASE) for name, pattern in NAMED.items()}
+# A server without markers names the key, or wants a text in place of the parts that hold it.
+UNMARKED = re.compile(
+    r"cache_control|\bcontent\b.{0,80}(?:\bstrings?\b|\bstr\b)|(?:\bstrings?\b|\bstr\b).{0,80}"
+    r"\bcontent\b",
+    re.IGNORECASE | re.DOTALL,
+)
 STATED_MOST = re.compile(
     r"(?:at most|maximum(?: allowed)?(?: value)?(?: is| of)?|max(?: allowed)?|less than or equal to"
     r"|no more than|up to|<=|not exceed|between \d+ and|\[\d+, ?)[:\s]*[`'\"]?(\d+)",
@@ -224,6 +269,9 @@ def learn(
     if not _is_refusal(failure):
         return None
     sent = body(request, learned)
+    unmarked = replace(learned, cache_marks=False)
+    if UNMARKED.search(failure.message) and body(request, unmarked) != sent:
+        return unmarked
     if (cap := _tokens_cap(failure, sent[learned.tokens_field])) is not None:
         return replace(learned, max_tokens=cap)
     for name in _named(failure, sent):

@@ -1,7 +1,7 @@
 """What a judge is asked and what it answers, before and after any endpoint's peculiarities."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
@@ -18,9 +18,26 @@ class Message:
     content: str
 
 
+@dataclass(frozen=True, slots=True)
+class CacheMarks:
+    """How far a prompt repeats others, so that the provider can be told what to keep.
+
+    message, characters: the prompt of the other order is the same up to these characters of this
+    message. whole: the same prompt is asked again for other samples.
+    """
+
+    message: int
+    characters: int
+    whole: bool
+
+
 @dataclass(frozen=True)
 class JudgeRequest:
     """`schema` is a bare JSON schema; `top_logprobs` asks for log-probabilities too.
+
+    `described`: the prompt asks for this JSON too, so that a server without schemas can be asked
+    for a JSON object. Otherwise it is asked for text.
+    `marks` change what a prompt costs and not what is asked, so they don't make another request.
 
     `fits` is set once the model's context proved too small: the tokens left for each reply.
     """
@@ -31,8 +48,10 @@ class JudgeRequest:
     temperature: float = 1.0
     max_tokens: int = 1024
     schema: Mapping[str, object] | None = None
+    described: bool = True
     top_logprobs: int | None = None
     fits: int | None = None
+    marks: CacheMarks | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if not self.messages or self.n < 1 or self.max_tokens < 1:

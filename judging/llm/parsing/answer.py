@@ -71,6 +71,7 @@ class Parsed:
             didn't tell two scores apart, so that `rating` is the sampled score.
         criteria: The name of each criterion with its two scores.
         why: Why a reply in JSON is unparsed, in words.
+        in_json: A schema held the reply to JSON, although the template asks for another form.
     """
 
     status: Status
@@ -84,6 +85,7 @@ class Parsed:
     bounded: bool = False
     criteria: tuple[tuple[str, Decimal, Decimal], ...] = ()
     why: str = ""
+    in_json: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +108,7 @@ class Reading:
 
 
 _LABELS = {Preferred.FIRST: Label.WIN, Preferred.SECOND: Label.LOSE, Preferred.TIE: Label.TIE}
+PREFERRED = {label: preferred for preferred, label in _LABELS.items()}
 
 
 def turn_back(parsed: Parsed, template: Template, part: str) -> Reading:

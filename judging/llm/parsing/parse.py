@@ -49,7 +49,11 @@ from judging.llm.parsing.numbers import (
     unwrapped,
 )
 from judging.llm.parsing.relation import parse_verdict_line, parse_verdict_mark
-from judging.llm.parsing.score_json import parse_criteria_json, parse_score_json
+from judging.llm.parsing.score_json import (
+    parse_criteria_json,
+    parse_document,
+    parse_score_json,
+)
 from judging.llm.prompts.marks import (
     ASIDE,
     EVIDENCE_LABEL,
@@ -57,7 +61,14 @@ from judging.llm.prompts.marks import (
     WEAK_LABEL,
     fold,
 )
-from judging.llm.prompts.templates import JudgeForm, PromptVariant, ReplyFormat, Scale, Template
+from judging.llm.prompts.templates import (
+    IN_JSON,
+    JudgeForm,
+    PromptVariant,
+    ReplyFormat,
+    Scale,
+    Template,
+)
 
 __all__ = [
     "PARSER_VERSION",
@@ -170,6 +181,11 @@ def _point(
 
 
 def _read(template: Template, answer: Answer, *, cut: bool) -> Parsed | None:
+    # A schema held the reply to JSON, unless the endpoint takes none: then it is in the text's
+    # form.
+    held = template.enforced and template.reply not in IN_JSON
+    if held and (document := parse_document(answer, template)) is not None:
+        return document
     match template.reply:
         case ReplyFormat.SCORE_LINES:
             found = parse_score_lines(answer, template.scale, cut=cut)
@@ -180,7 +196,7 @@ def _read(template: Template, answer: Answer, *, cut: bool) -> Parsed | None:
                 found = parse_score_lines(answer, template.scale, cut=cut)
             return found
         case ReplyFormat.CRITERIA_JSON:
-            return parse_criteria_json(answer, template.scale, template.criteria)
+            return parse_criteria_json(answer, template.scale, template.criteria, template.rule)
         case ReplyFormat.SCORE_PAIR:
             return parse_score_pair(answer, template.scale, cut=cut)
         case ReplyFormat.VERDICT_MARK:

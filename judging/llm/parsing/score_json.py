@@ -7,13 +7,21 @@ for, {"evidence": "...", "scores": {"tone": {"score_1": 8, "score_2": 7}}}.
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
-from judging.llm.parsing.answer import TAKES_BACK, Answer, Parsed, Status
+from judging.llm.parsing.answer import (
+    PREFERRED,
+    TAKES_BACK,
+    Answer,
+    Parsed,
+    Preferred,
+    Status,
+)
 from judging.llm.parsing.numbers import NUMBER, number_at
 from judging.llm.prompts.marks import JSON_SCORE_KEY, SCORE_KEY, fold
-from judging.llm.prompts.templates import Scale
+from judging.llm.prompts.templates import VERDICT_WORDS, ReplyFormat, Scale, Template
+from judging.methods.verdicts.verdicts import CriteriaRule
 
 _KEY = re.compile(SCORE_KEY)
 _EVIDENCE_KEYS = ("evidence", "evaluation_evidence", "evaluation evidence", "explanation", "reason")
@@ -223,11 +231,14 @@ _AROUND_DOCUMENT = re.compile(r"(?:[\s\ufeff]|```[a-z]*(?=\s|$)|\*{8,})*")
 _OVERALL_PLACES = Decimal("1e-10")
 
 
-def parse_criteria_json(answer: Answer, scale: Scale, criteria: Sequence[str]) -> Parsed | None:
+def parse_criteria_json(
+    answer: Answer, scale: Scale, criteria: Sequence[str], rule: CriteriaRule | None = None
+) -> Parsed | None:
     """Read the scores on every criterion from the last document of the reply.
 
     Where it isn't exactly what was asked for, the reply is unparsed whatever came before, and `why`
-    says what is wrong with it. The overall scores are the means over the criteria.
+    says what is wrong with it. A rule decides by which response has the higher score on each
+    criterion, and leaves no overall scores. Without one, these are the means over the criteria.
 
     Returns: None if the reply has no document."""
     documents, extra = [], False
@@ -250,7 +261,47 @@ def parse_criteria_json(answer: Answer, scale: Scale, criteria: Sequence[str]) -
     pairs = _loaded(documents[-1])
     if pairs is None:
         return _unread("it is no JSON document")
-    return _on_criteria(pairs, scale, criteria)
+    return _on_criteria(pairs, scale, criteria, rule)
+
+
+def parse_document(answer: Answer, template: Template) -> Parsed | None:
+    """Read a reply that a schema held to JSON although the template asks for another form.
+
+    The reply is one document of exactly the schema's shape, or unparsed.
+
+    Returns: None if the reply doesn't begin as a document does."""
+    text = answer.folded
+    start = _skipped(text, 0)
+    if not text.startswith("{", start):
+        return None
+    end, _ = _end_of_object(text, start)
+    if end is None:
+        return _unread("the JSON document has no end")
+    if _skipped(text, end) < len(text):
+        return _unread("there is text outside the JSON document")
+    pairs = _loaded(answer.written[start:end])
+    if pairs is None:
+        return _unread("it is no JSON document")
+    words = VERDICT_WORDS.get(template.reply)
+    rated = template.reply is ReplyFormat.RATING_LINE
+    keys = ["verdict"] if words else ["rating"] if rated else ["score_1", "score_2"]
+    if sorted(key for key, _ in pairs) != ["evidence", *keys]:
+        return _unread(f"it must have evidence and {' and '.join(keys)} once, and nothing else")
+    document = dict(pairs)
+    said = document["evidence"]
+    found = Parsed(Status.VALID, said.strip() if isinstance(said, str) else "", in_json=True)
+    if words:
+        if document["verdict"] not in words:
+            return _unread("verdict is none of the words that were asked for")
+        preferred = (Preferred.FIRST, Preferred.SECOND, Preferred.TIE)
+        return replace(found, verdict=preferred[words.index(str(document["verdict"]))])
+    values = [document[key] for key in keys]
+    numbers = [_score({v}, template.scale) if isinstance(v, str) else None for v in values]
+    if None in numbers:
+        return _unread("a number is not on the scale")
+    if rated:
+        return replace(found, rating=numbers[0])
+    return replace(found, first=numbers[0], second=numbers[1])
 
 
 def _skipped(text: str, at: int) -> int:
@@ -262,7 +313,9 @@ def _unread(why: str) -> Parsed:
     return Parsed(Status.UNPARSED, why=why)
 
 
-def _on_criteria(pairs: Pairs, scale: Scale, criteria: Sequence[str]) -> Parsed:
+def _on_criteria(
+    pairs: Pairs, scale: Scale, criteria: Sequence[str], rule: CriteriaRule | None
+) -> Parsed:
     keys = [key for key, _ in pairs]
     if sorted(keys) not in (["evidence", "scores"], ["scores"]):
         return _unread("it must have the keys evidence and scores once, and no other")
@@ -293,14 +346,19 @@ def _on_criteria(pairs: Pairs, scale: Scale, criteria: Sequence[str]) -> Parsed:
         if first is None or second is None:
             return _unread(f"a score on “{name}” is not on the scale")
         found.append((name, first, second))
-    evidence = document.get("evidence", "")
+    said = document.get("evidence", "")
+    evidence = said.strip() if isinstance(said, str) else ""
+    if rule is not None:
+        verdict = rule.overall({name: (one > two) - (one < two) for name, one, two in found})
+        preferred = PREFERRED[verdict]
+        return Parsed(Status.VALID, evidence, verdict=preferred, criteria=tuple(found))
     overall = [
         (sum(scores, Decimal(0)) / len(found)).quantize(_OVERALL_PLACES)
         for scores in zip(*(row[1:] for row in found), strict=True)
     ]
     return Parsed(
         Status.VALID,
-        evidence.strip() if isinstance(evidence, str) else "",
+        evidence,
         first=overall[0],
         second=overall[1],
         criteria=tuple(found),

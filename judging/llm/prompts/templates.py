@@ -28,6 +28,7 @@ from judging.llm.client.messages import Message
 from judging.llm.prompts.marks import DISARMED, disarm
 from judging.methods.calibration.probabilities import PERMUTATIONS, SHOWN_FIRST, bears_t1
 from judging.methods.portia.stages import Stage
+from judging.methods.verdicts.verdicts import CriteriaRule
 
 Order = Literal["original", "swapped"]
 Shown = TypeVar("Shown")
@@ -225,6 +226,10 @@ SCORES = Scale(Decimal(1), Decimal(10))
 LIKERT = Scale(Decimal(1), Decimal(7), whole=True)
 
 
+# These are answered by one token, which has no JSON form.
+BY_ONE_TOKEN = (JudgeForm.CHOICE, JudgeForm.POINTWISE)
+
+
 def default_scale(form: JudgeForm) -> Scale:
     return LIKERT if form is JudgeForm.LIKERT else SCORES
 
@@ -241,6 +246,9 @@ class Template:
         least_mass: The IDs, or the scores on the scale, must have this much of the probability
             where the reply states its verdict. With less there is no verdict.
         criteria: What the judge must score the responses on, and nothing else (form `criteria`).
+        rule: How the verdict follows from these scores. Without one, the means decide.
+        enforced: Whether the endpoint is asked to hold replies to a JSON schema. None leaves it to
+            the template: a text that asks for JSON is, others are not.
     """
 
     name: str
@@ -255,10 +263,16 @@ class Template:
     band: Fraction = Fraction(0)
     least_mass: float = LEAST_MASS
     criteria: tuple[str, ...] = ()
+    rule: CriteriaRule | None = None
+    enforced: bool | None = None
 
     @cached_property
     def sha256(self) -> str:
         return hashlib.sha256(self.text.encode()).hexdigest()
+
+    @property
+    def has_schema(self) -> bool:
+        return self.reply in IN_JSON if self.enforced is None else self.enforced
 
     @cached_property
     def slots(self) -> frozenset[str]:
@@ -346,16 +360,24 @@ SHORTEST_EVIDENCE = 20
 
 
 IN_JSON = (ReplyFormat.SCORE_JSON, ReplyFormat.CRITERIA_JSON)
+# Their templates ask for the verdict first and the explanation after it.
+VERDICT_FIRST = (ReplyFormat.SCORE_PAIR, ReplyFormat.VERDICT_LINE, ReplyFormat.RATING_LINE)
+# What the templates let the judge say, in the order first, second, tie.
+VERDICT_WORDS = {
+    ReplyFormat.VERDICT_MARK: ("A", "B", "C"),
+    ReplyFormat.VERDICT_LINE: ("Assistant 1", "Assistant 2", "Same"),
+}
 
 
 def reply_schema(template: Template, max_tokens: int, *, whole: bool = True) -> dict[str, object]:
     """Return the JSON schema of a reply, for endpoints that take one.
 
-    The evidence comes first, since a model writes the properties in the schema's order. `whole`
-    asks for whole scores; the parser reads others all the same.
+    A model writes the properties in the schema's order. So the evidence comes first, unless the
+    template asks for the verdict first, which defines its method. `whole` asks for whole scores;
+    the parser reads others all the same.
     """
-    if template.reply not in IN_JSON:
-        raise ValueError(f"The template {template.name!r} is not answered in JSON.")
+    if template.form in BY_ONE_TOKEN:
+        raise ValueError(f"The template {template.name!r} is answered by one token.")
     score = {
         "type": "integer" if whole else "number",
         "minimum": int(template.scale.low),
@@ -366,6 +388,12 @@ def reply_schema(template: Template, max_tokens: int, *, whole: bool = True) -> 
     evidence = {"type": "string", "maxLength": max(SHORTEST_EVIDENCE, max_tokens - after)}
     if template.reply is ReplyFormat.CRITERIA_JSON:
         both = {"scores": _closed({name: _closed(both) for name in template.criteria})}
+    elif words := VERDICT_WORDS.get(template.reply):
+        both = {"verdict": {"type": "string", "enum": list(words)}}
+    elif template.reply is ReplyFormat.RATING_LINE:
+        both = {"rating": score}
+    if template.reply in VERDICT_FIRST:
+        return _closed(both | {"evidence": evidence})
     return _closed({"evidence": evidence} | both)
 
 

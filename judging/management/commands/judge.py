@@ -64,6 +64,13 @@ def add_judge_arguments(parser: CommandParser) -> None:
         metavar="TEXT",
         help="the text for {criteria} in the template; pointwise: names, such as fluency,relevance",
     )
+    parser.add_argument(
+        "--json-replies",
+        type=yes_or_no,
+        metavar="yes|no",
+        help="hold replies to a JSON schema if the endpoint takes one; default: if the template "
+        "asks for JSON",
+    )
     parser.add_argument("--k", type=positive, help=f"samples in each order; default: {K}")
     parser.add_argument(
         "--max-tokens",
@@ -167,6 +174,12 @@ def add_pace_arguments(parser: CommandParser) -> None:
     )
 
 
+def yes_or_no(text: str) -> bool:
+    if text not in ("yes", "no"):
+        raise ArgumentTypeError(f"{text!r} is neither yes nor no")
+    return text == "yes"
+
+
 def positive(text: str) -> int:
     if not text.isdecimal() or len(text) > 9 or int(text) < 1:
         raise ArgumentTypeError(f"{text!r} is not a whole number above 0, of nine digits at most")
@@ -200,8 +213,11 @@ def price(text: str) -> tuple[Decimal, Decimal]:
 State = Run.State
 # `--resume` goes on with such a run, and repeats no answer.
 RESUMABLE = (State.PAUSED, State.PAUSING, State.QUEUED, State.RUNNING)
-JUDGE = ("endpoint", "model", "method", "form", "template", "k", "max_tokens", "price", "criteria")
-MODE = ("batch", "adaptive")
+JUDGE = (
+    *("endpoint", "model", "method", "form", "template", "k", "max_tokens", "price", "criteria"),
+    "json_replies",
+)
+MODE = ("batch", "adaptive", "cache_marks")
 CONFIDENCE = 0.95
 PACE = (
     *("name", "seed", "temperature", "budget", "concurrency", "rpm", "tpm", "unread_calls"),
@@ -229,6 +245,12 @@ class Command(FairJudgeCommand):
             action="store_true",
             default=None,
             help="copy answers to identical calls of the project's other runs, at no cost",
+        )
+        parser.add_argument(
+            "--cache-marks",
+            action="store_true",
+            default=None,
+            help="mark what prompts share, for Anthropic's models behind gateways",
         )
         parser.add_argument(
             "--batch",

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 from math import lcm
+from typing import Any
 
 from judging.core.enums import LabelledEnum
 
@@ -99,6 +100,70 @@ def outcome_of(pair: ScorePair, band: Fraction = Fraction(0)) -> Label:
     if abs(difference) <= band:
         return Label.TIE
     return Label.WIN if difference > 0 else Label.LOSE
+
+
+@dataclass(frozen=True, slots=True)
+class CriteriaRule:
+    """How the overall label follows from the labels on criteria, of people and judges alike.
+
+    Only the direction on each criterion counts, since a judge's scores have no "much better".
+
+    criteria: in the order in which they are asked.
+    weights: one for each criterion, 0 or more. Without weights, the first criterion that isn't a
+        tie decides.
+    margin: the largest difference between the weights for either response that is a tie."""
+
+    criteria: tuple[str, ...]
+    weights: tuple[Decimal, ...] = ()
+    margin: Decimal = Decimal(0)
+
+    def overall(self, signs: Mapping[str, int]) -> Label:
+        """Return the overall label.
+
+        Args: signs: for each criterion above 0 (the first response is better), 0 or below.
+        Returns: win, tie or lose of the first response."""
+        found = [signs[name] for name in self.criteria]
+        if not self.weights:
+            return outcome_of((Fraction(next(filter(None, found), 0)), Fraction(0)))
+        weights = list(zip(found, map(Fraction, self.weights), strict=True))
+        first = sum((weight for sign, weight in weights if sign > 0), Fraction(0))
+        second = sum((weight for sign, weight in weights if sign < 0), Fraction(0))
+        return outcome_of((first, second), Fraction(self.margin))
+
+    def __str__(self) -> str:
+        if not self.weights:
+            return f"the first criterion that isn't a tie decides: {', '.join(self.criteria)}"
+        more = f" by more than {plain_number(self.margin)}" if self.margin else ""
+        both = zip(self.criteria, self.weights, strict=True)
+        listed = ", ".join(f"{name} {plain_number(weight)}" for name, weight in both)
+        return f"the response with the larger sum of weights wins{more}: {listed}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what `from_json` reads, with exact numbers as text."""
+        if not self.weights:
+            return {"rule": "lexicographic", "criteria": list(self.criteria)}
+        weights = [plain_number(weight) for weight in self.weights]
+        described = {"criteria": list(self.criteria), "weights": weights}
+        return {"rule": "weighted", **described, "margin": plain_number(self.margin)}
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> CriteriaRule | None:
+        """Return the stored rule.
+
+        Args: stored: by `to_json`, or empty.
+        Returns: the rule; None if the overall answer is asked."""
+        if not stored:
+            return None
+        weights = tuple(map(Decimal, stored.get("weights", ())))
+        return cls(tuple(stored["criteria"]), weights, Decimal(stored.get("margin", 0)))
+
+
+def plain_number(number: Decimal) -> str:
+    """Return the number without an exponent or zeros at its end.
+
+    Args: number: exact.
+    Returns: such as 0.5 or 20."""
+    return f"{number.normalize():f}"
 
 
 def entropy(shares: Iterable[Fraction]) -> float:

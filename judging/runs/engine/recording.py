@@ -82,7 +82,7 @@ def parse_row(parsed: Parsed, template: Template, part: str) -> Parse:
     return statements.new(
         Parse,
         version=PARSER_VERSION,
-        parser=template.reply.value,
+        parser="json_schema" if parsed.in_json else template.reply.value,
         status=reading.status.value,
         score_1=reading.score_1,
         score_2=reading.score_2,
@@ -99,8 +99,8 @@ def parse_row(parsed: Parsed, template: Template, part: str) -> Parse:
 
 CALL_RESULT = (
     "state", "finished_at", "duration_ms", "requests", "prompt_tokens", "cached_tokens",
-    "completion_tokens", "estimated", "reserved_usd", "usd", "model", "request_id", "reply_id",
-    "http_status", "error_kind", "error", "noticed",
+    "written_tokens", "completion_tokens", "estimated", "reserved_usd", "usd", "model",
+    "request_id", "reply_id", "http_status", "error_kind", "error", "noticed",
 )  # fmt: skip
 LONGEST_ERROR = 2000
 
@@ -219,6 +219,7 @@ def fill_in(arrival: Arrival, price: PriceSnapshot | None) -> None:
     call.http_status = 200
     call.prompt_tokens = usage.prompt_tokens
     call.cached_tokens = usage.cached_tokens
+    call.written_tokens = usage.written_tokens
     call.completion_tokens = usage.completion_tokens
     call.estimated = usage.estimated
     call.model = outcome.model[:200]

@@ -125,7 +125,7 @@ def choice_settings_of(run: Run) -> dict[str, Any]:
 
 
 MOST_CONFIDENCE = Decimal("0.999")
-ECONOMY_FIELDS = ("batch", "adaptive", "reuse")
+ECONOMY_FIELDS = ("batch", "adaptive", "reuse", "cache_marks")
 
 
 class EconomyForm(forms.Form):
@@ -155,6 +155,13 @@ class EconomyForm(forms.Form):
         help_text="An identical call of another run of this project is copied at no cost: the same "
         "endpoint, model, prompt, settings and sample number. Copies are marked.",
     )
+    cache_marks = forms.BooleanField(
+        label="Mark what prompts share for the provider’s cache",
+        required=False,
+        help_text="For Anthropic’s models behind OpenRouter, LiteLLM and the like, with long "
+        "prompts and k of at least 2. Reading from the cache costs about a tenth, and writing to "
+        "it a quarter more. Other providers cache without marks.",
+    )
 
     @property
     def economy(self) -> dict[str, Any]:
@@ -163,6 +170,7 @@ class EconomyForm(forms.Form):
         return {
             "batch": self.cleaned_data["batch"],
             "adaptive": None if confidence is None else float(confidence),
+            "cache_marks": self.cleaned_data["cache_marks"],
         }
 
     economy_fields = bound(ECONOMY_FIELDS)
@@ -173,7 +181,8 @@ class EconomyForm(forms.Form):
 
 def economy_settings_of(run: Run) -> dict[str, Any]:
     adaptive = run.parameters.get("adaptive") or {}
-    return {"batch": bool(run.parameters.get("batch")), "adaptive": adaptive.get("confidence")}
+    kept = {name: bool(run.parameters.get(name)) for name in ("batch", "cache_marks")}
+    return kept | {"adaptive": adaptive.get("confidence")}
 
 
 POINT_FIELDS = ("criteria", "scale")
@@ -259,9 +268,11 @@ def portia_settings_of(run: Run) -> dict[str, Any]:
 
 MOST_AT_ONCE = 1000
 LARGEST_SEED = 2**31 - 1
-JUDGE_FIELDS = ("endpoint", "model", "method", "form", "template", "k", "max_tokens")
+JUDGE_FIELDS = (
+    *("endpoint", "model", "method", "form", "template", "k", "max_tokens", "json_replies"),
+)
 KEPT_FIELDS = (
-    *(name for name in JUDGE_FIELDS if name != "template"),
+    *(name for name in JUDGE_FIELDS if name not in ("template", "json_replies")),
     *("temperature", "concurrency", "rpm", "tpm", "unread_calls"),
 )
 PACE_FIELDS = (
@@ -292,6 +303,15 @@ class StartForm(EconomyForm, ChoiceForm, PointsForm, PortiaForm, SubsetForm):
         initial=Form.SCORE,
     )
     template = forms.ChoiceField(label="Template", required=False)
+    json_replies = forms.TypedChoiceField(
+        label="JSON schema of replies",
+        required=False,
+        choices=[("", "if the template asks for JSON"), ("yes", "always"), ("no", "never")],
+        coerce=lambda text: text == "yes",
+        empty_value=None,
+        help_text="The endpoint holds replies to the schema if it takes one. The prompt stays as "
+        "it is. Otherwise replies are read as text.",
+    )
     k = whole(
         "k",
         MOST_K,
@@ -385,7 +405,7 @@ class StartForm(EconomyForm, ChoiceForm, PointsForm, PortiaForm, SubsetForm):
     more_fields = bound(
         (
             *("price_in", "price_out", "max_tokens", "concurrency", "rpm", "tpm"),
-            *("unread_calls", "seed"),
+            *("unread_calls", "seed", "json_replies"),
         )
     )
 
@@ -410,5 +430,7 @@ def settings_of(run: Run) -> dict[str, Any]:
     """Return the initial values for another run like this one, except name and seed."""
     kept = {name: getattr(run, name) for name in KEPT_FIELDS}
     kept |= {"template": run.template_name, "budget": plainly(run.budget_usd)}
+    enforced = run.parameters.get("output", {}).get("enforced")
+    kept["json_replies"] = {None: "", True: "yes", False: "no"}[enforced]
     kept |= economy_settings_of(run)
     return kept | choice_settings_of(run) | points_settings_of(run) | portia_settings_of(run)

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from itertools import chain
+from os.path import commonprefix
 from typing import Any, Self
 
 import numpy as np
@@ -20,8 +21,10 @@ from judging.core.errors import UserError
 from judging.core.queries import merge
 from judging.dataset.models import Example, PointItem
 from judging.llm.client.judge_client import TOP_LOGPROBS
-from judging.llm.client.messages import JudgeRequest, Message
+from judging.llm.client.messages import CacheMarks, JudgeRequest, Message
 from judging.llm.prompts.templates import (
+    IN_JSON,
+    ORDERS,
     UNSPLIT,
     PromptVariant,
     Template,
@@ -37,6 +40,7 @@ from judging.methods.agreement.fewer_samples import (
     label_is_settled,
     may_stop,
 )
+from judging.methods.calibration.probabilities import PERMUTATIONS
 from judging.methods.intervals.estimates import Figure, Undefined
 from judging.methods.portia.stages import Settled, Stage, StageResult
 from judging.methods.verdicts.verdicts import Label, verdict
@@ -137,6 +141,8 @@ def described(
 
 def reach(run: Run) -> Fraction:
     """Return the largest difference that one sample can make."""
+    if run.rule is not None:
+        return Fraction(1)
     if run.form in SCORED and run.method != Method.IMPORTED:
         scale = template_of(run).scale
         return Fraction(scale.high) - Fraction(scale.low)
@@ -396,6 +402,8 @@ class Questioner:
     portia: PortiaSettings | None = None
     items: Mapping[str, str] = field(default_factory=dict)
     point_shots: PointShots = field(default_factory=lambda: PointShots({}))
+    marked: bool = False
+    k: int = 1
 
     @classmethod
     def of(cls, run: Run) -> Self:
@@ -410,19 +418,38 @@ class Questioner:
             PortiaSettings.of(run),
             dict(run.parameters.get("items", ())),
             PointShots.of(run) if run.form == Form.POINTWISE else PointShots({}),
+            bool(run.parameters.get("cache_marks")),
+            run.k,
         )
 
     def request(self, subject: Subject, part: str, n: int) -> JudgeRequest:
         reads_logprobs = self.template.form.value in BY_LOGPROBS
+        messages = tuple(self.messages(subject, part))
         return JudgeRequest(
-            tuple(self.messages(subject, part)),
+            messages,
             self.model,
             n=n,
             temperature=self.temperature,
             max_tokens=self.max_tokens,
             schema=self.schema,
+            described=self.template.reply in IN_JSON,
             top_logprobs=TOP_LOGPROBS if reads_logprobs else None,
+            marks=self._marks(subject, part, messages) if self.marked else None,
         )
+
+    def _marks(self, subject: Subject, part: str, messages: Sequence[Message]) -> CacheMarks:
+        """Say up to where the prompts of all orders are the same as these messages."""
+        variant = PromptVariant.parse(part)
+        orders = PERMUTATIONS if variant.permutation else ORDERS if variant.arrangement else ()
+        others = [str(replace(variant, arrangement=order)) for order in orders]
+        prompts = [messages, *(self.messages(subject, other) for other in others)]
+        for place, shown in enumerate(zip(*prompts, strict=True)):
+            same = commonprefix([message.content for message in shown])  # noqa: RUF071
+            if same != messages[place].content:
+                # Up to the end of a line, so that no word is cut in two.
+                same = same[: same.rfind("\n") + 1]
+                break
+        return CacheMarks(place, len(same), whole=self.k > 1)
 
     def quoted(self, subject: Subject, part: str) -> tuple[str, ...]:
         """Return the texts that the judge is shown: a verdict quoted from them is not its own."""

@@ -45,6 +45,7 @@ from judging.runs.templates import (
     kept_fields,
     output_of,
     with_criteria,
+    with_schema,
 )
 
 ONE_SAMPLE = (Method.VANILLA, Method.EC)
@@ -114,6 +115,7 @@ class Judge:
     criteria: str = ""
     items: Mapping[str, str] = field(default_factory=dict)
     point_shots: Mapping[str, Any] = field(default_factory=dict)
+    cache_marks: bool = False
 
     @property
     def price(self) -> PriceSnapshot | None:
@@ -138,9 +140,18 @@ def choose_judge(
     scale: str = "",
     shots_from: str = "",
     shots_random: bool = False,
+    json_replies: bool | None = None,
+    cache_marks: bool = False,
     **of_choice: Any,
 ) -> Judge:
-    """Fill in defaults. Raises UserError for what can't be asked. `of_choice`: ChoiceOptions."""
+    """Fill in defaults. Raises UserError for what can't be asked.
+
+    Args:
+        json_replies: Whether the endpoint holds replies to a JSON schema, if it takes one. None
+            leaves it to the template.
+        cache_marks: Mark what prompts share, for providers that keep only what is marked.
+        of_choice: See ChoiceOptions.
+    """
     options = ChoiceOptions.of(form, of_choice)
     method = default_method(method, form, k, options)
     check_kind(method, form, k, adaptive)
@@ -154,12 +165,17 @@ def choose_judge(
     if chosen.is_local:
         wording = replace(wording, least_mass=0.0)
     wording = choice.worded(wording, options) if form == Form.CHOICE else wording
-    wording = with_criteria(project, wording, criteria)
+    wording = with_schema(with_criteria(project, wording, criteria), json_replies)
     name = model or choose_model(chosen)
     if len(name) > LONGEST_MODEL or not name.isprintable():
         raise UserError(
             f"A model's name has at most {LONGEST_MODEL} characters, in one line. "
             "Nothing was started."
+        )
+    usual_price = find_price_of(chosen, name, price)
+    if usual_price is not None:
+        usual_price = (
+            usual_price.with_cache_marks() if cache_marks else usual_price.without_cache_marks()
         )
     point_shots: Mapping[str, Any] = {}
     if shots_from:
@@ -175,7 +191,7 @@ def choose_judge(
         template=wording,
         k=k or default_k(method, form),
         max_tokens=max_tokens or default_max_tokens(form, chosen),
-        usual_price=find_price_of(chosen, name, price),
+        usual_price=usual_price,
         batch=batch,
         adaptive=adaptive,
         permutations=choice.permutations_of(options) if form == Form.CHOICE else (),
@@ -184,6 +200,7 @@ def choose_judge(
         criteria="" if items else chosen_criteria(project, wording, criteria),
         items=items,
         point_shots=point_shots,
+        cache_marks=cache_marks,
     )
 
 
@@ -361,6 +378,8 @@ def parameters(judge: Judge, seed: int) -> dict[str, Any]:
         kept["portia"] = judge.portia.to_json()
     if judge.criteria:
         kept["criteria"] = judge.criteria
+    if judge.cache_marks:
+        kept["cache_marks"] = True
     if judge.items:
         # Pairs, since a database may change the order of an object's keys.
         kept["items"] = [list(pair) for pair in judge.items.items()]

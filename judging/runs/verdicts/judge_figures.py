@@ -89,6 +89,7 @@ class JudgeCosts:
     estimated: int
     prompt_tokens: int
     cached_tokens: int
+    written_tokens: int
     completion_tokens: int
     usd: Decimal | None
     usd_an_example: Decimal | None
@@ -327,6 +328,7 @@ def costs_of(run: Run, judged: int) -> JudgeCosts:
         estimated=Count("pk", filter=Q(estimated=True)),
         prompt_tokens=Sum("prompt_tokens", default=0),
         cached_tokens=Sum("cached_tokens", default=0),
+        written_tokens=Sum("written_tokens", default=0),
         completion_tokens=Sum("completion_tokens", default=0),
     )
     usd = run.spent_usd if run.price is not None else None

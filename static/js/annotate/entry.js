@@ -13,7 +13,7 @@
   }
 
   function fill(form, fields) {
-    form.querySelectorAll("input[type=radio]").forEach((radio) => { radio.checked = false; });
+    form.querySelectorAll("input[type=radio], [name=overall]").forEach((radio) => { radio.checked = false; });
     for (const [name, value] of fields) {
       if (name === "comment") form.elements.comment.value = value;
       else if (name === "overall" || name.startsWith("criterion-")) {
@@ -30,6 +30,11 @@
 
   // Who can't judge a pair says why, and answers no other row.
   function isAnswered(group) { return Boolean(group.querySelector("input:checked")) || cannot(group.closest("form")); }
+  // A box, if the overall answer is derived: whoever answers a row after all can judge the pair.
+  function takeBack(form, chosen) {
+    const box = form.querySelector("[name=overall][type=checkbox]");
+    if (box && chosen.name.startsWith("criterion-")) box.checked = false;
+  }
   function lacksReason(form) { return cannot(form) && !form.elements.comment.value.trim(); }
   function askForReason(form) {
     const { comment } = form.elements;
@@ -90,5 +95,5 @@
     };
   }
 
-  Object.assign(window.annotation, { fieldsOf, fill, groupsOf, isAnswered, lacksReason, askForReason, keeper, CANT_JUDGE });
+  Object.assign(window.annotation, { fieldsOf, fill, groupsOf, isAnswered, takeBack, lacksReason, askForReason, keeper, CANT_JUDGE });
 })();

@@ -55,18 +55,18 @@
   }
 
   function buttonOf(form, name) {
-    return [...form.querySelectorAll("[name=overall]")].find((radio) => radio.dataset.keys.split(" ").includes(name));
+    return [...form.querySelectorAll("[role=radiogroup] [data-keys], [name=overall]")].find((radio) => radio.dataset.keys.split(" ").includes(name));
   }
 
   // True when the key is an answer; the row after it that is still open becomes the next one.
   function answer(form, name) {
     const button = buttonOf(form, name);
     if (!button) return false;
-    // Who can't judge a pair answers no row.
-    const group = button.value === CANT_JUDGE ? groupsOf(form).at(-1) : focusedGroup(form);
-    const radio = group.querySelector(`input[value="${CSS.escape(button.value)}"]`);
+    // Who can't judge a pair answers no row. If the overall answer is derived, it is a row of none.
+    const group = button.value === CANT_JUDGE ? button.closest("[role=radiogroup]") : focusedGroup(form);
+    const radio = group ? group.querySelector(`input[value="${CSS.escape(button.value)}"]`) : button;
     if (!radio) return false;
-    radio.checked = true;
+    radio.checked = radio.type === "radio" || !radio.checked;
     radio.focus();
     radio.dispatchEvent(new Event("change", { bubbles: true }));
     const groups = groupsOf(form);

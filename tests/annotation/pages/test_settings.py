@@ -30,6 +30,7 @@ FIELDS = {
     "annotator_advantage": "0.15",
     "cost_basis": "measured",
 }
+BOTH = "accuracy: 2\nrelevance: 1"
 
 
 @pytest.fixture
@@ -79,6 +80,30 @@ def test_what_is_saved_is_what_the_next_round_asks(save, project):
     assert set(event.detail) == set(event.subject.split(", "))
 
 
+def test_a_rule_is_part_of_what_the_next_round_asks(save, project, as_owner):
+    made = save(overall_from="weighted", criterion_weights="relevance: 1.50\r\naccuracy: 2")
+    assert made.status_code == 302
+    project.refresh_from_db()
+    asked = current_protocol(project)
+    assert asked.criteria_rule == {
+        "rule": "weighted",
+        "criteria": ["accuracy", "relevance"],
+        "weights": ["2", "1.5"],
+        "margin": "0",
+    }
+    assert "weights wins: accuracy 2, relevance 1.5" in str(asked.rule)
+    event = AuditEvent.objects.get(action="settings changed")
+    assert event.detail["criterion_weights"]["now"] == {"relevance": "1.5", "accuracy": "2"}
+    page = as_owner.get(reverse("trail", args=[project.slug])).text
+    assert "relevance: 1.5, accuracy: 2" in page or "accuracy: 2, relevance: 1.5" in page
+    # An untouched form changes nothing.
+    again = save(overall_from="weighted", criterion_weights="accuracy: 2\nrelevance: 1.5")
+    assert again.status_code == 302
+    assert current_protocol(Project.objects.get()) == asked
+    refused = save(overall_from="weighted", criterion_weights="accuracy: 2")
+    assert "Give a weight to each criterion. Missing: relevance." in refused.text
+
+
 def test_saving_what_is_there_already_is_no_change(save):
     save()
     assert save().status_code == 302
@@ -95,6 +120,17 @@ def test_saving_what_is_there_already_is_no_change(save):
         {"minutes_per_vote": "NaN"},
         {"criteria": "\n".join(f"criterion {n}" for n in range(13))},
         {"criteria": "x" * 61},
+        {"overall_from": "lexicographic", "criteria": ""},
+        {"overall_from": "lexicographic", "both_bad": "on"},
+        {"overall_from": "weighted"},
+        {"overall_from": "weighted", "criterion_weights": "accuracy: 1"},
+        {"overall_from": "weighted", "criterion_weights": f"{BOTH}\nwit: 1"},
+        {"overall_from": "weighted", "criterion_weights": BOTH, "tie_margin": "3"},
+        {"overall_from": "weighted", "criterion_weights": "accuracy: 0\nrelevance: 0"},
+        {"criterion_weights": "accuracy: -1"},
+        {"criterion_weights": "accuracy 1"},
+        {"criterion_weights": "accuracy: 1\naccuracy: 2"},
+        {"tie_margin": "-1"},
     ],
 )
 def test_what_cannot_be_meant_changes_nothing(save, project, wrong):

@@ -75,10 +75,25 @@ def test_settings_that_are_sent_change_and_others_stay(client, project):
     assert event.detail["question_asked"]["now"] == "Which helps?"
 
 
+def test_the_rule_of_the_overall_answer_is_set_and_read(client, project):
+    rule = {"overall_from": "weighted", "criterion_weights": {"tone": 1, "accuracy": "2.5"},
+            "tie_margin": "0.5", "criteria": ["accuracy", "tone"]}  # fmt: skip
+    changed = client.ask("PATCH", "projects/vicuna/settings", rule)
+    assert changed.status_code == 200
+    now = changed.json()
+    assert now["criterion_weights"] == {"accuracy": "2.5", "tone": "1"}
+    project.refresh_from_db()
+    assert project.criteria_rule.to_json()["weights"] == ["2.5", "1"]
+    body = {"criteria": ["accuracy"]}
+    refused = client.ask("PATCH", "projects/vicuna/settings", body)
+    assert "These are no criteria: tone" in refused.json()["detail"]
+
+
 @pytest.mark.parametrize(
     "body",
     [{"wage_usd": -1}, {"scale": "seven"}, {"name": ""}, {"criteria": ["a\nb\0"]},
-     {"criteria": [f"c{n}" for n in range(13)]}, {"name": "   "}],
+     {"criteria": [f"c{n}" for n in range(13)]}, {"name": "   "},
+     {"overall_from": "lexicographic"}, {"tie_margin": -1}],
 )  # fmt: skip
 def test_settings_that_can_not_be_are_refused_by_field(client, project, body):
     refused = client.ask("PATCH", "projects/vicuna/settings", body)

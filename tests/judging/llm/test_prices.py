@@ -40,6 +40,23 @@ def test_a_tier_holds_for_all_tokens_once_it_is_passed():
     assert price.cost(Usage(200_001, 0, 1000)) == D("0.400002") + D("0.012")
 
 
+def test_tokens_that_are_written_to_a_cache_have_a_price_of_their_own():
+    """1,000 of 3,000 read, 500 written: 1,500 × 2.50 + 1,000 × 1.25 + 500 × 3.125 + 500 × 10."""
+    usage = Usage(3000, 1000, 500, written_tokens=500)
+    assert FLAT.with_cache_marks().cost(usage) == D("0.0115625")
+    assert FLAT.cost(usage) == FLAT.cost(Usage(3000, 1000, 500))
+    kept = FLAT.with_cache_marks()
+    assert kept.half().cost(usage) * 2 == kept.cost(usage)
+    assert PriceSnapshot.from_json(json.loads(json.dumps(kept.to_json()))) == kept
+    assert kept.reserve(1000, 1, 1) == D("0.003125") + D("0.00001")
+
+
+def test_a_published_price_has_what_writing_costs():
+    price = published_price("https://api.anthropic.com/v1", "claude-3-5-haiku-latest")
+    assert price is not None
+    assert price.written.base == price.prompt.base * D("1.25")
+
+
 def test_a_reservation_is_the_prompt_and_all_choices_full():
     assert FLAT.reserve(1000, 3, 200) == D("0.0025") + D("0.006")
 

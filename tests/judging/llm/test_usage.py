@@ -254,6 +254,16 @@ LAYOUTS = {
         (2010, 1920, 110),
         "0.001382",
     ),
+    "OpenRouter, with what was written to the cache": (
+        {
+            "prompt_tokens": 2010,
+            "completion_tokens": 110,
+            "total_tokens": 2120,
+            "prompt_tokens_details": {"cached_tokens": 1920, "cache_write_tokens": 80},
+        },
+        (2010, 1920, 110),
+        "0.001382",
+    ),
     "inside, with 300 tokens of thinking in the total alone": (
         {
             "prompt_tokens": 2010,
@@ -320,12 +330,19 @@ LAYOUTS = {
     ),
 }
 
+# Part of the prompt, at its price unless the snapshot has one for them.
+WRITTEN = {
+    "Anthropic, with what was written to the cache": 50,
+    "inside, by a name of their own": 7,
+    "OpenRouter, with what was written to the cache": 80,
+}
+
 
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_cached_tokens_cost_their_own_price_once_wherever_they_are_counted(name):
     fields, (prompt, cached, completion), usd = LAYOUTS[name]
     usage = reported_usage(fields, ["word " * 1900], [TEXT])
-    assert usage == Usage(prompt, cached, completion)
+    assert usage == Usage(prompt, cached, completion, written_tokens=WRITTEN.get(name, 0))
     assert spent(usage) == Decimal(usd)
 
 

@@ -72,9 +72,27 @@ def test_the_schema_has_the_evidence_first_and_leaves_room_for_the_scores():
     assert schema["required"] == list(properties)
 
 
-def test_a_template_answered_in_text_has_no_schema():
-    with pytest.raises(ValueError, match="not answered in JSON"):
-        reply_schema(template("faireval-table3"), max_tokens=300)
+@pytest.mark.parametrize(
+    ("name", "properties"),
+    [
+        ("faireval-table3", ["evidence", "score_1", "score_2"]),
+        ("portia-table13", ["evidence", "verdict"]),
+        # Their texts ask for the verdict first, which is their method.
+        ("faireval-table1", ["score_1", "score_2", "evidence"]),
+        ("faireval-table5", ["verdict", "evidence"]),
+        ("portia-table15", ["rating", "evidence"]),
+    ],
+)
+def test_a_schema_keeps_the_order_that_the_template_asks_for(name, properties):
+    shipped = template(name)
+    assert not shipped.has_schema
+    schema = reply_schema(shipped, max_tokens=300)
+    assert list(schema["properties"]) == schema["required"] == properties
+
+
+def test_what_one_token_answers_has_no_schema():
+    with pytest.raises(ValueError, match="one token"):
+        reply_schema(template("calibraeval-default"), max_tokens=300)
 
 
 def test_an_unknown_template_is_refused_with_the_known_names():

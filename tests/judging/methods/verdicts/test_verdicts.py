@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judging.methods.verdicts.verdicts import Label, VerdictState, verdict
+from judging.methods.verdicts.verdicts import CriteriaRule, Label, VerdictState, verdict
 
 scores = st.decimals(min_value=1, max_value=10, places=1)
 samples = st.lists(st.none() | st.tuples(scores, scores), min_size=1, max_size=5)
@@ -110,3 +110,31 @@ def test_the_smoothed_entropy_of_few_samples_is_larger():
     assert few.smoothed_bpde > many.smoothed_bpde > 0
     # (2*1 + 1/3)/3 = 7/9 and twice 1/9
     assert few.smoothed_bpde == pytest.approx(-7 / 9 * math.log(7 / 9) - 2 / 9 * math.log(1 / 9))
+
+
+amounts = st.decimals(min_value=0, max_value=100, places=4)
+answers = st.lists(st.tuples(st.sampled_from([-2, -1, 0, 1, 2]), amounts), min_size=1, max_size=12)
+
+
+@given(answers, st.one_of(st.none(), amounts))
+def test_a_rule_about_criteria_has_no_favourite_and_keeps_itself(answers, margin):
+    """Swapped answers give the swapped label. Without a margin the rule is lexicographic."""
+    names = tuple(f"c{number}" for number in range(len(answers)))
+    weights = () if margin is None else tuple(weight for _, weight in answers)
+    rule = CriteriaRule(names, weights, margin or Decimal(0))
+    signs = {name: sign for name, (sign, _) in zip(names, answers, strict=True)}
+    label = rule.overall(signs)
+    assert rule.overall({name: -sign for name, sign in signs.items()}) == label.turned
+    # Only the direction counts.
+    assert rule.overall({name: (s > 0) - (s < 0) for name, s in signs.items()}) == label
+    kept = CriteriaRule.from_json(rule.to_json())
+    assert kept is not None
+    assert kept.overall(signs) == label
+
+
+def test_a_margin_is_a_tie_up_to_and_with_it():
+    rule = CriteriaRule(("a", "b"), (Decimal("0.3"), Decimal("0.2")), Decimal("0.1"))
+    # In binary fractions, 0.3 - 0.2 is not 0.1.
+    assert rule.overall({"a": 1, "b": -1}) is Label.TIE
+    assert rule.overall({"a": 0, "b": -1}) is Label.LOSE
+    assert CriteriaRule.from_json({}) is None

@@ -7,17 +7,27 @@ import random
 import pytest
 from django.core.management import call_command
 
-from annotation.models import Item
+from annotation.models import Item, Vote
+from annotation.queue.drafts import checked_answer, label_of
 from annotation.results.delivery.package import Unpacked, deliver, pack
 from annotation.results.delivery.verify import verify
 from annotation.results.report.report import report, report_json
 from annotation.results.sections.analysis import Analysis
+from annotation.results.sections.people import DERIVED
 from annotation.rounds.opening import RoundSettings, open_round
+from annotation.votes.imports import import_votes
 from judging.core.errors import UserError
 from judging.runs.models import Parse, Verdict
 from judging.runs.planning.start import choose_judge
 from judging.runs.templates import template_of
-from tests.factories import make_annotator, make_run, make_verdict, make_vote
+from tests.factories import (
+    make_annotator,
+    make_examples,
+    make_project,
+    make_run,
+    make_verdict,
+    make_vote,
+)
 from tests.judging.runs.judging import judged, loopback, make_judged_project
 from tests.loopback.judges import criteria_judge
 from tests.loopback.log import prompt_of
@@ -151,3 +161,76 @@ def test_criteria_can_be_given_with_the_run_and_must_differ(asked, settings):
             choose_judge(asked, **given)
         with pytest.raises(UserError, match="12 criteria at most"):
             choose_judge(asked, criteria=",".join("abcdefghijklm"), **given)
+
+
+def weighted(project, accuracy, tone):
+    project.overall_from = "weighted"
+    project.criterion_weights = {"accuracy": accuracy, "tone": tone}
+    project.save()
+
+
+def test_the_judge_is_merged_by_the_rule_for_people(asked, settings):
+    weighted(asked, "1", "2")
+    with loopback(settings, judge=criteria_judge):
+        run = judged(asked, form="criteria", k=1)
+    parses = Parse.objects.filter(sample__call__run=run)
+    # Accuracy belongs to response 1, the tone to what is shown first: with a weight of 2 it wins.
+    # The means would give response 1 both times.
+    for order, outcome in (("original", "win"), ("swapped", "lose")):
+        found = parses.filter(sample__call__part=order)
+        assert {(one.outcome, one.score_1) for one in found} == {(outcome, None)}
+        assert all(one.criteria["accuracy"] == ["9", "4"] for one in found)
+    verdict = Verdict.objects.filter(run=run).first()
+    assert (verdict.label, verdict.cs_1, verdict.cs_2) == ("tie", 0.5, 0.5)
+    # Kept with the run, whatever the project derives later.
+    weighted(asked, "5", "1")
+    run.refresh_from_db()
+    assert str(run.rule) == ("the response with the larger sum of weights wins: accuracy 1, tone 2")
+    assert template_of(run).rule == run.rule
+    with loopback(settings, judge=criteria_judge):
+        other = judged(asked, form="criteria", k=1)
+    assert Verdict.objects.filter(run=other, label="win").count() == 12
+
+
+def test_the_rule_is_for_its_own_criteria_alone(asked, settings):
+    weighted(asked, "1", "2")
+    with loopback(settings, judge=criteria_judge):
+        given = {"endpoint": "loop", "form": "criteria"}
+        assert choose_judge(asked, **given).template.rule is not None
+        assert choose_judge(asked, criteria="accuracy, wit", **given).template.rule is None
+
+
+def test_derived_votes_explain_nothing_about_the_criteria(asked, settings, tmp_path):
+    weighted(asked, "1", "2")
+    with loopback(settings, judge=criteria_judge):
+        run = judged(asked, form="criteria", k=1)
+    open_round(asked, None, run, RoundSettings(everything=True, votes=1, seed=1))
+    person = make_annotator(asked)
+    for n, item in enumerate(Item.objects.order_by("example__number")):
+        answer = {"criteria": {"accuracy": "left", "tone": ("left", "right", "tie")[n % 3]}}
+        checked = checked_answer(item.round.protocol, answer)
+        label = label_of(checked["overall"], 1)
+        make_vote(item, person, label, left_response=1, answer=checked)
+    found = report(Analysis(asked, run)).criteria
+    assert found.criteria[0].slope == DERIVED
+    # Of 12 pairs, 4 are lost by their tone.
+    assert found.criteria[0].same_as_overall.value == 8 / 12
+    path = tmp_path / "votes.csv"
+    call_command("export", asked.slug, what="votes", output=path)
+    rows = list(csv.DictReader(path.read_text().splitlines()))
+    assert json.loads(rows[0]["overall_rule"]) == asked.criteria_rule.to_json()
+    assert [row["label"] for row in rows[:3]] == ["win", "lose", "win"]
+    # Into another project, with the rule that derived the labels.
+    twin = make_project("twin")
+    make_examples(twin, 12)
+    done = import_votes(twin, None, path)
+    assert done.added == 12
+    assert Vote.objects.filter(example__project=twin).first().answer["rule"] == (
+        asked.criteria_rule.to_json()
+    )
+    # A label that the rule doesn't derive is a mistake.
+    path.write_text(path.read_text().replace(",lose,", ",win,", 1))
+    third = make_project("third")
+    make_examples(third, 12)
+    with pytest.raises(UserError, match="The rule derives lose"):
+        import_votes(third, None, path)
