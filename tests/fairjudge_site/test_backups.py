@@ -428,17 +428,22 @@ for target in {targets}:
 for key in at_once:
     recorder.record_unapplied(*key)
 """
-# Of each table the columns and what holds for them. Names of constraints differ, and mean nothing.
+# Of each table its columns and what holds for them, in any order. Names that PostgreSQL gives to
+# constraints differ, and mean nothing.
 SHAPE = """
-import json
+import json, re
 from django.db import connection
 found = {}
 with connection.cursor() as cursor:
-    for table in connection.introspection.table_names(cursor):
-        cursor.execute(f"SELECT * FROM {connection.ops.quote_name(table)} LIMIT 0")
-        columns = sorted((one[0], str(one[1])) for one in cursor.description)
-        rules = connection.introspection.get_constraints(cursor, table).values()
-        found[table] = [columns, sorted(json.dumps(rule, default=str) for rule in rules)]
+    if connection.vendor == "sqlite":
+        cursor.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL")
+        found = {name: sorted(re.findall(r"\\w+|\\S", sql)) for name, sql in cursor.fetchall()}
+    else:
+        for table in connection.introspection.table_names(cursor):
+            cursor.execute(f"SELECT * FROM {table} LIMIT 0")
+            columns = sorted((one[0], one[1]) for one in cursor.description)
+            rules = connection.introspection.get_constraints(cursor, table).values()
+            found[table] = [columns, sorted(json.dumps(rule, default=str) for rule in rules)]
 print(json.dumps(found))
 """
 
