@@ -409,6 +409,54 @@ from django.db import connection
 from judging.dataset.models import Example
 print(json.dumps([Example.objects.count(), connection.introspection.table_names()]))
 """
+# Releases until now took these steps, and knew no migration that makes all tables at once.
+STEPS = """
+import sys
+from django.core.management import call_command
+from django.db import connection
+from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.recorder import MigrationRecorder
+read, recorder = MigrationLoader.load_disk, MigrationRecorder(connection)
+at_once = [key for key, one in MigrationLoader(None).disk_migrations.items() if one.replaces]
+def steps_alone(loader):
+    read(loader)
+    for key in at_once:
+        del loader.disk_migrations[key]
+MigrationLoader.load_disk = steps_alone
+for target in {targets}:
+    call_command("migrate", *target, verbosity=0)
+for key in at_once:
+    recorder.record_unapplied(*key)
+"""
+# Of each table its columns and what holds for them, in any order. Names that PostgreSQL gives to
+# constraints differ, and mean nothing.
+SHAPE = """
+import json, re
+from django.db import connection
+found = {}
+with connection.cursor() as cursor:
+    if connection.vendor == "sqlite":
+        cursor.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL")
+        found = {name: sorted(re.findall(r"\\w+|\\S", sql)) for name, sql in cursor.fetchall()}
+    else:
+        for table in connection.introspection.table_names(cursor):
+            cursor.execute(f"SELECT * FROM {table} LIMIT 0")
+            columns = sorted((one[0], one[1]) for one in cursor.description)
+            rules = connection.introspection.get_constraints(cursor, table).values()
+            found[table] = [columns, sorted(json.dumps(rule, default=str) for rule in rules)]
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("vendor", ["sqlite", "postgresql"])
+def test_all_steps_make_the_tables_that_a_new_database_gets_at_once(site):
+    """The test below takes some of the steps."""
+    at_once = ask(site, SHAPE)
+    site("migrate", "--verbosity=0", "annotation", "zero")
+    site("migrate", "--verbosity=0", "judging", "zero")
+    site("shell", "--no-imports", "-c", STEPS.format(targets=[()]))
+    assert ask(site, SHAPE) == at_once
 
 
 @pytest.mark.parametrize(
@@ -432,11 +480,13 @@ def test_an_older_release_is_brought_up_to_date_and_so_is_a_backup_of_it(
         "types": ["vote", "voterevision"], "old_types": 0,
     }  # fmt: skip
 
-    site("migrate", "--verbosity=0", "annotation", annotation)
-    site("migrate", "--verbosity=0", "judging", judging)
+    tables = ask(site, SHAPE)
+    targets = [("annotation", annotation), ("judging", judging)]
+    site("shell", "--no-imports", "-c", STEPS.format(targets=targets))
     assert "[ ] 0005_no_final_labels" in site("showmigrations")
     assert ask(site, BACK_UP_OLD) == 2
     site("migrate", "--verbosity=0")
+    assert ask(site, SHAPE) == tables
     assert ask(site, READ_VOTES) == votes
     assert ask(site, NEW) == {
         "usable": ["after", "before"],

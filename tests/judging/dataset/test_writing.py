@@ -1,6 +1,5 @@
 import hashlib
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -335,11 +334,9 @@ import os, signal, sys
 from pathlib import Path
 import django
 django.setup()
-from judging.core.commands import prepare_database
 from judging.dataset import writing
 from judging.dataset.models import Example, Import
 from judging.projects.models import Project
-prepare_database()
 project, _ = Project.objects.get_or_create(slug="p", name="p")
 settled = 0
 def advance(steps):
@@ -353,18 +350,13 @@ print(imported.number, imported.n_written, Example.objects.visible().count())
 """
 
 
-def test_kill_minus_nine_in_the_middle_loses_nothing(pairs, tmp_path):
+def test_kill_minus_nine_in_the_middle_loses_nothing(pairs, environment_with_tables):
     (path,) = pairs(*(pair(n) for n in range(400)))
-    data = tmp_path / "data"
-    environment = os.environ | {
-        "FAIRJUDGE_DATA": str(data),
-        "DJANGO_SETTINGS_MODULE": "fairjudge_site.settings",
-        "DATABASE_URL": f"sqlite:///{tmp_path / 'killed.sqlite3'}",
-        "PYTHONPATH": str(Path(__file__).parents[3]),
-    }
+    ours = {"DATABASE_URL": "", "PYTHONPATH": str(Path(__file__).parents[3])}
 
     def run(limit):
         command = [sys.executable, "-c", KILLED, str(path), str(limit)]
+        environment = environment_with_tables | ours
         return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
 
     assert run(150).returncode == -signal.SIGKILL

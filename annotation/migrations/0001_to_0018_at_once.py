@@ -1,0 +1,501 @@
+"""All tables of a new database. One of an earlier release takes the steps that it lacks instead."""
+
+import django.db.models.deletion
+import secrets
+from django.conf import settings
+from django.db import migrations, models
+
+from judging.migrations._at_once import CreateTables
+
+
+class Migration(migrations.Migration):
+
+    replaces = [
+        ('annotation', '0001_first'),
+        ('annotation', '0002_routing_scores'),
+        ('annotation', '0003_votes_of_a_person'),
+        ('annotation', '0004_sides_from_the_seed'),
+        ('annotation', '0005_no_final_labels'),
+        ('annotation', '0006_links_with_a_nonce'),
+        ('annotation', '0007_nonces_once'),
+        ('annotation', '0008_votes'),
+        ('annotation', '0009_earlier_looks'),
+        ('annotation', '0010_long_work_on_rounds'),
+        ('annotation', '0011_cant_judge_and_readings'),
+        ('annotation', '0012_first_choices'),
+        ('annotation', '0013_gate_looks'),
+        ('annotation', '0014_rounds_told'),
+        ('annotation', '0015_references'),
+        ('annotation', '0016_subsets'),
+        ('annotation', '0017_crowds'),
+        ('annotation', '0018_put_aside'),
+    ]
+
+    initial = True
+
+    dependencies = [
+        migrations.swappable_dependency(settings.AUTH_USER_MODEL),
+        ('judging', '0019_import_options'),
+    ]
+
+    operations = [CreateTables([
+        migrations.CreateModel(
+            name='Round',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('number', models.PositiveIntegerField()),
+                ('kind', models.CharField(choices=[('routed', 'labelled here'), ('import', 'labelled elsewhere')], default='routed', max_length=8)),
+                ('state', models.CharField(choices=[('opening', 'being opened'), ('open', 'open'), ('paused', 'paused'), ('closed', 'closed')], default='open', max_length=8)),
+                ('stage', models.CharField(choices=[('only', 'one stage'), ('learn', 'learning where the judge errs'), ('select', 'labelling what was selected')], default='only', max_length=8)),
+                ('votes_per_item', models.PositiveSmallIntegerField(default=3)),
+                ('seed', models.BigIntegerField()),
+                ('nonce', models.CharField(default=secrets.token_urlsafe, max_length=43, unique=True)),
+                ('open_to_all', models.BooleanField(default=True)),
+                ('no_majority', models.CharField(choices=[('adjudicate', 'a person decides'), ('tie', 'tie'), ('judge', "the judge's label (never on audit items)")], default='adjudicate', max_length=10)),
+                ('frame_size', models.PositiveIntegerField(default=0)),
+                ('paper_mode', models.BooleanField(default=False)),
+                ('parameters', models.JSONField(blank=True, default=dict)),
+                ('certificate_plan', models.JSONField(blank=True, null=True)),
+                ('wage_usd', models.DecimalField(decimal_places=4, max_digits=10)),
+                ('minutes_per_vote', models.DecimalField(decimal_places=3, max_digits=8)),
+                ('cost_basis', models.CharField(choices=[('assumed', 'minutes a vote, as assumed'), ('measured', 'active time, as measured')], max_length=8)),
+                ('opened_at', models.DateTimeField(auto_now_add=True)),
+                ('closed_at', models.DateTimeField(blank=True, null=True)),
+                ('frame', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.RESTRICT, related_name='rounds', to='judging.frame')),
+                ('opened_by', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
+                ('project', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='rounds', to='judging.project')),
+            ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('project', 'number'), name='round_number_once')],
+            },
+        ),
+        migrations.CreateModel(
+            name='Annotator',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('number', models.PositiveIntegerField()),
+                ('name', models.CharField(max_length=200)),
+                ('left_at', models.DateTimeField(blank=True, null=True)),
+                ('is_crowd', models.BooleanField(default=False)),
+                ('created_at', models.DateTimeField(auto_now_add=True)),
+                ('project', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='annotators', to='judging.project')),
+                ('user', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='annotators', to=settings.AUTH_USER_MODEL)),
+            ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('project', 'name'), name='annotator_name_once'), models.UniqueConstraint(fields=('project', 'number'), name='annotator_number_once'), models.UniqueConstraint(condition=models.Q(('user__isnull', False)), fields=('project', 'user'), name='annotator_user_once')],
+            },
+        ),
+        migrations.CreateModel(
+            name='CrowdLink',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('nonce', models.CharField(default=secrets.token_urlsafe, max_length=43, unique=True)),
+                ('withdrawn_at', models.DateTimeField(blank=True, null=True)),
+                ('worker_name', models.CharField(default='PROLIFIC_PID', max_length=40)),
+                ('study_name', models.CharField(blank=True, default='STUDY_ID', max_length=40)),
+                ('session_name', models.CharField(blank=True, default='SESSION_ID', max_length=40)),
+                ('consent', models.TextField()),
+                ('questions', models.JSONField(blank=True, default=list)),
+                ('max_people', models.PositiveIntegerField(default=50)),
+                ('max_pairs', models.PositiveIntegerField(default=20)),
+                ('completion_code', models.CharField(blank=True, max_length=100)),
+                ('completion_url', models.CharField(blank=True, max_length=500)),
+                ('screened_code', models.CharField(blank=True, max_length=100)),
+                ('screened_url', models.CharField(blank=True, max_length=500)),
+                ('made_after', models.PositiveBigIntegerField(default=0)),
+                ('created_at', models.DateTimeField(auto_now_add=True)),
+                ('created_by', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
+            ],
+        ),
+        migrations.CreateModel(
+            name='CrowdSubmission',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('worker_id', models.CharField(blank=True, max_length=120)),
+                ('study_id', models.CharField(blank=True, max_length=120)),
+                ('session_id', models.CharField(blank=True, max_length=120)),
+                ('state', models.CharField(choices=[('working', 'working'), ('left', 'gone away'), ('complete', 'complete'), ('screened', 'screened out'), ('nothing', 'found no pair'), ('returned', 'returned'), ('rejected', 'rejected'), ('approved', 'approved')], default='working', max_length=8)),
+                ('answers', models.JSONField(blank=True, default=dict)),
+                ('started_at', models.DateTimeField(auto_now_add=True)),
+                ('back_at', models.DateTimeField(auto_now_add=True)),
+                ('ended_at', models.DateTimeField(blank=True, null=True)),
+                ('annotator', models.OneToOneField(null=True, on_delete=django.db.models.deletion.CASCADE, related_name='submission', to='annotation.annotator')),
+                ('link', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='submissions', to='annotation.crowdlink')),
+            ],
+            options={
+                'indexes': [models.Index(fields=['link', 'state'], name='submission_by_state')],
+                'constraints': [models.UniqueConstraint(condition=models.Q(('worker_id', ''), _negated=True), fields=('link', 'worker_id'), name='crowd_worker_once')],
+            },
+        ),
+        migrations.CreateModel(
+            name='GateLook',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('requirements', models.JSONField()),
+                ('requirements_sha256', models.CharField(max_length=64)),
+                ('number', models.PositiveIntegerField()),
+                ('examples_sha256', models.CharField(max_length=64)),
+                ('data_sha256', models.CharField(max_length=64)),
+                ('confidence', models.FloatField()),
+                ('verdict', models.CharField(max_length=12)),
+                ('result', models.JSONField()),
+                ('decided_at', models.DateTimeField(auto_now_add=True)),
+                ('other', models.ForeignKey(null=True, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='judging.run')),
+                ('project', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='gate_looks', to='judging.project')),
+                ('run', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='gate_looks', to='judging.run')),
+            ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('run', 'requirements_sha256', 'examples_sha256', 'number'), name='gate_look_once')],
+            },
+        ),
+        migrations.CreateModel(
+            name='Invitation',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('role', models.CharField(choices=[('owner', 'owner'), ('researcher', 'researcher'), ('annotator', 'annotator')], default='annotator', max_length=10)),
+                ('note', models.CharField(blank=True, max_length=200)),
+                ('max_uses', models.PositiveIntegerField(default=1)),
+                ('uses', models.PositiveIntegerField(default=0)),
+                ('expires_at', models.DateTimeField()),
+                ('revoked_at', models.DateTimeField(blank=True, null=True)),
+                ('nonce', models.CharField(default=secrets.token_urlsafe, max_length=43, unique=True)),
+                ('made_after', models.PositiveBigIntegerField(default=0)),
+                ('created_at', models.DateTimeField(auto_now_add=True)),
+                ('created_by', models.ForeignKey(null=True, on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),
+                ('project', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='invitations', to='judging.project')),
+            ],
+        ),
+        migrations.CreateModel(
+            name='Item',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('position', models.FloatField()),
+                ('audit_order', models.PositiveIntegerField(null=True)),
+                ('rank', models.PositiveIntegerField(null=True)),
+                ('bpde', models.FloatField(null=True)),
+                ('routing_score', models.FloatField(null=True)),
+                ('probability', models.FloatField(null=True)),
+                ('state', models.CharField(choices=[('open', 'open'), ('complete', 'complete'), ('adjudicate', 'needs a decision')], default='open', max_length=10)),
+                ('example', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='items', to='judging.example')),
+            ],
+        ),
+        migrations.CreateModel(
+            name='Flag',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('reason', models.TextField()),
+                ('at', models.DateTimeField(auto_now_add=True)),
+                ('settled_at', models.DateTimeField(blank=True, null=True)),
+                ('annotator', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='flags', to='annotation.annotator')),
+                ('item', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='flags', to='annotation.item')),
+            ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('item', 'annotator'), name='flag_once')],
+            },
+        ),
+        migrations.CreateModel(
+            name='FirstChoice',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('left_response', models.PositiveSmallIntegerField()),
+                ('label', models.CharField(blank=True, choices=[('win', 'win'), ('tie', 'tie'), ('lose', 'lose')], max_length=4)),
+                ('at', models.DateTimeField(auto_now_add=True)),
+                ('chosen_at', models.DateTimeField(blank=True, null=True)),
+                ('user', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='first_choices', to=settings.AUTH_USER_MODEL)),
+                ('item', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='first_choices', to='annotation.item')),
+            ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('item', 'user'), name='first_choice_once'), models.CheckConstraint(condition=models.Q(('left_response__in', [1, 2])), name='first_choice_left_is_1_or_2')],
+            },
+        ),
+        migrations.CreateModel(
+            name='Draft',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('token', models.CharField(max_length=43, unique=True)),
+                ('left_response', models.PositiveSmallIntegerField()),
+                ('answer', models.JSONField(blank=True, default=dict)),
+                ('comment', models.TextField(blank=True)),
+                ('active_seconds', models.FloatField(default=0)),
+                ('opened_at', models.DateTimeField(auto_now_add=True)),
+                ('updated_at', models.DateTimeField(auto_now=True)),
+                ('annotator', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='drafts', to='annotation.annotator')),
+                ('item', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='drafts', to='annotation.item')),
+            ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('item', 'annotator'), name='draft_once'), models.CheckConstraint(condition=models.Q(('left_response__in', [1, 2])), name='draft_left_is_1_or_2')],
+            },
+        ),
+        migrations.CreateModel(
+            name='Adjudication',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('label', models.CharField(choices=[('win', 'win'), ('tie', 'tie'), ('lose', 'lose')], max_length=4)),
+                ('reason', models.TextField(blank=True)),
+                ('decider', models.CharField(blank=True, max_length=200)),
+                ('at', models.DateTimeField(auto_now_add=True)),
+                ('decided_by', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
+                ('item', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='adjudications', to='annotation.item')),
+            ],
+        ),
+        migrations.CreateModel(
+            name='Protocol',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('number', models.PositiveIntegerField()),
+                ('name', models.CharField(max_length=120)),
+                ('question_asked', models.CharField(max_length=300)),
+                ('guidelines', models.TextField(blank=True)),
+                ('scale', models.CharField(choices=[('three', '3 points: left, tie, right'), ('five', '5 points: much better, better, tie')], max_length=8)),
+                ('both_bad', models.BooleanField(default=False)),
+                ('cant_judge', models.BooleanField(default=False)),
+                ('hide_models', models.BooleanField(default=False)),
+                ('show_reference', models.BooleanField(default=False)),
+                ('criteria', models.JSONField(default=list)),
+                ('rendering', models.CharField(choices=[('markdown', 'Markdown, code and mathematics'), ('plain', 'plain text')], max_length=8)),
+                ('digest', models.CharField(max_length=64)),
+                ('created_at', models.DateTimeField(auto_now_add=True)),
+                ('project', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='protocols', to='judging.project')),
+            ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('project', 'digest'), name='protocol_once'), models.UniqueConstraint(fields=('project', 'number'), name='protocol_number_once'), models.UniqueConstraint(fields=('project', 'name'), name='protocol_name_once')],
+            },
+        ),
+        migrations.CreateModel(
+            name='Reading',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('at', models.DateTimeField(auto_now_add=True)),
+                ('annotator', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='readings', to='annotation.annotator')),
+                ('protocol', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='readings', to='annotation.protocol')),
+            ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('annotator', 'protocol'), name='reading_once')],
+            },
+        ),
+        migrations.CreateModel(
+            name='RoundTold',
+            fields=[
+                ('round', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, primary_key=True, related_name='told', serialize=False, to='annotation.round')),
+                ('complete', models.BooleanField(default=False)),
+                ('undecided', models.JSONField(default=list)),
+                ('level', models.PositiveSmallIntegerField(default=0)),
+                ('certificate', models.CharField(blank=True, max_length=8)),
+                ('version', models.PositiveIntegerField(default=0)),
+            ],
+        ),
+        migrations.CreateModel(
+            name='RoutingScores',
+            fields=[
+                ('round', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, primary_key=True, related_name='routing_scores', serialize=False, to='annotation.round')),
+                ('fit', models.JSONField()),
+                ('examples', models.JSONField()),
+                ('scores', models.JSONField()),
+                ('created_at', models.DateTimeField(auto_now_add=True)),
+            ],
+        ),
+        migrations.AddField(
+            model_name='round',
+            name='protocol',
+            field=models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='rounds', to='annotation.protocol'),
+        ),
+        migrations.AddField(
+            model_name='round',
+            name='run',
+            field=models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='rounds', to='judging.run'),
+        ),
+        migrations.AddField(
+            model_name='item',
+            name='round',
+            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='items', to='annotation.round'),
+        ),
+        migrations.CreateModel(
+            name='Intervention',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('kind', models.CharField(choices=[('aside', 'votes put aside'), ('stop', 'stopped'), ('pause', 'paused'), ('warn', 'warned')], max_length=5)),
+                ('reason', models.TextField(blank=True)),
+                ('actor', models.CharField(max_length=200)),
+                ('n_votes', models.PositiveIntegerField(default=0)),
+                ('is_due', models.BooleanField(default=False)),
+                ('at', models.DateTimeField(auto_now_add=True)),
+                ('ended_at', models.DateTimeField(blank=True, null=True)),
+                ('annotator', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='interventions', to='annotation.annotator')),
+                ('user', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
+                ('round', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='interventions', to='annotation.round')),
+            ],
+            options={
+                'constraints': [models.UniqueConstraint(condition=models.Q(('ended_at', None)), fields=('round', 'annotator', 'kind'), name='intervention_once')],
+            },
+        ),
+        migrations.AddField(
+            model_name='crowdlink',
+            name='round',
+            field=models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, related_name='crowd_link', to='annotation.round'),
+        ),
+        migrations.CreateModel(
+            name='RoundWork',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('kind', models.CharField(choices=[('open', 'opening the round'), ('extend', 'extending the cut'), ('select', 'selecting the rest'), ('votes', 'asking for more votes'), ('close', 'closing the round'), ('reopen', 'reopening the round')], max_length=8)),
+                ('state', models.CharField(choices=[('writing', 'writing'), ('settling', 'counting votes'), ('cancel', 'cancelling'), ('done', 'done')], default='writing', max_length=8)),
+                ('plan', models.JSONField(default=dict)),
+                ('n_done', models.PositiveIntegerField(default=0)),
+                ('n_total', models.PositiveIntegerField(default=0)),
+                ('holder', models.CharField(blank=True, max_length=120)),
+                ('lease_until', models.DateTimeField(blank=True, null=True)),
+                ('begun_at', models.DateTimeField(auto_now_add=True)),
+                ('round', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='works', to='annotation.round')),
+                ('user', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
+            ],
+            options={
+                'constraints': [models.UniqueConstraint(condition=models.Q(('state', 'done'), _negated=True), fields=('round',), name='one_work_a_round')],
+            },
+        ),
+        migrations.CreateModel(
+            name='Seat',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('limit', models.PositiveIntegerField(blank=True, null=True)),
+                ('cursor', models.FloatField(default=-1)),
+                ('n_shown', models.PositiveIntegerField(default=0)),
+                ('left_at', models.DateTimeField(blank=True, null=True)),
+                ('hold', models.CharField(blank=True, choices=[('', 'may label'), ('paused', 'paused'), ('stopped', 'stopped'), ('failed', 'stopped by attention checks')], default='', max_length=7)),
+                ('annotator', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='seats', to='annotation.annotator')),
+                ('round', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='seats', to='annotation.round')),
+            ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('round', 'annotator'), name='seat_once')],
+            },
+        ),
+        migrations.CreateModel(
+            name='Selection',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('kind', models.CharField(choices=[('top', 'selected by rank'), ('audit', 'audit'), ('learn', 'learning sample'), ('check', 'attention check'), ('all', 'all examples'), ('import', 'imported')], max_length=8)),
+                ('parameters', models.JSONField(blank=True, default=dict)),
+                ('seed', models.BigIntegerField()),
+                ('frame_size', models.PositiveIntegerField()),
+                ('n_items', models.PositiveIntegerField(default=0)),
+                ('ready', models.BooleanField(default=True)),
+                ('created_at', models.DateTimeField(auto_now_add=True)),
+                ('round', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='selections', to='annotation.round')),
+            ],
+        ),
+        migrations.AddField(
+            model_name='item',
+            name='selection',
+            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='items', to='annotation.selection'),
+        ),
+        migrations.CreateModel(
+            name='Skip',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('reason', models.CharField(blank=True, max_length=500)),
+                ('at', models.DateTimeField(auto_now_add=True)),
+                ('annotator', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='skips', to='annotation.annotator')),
+                ('item', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='skips', to='annotation.item')),
+            ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('item', 'annotator'), name='skip_once')],
+            },
+        ),
+        migrations.CreateModel(
+            name='Slot',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('index', models.PositiveSmallIntegerField()),
+                ('position', models.FloatField()),
+                ('lease_until', models.DateTimeField(null=True)),
+                ('annotator', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='slots', to='annotation.annotator')),
+                ('item', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='slots', to='annotation.item')),
+                ('round', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='slots', to='annotation.round')),
+            ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('item', 'index'), name='slot_once'), models.UniqueConstraint(condition=models.Q(('annotator__isnull', False)), fields=('item', 'annotator'), name='one_slot_a_person')],
+            },
+        ),
+        migrations.CreateModel(
+            name='Vote',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('label', models.CharField(blank=True, choices=[('win', 'win'), ('tie', 'tie'), ('lose', 'lose')], max_length=4)),
+                ('answer', models.JSONField(default=dict)),
+                ('left_response', models.PositiveSmallIntegerField(null=True)),
+                ('comment', models.TextField(blank=True)),
+                ('active_seconds', models.FloatField(null=True)),
+                ('source', models.CharField(choices=[('screen', 'screen'), ('import', 'import')], default='screen', max_length=6)),
+                ('unblinded', models.BooleanField(default=False)),
+                ('submitted_at', models.DateTimeField(null=True)),
+                ('updated_at', models.DateTimeField(auto_now=True)),
+                ('aside_at', models.DateTimeField(blank=True, null=True)),
+                ('annotator', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='annotations', to='annotation.annotator')),
+                ('example', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='annotations', to='judging.example')),
+                ('item', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='annotations', to='annotation.item')),
+                ('protocol', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='annotations', to='annotation.protocol')),
+                ('slot', models.OneToOneField(null=True, on_delete=django.db.models.deletion.CASCADE, related_name='annotation', to='annotation.slot')),
+            ],
+            options={
+                'db_table': 'annotation_annotation',
+                'indexes': [models.Index(fields=['example', 'protocol'], name='votes_of_example')],
+                'constraints': [models.UniqueConstraint(fields=('item', 'annotator'), name='one_vote_an_item'), models.UniqueConstraint(fields=('annotator', 'example', 'protocol'), name='one_vote_a_protocol'), models.CheckConstraint(condition=models.Q(('left_response__isnull', True), ('left_response__in', [1, 2]), _connector='OR'), name='vote_left_is_1_or_2')],
+            },
+        ),
+        migrations.AddField(
+            model_name='slot',
+            name='vote',
+            field=models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='counted_in', to='annotation.vote'),
+        ),
+        migrations.CreateModel(
+            name='VoteRevision',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('label', models.CharField(blank=True, choices=[('win', 'win'), ('tie', 'tie'), ('lose', 'lose')], max_length=4)),
+                ('answer', models.JSONField(default=dict)),
+                ('comment', models.TextField(blank=True)),
+                ('active_seconds', models.FloatField(null=True)),
+                ('submitted_at', models.DateTimeField(null=True)),
+                ('replaced_at', models.DateTimeField(auto_now_add=True)),
+                ('annotation', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='revisions', to='annotation.vote')),
+            ],
+            options={
+                'db_table': 'annotation_annotationrevision',
+            },
+        ),
+        migrations.CreateModel(
+            name='WorkPart',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('start', models.IntegerField()),
+                ('content', models.JSONField()),
+                ('work', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='parts', to='annotation.roundwork')),
+            ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('work', 'start'), name='work_part_once')],
+            },
+        ),
+        migrations.AddConstraint(
+            model_name='round',
+            constraint=models.UniqueConstraint(condition=models.Q(('kind', 'import')), fields=('project', 'protocol'), name='one_import_round_a_protocol'),
+        ),
+        migrations.AddIndex(
+            model_name='item',
+            index=models.Index(fields=['round', 'state'], name='item_by_state'),
+        ),
+        migrations.AddConstraint(
+            model_name='item',
+            constraint=models.UniqueConstraint(fields=('round', 'example'), name='item_once'),
+        ),
+        migrations.AddIndex(
+            model_name='slot',
+            index=models.Index(condition=models.Q(('vote__isnull', True)), fields=['round', 'position'], name='slot_unfilled'),
+        ),
+        migrations.AddIndex(
+            model_name='slot',
+            index=models.Index(fields=['annotator', 'round', 'vote'], name='slot_of_person'),
+        ),
+        migrations.AddConstraint(
+            model_name='slot',
+            constraint=models.UniqueConstraint(condition=models.Q(('vote__isnull', False)), fields=('item', 'vote'), name='vote_counts_once'),
+        ),
+    ])]
