@@ -428,7 +428,6 @@ _LEFT_AS_IT_IS = {
     *State.values, *(label.lower() for label in State.labels),
 }  # fmt: skip
 MOST_BYTES = 5_000_000
-_NAMED = 5
 
 
 def file_for_paying(round_: Round, by: AbstractUser) -> str:

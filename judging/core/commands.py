@@ -227,6 +227,15 @@ class FairJudgeCommand(BaseCommand):
                 name = next(iter(action.option_strings), action.metavar or action.dest)
                 raise UserError(f"{name} is given without a value. Nothing was changed.")
 
+    def confirm(self, name: str, act: str, *, sure: bool) -> None:
+        """Ask for the name of what goes for good. Raises UserError if it isn't given."""
+        if sure:
+            return
+        if not sys.stdin.isatty():
+            raise UserError(f"This cannot be undone. Add --yes to confirm. Nothing was {act}d.")
+        if input(f"This cannot be undone. Type {name} to {act}: ").strip() != name:
+            raise UserError(f"That is another name. Nothing was {act}d.")
+
     def run_from_argv(self, argv: list[str]) -> None:
         self.stdout, self.stderr = Printable(sys.stdout), Printable(sys.stderr)
         self.stderr.style_func = self.style.ERROR

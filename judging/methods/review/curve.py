@@ -19,7 +19,6 @@ from judging.methods.intervals.bootstrap import (
     cells,
     coded,
     design_effect,
-    ratio,
     resampled_counts,
 )
 from judging.methods.intervals.estimates import (
@@ -80,12 +79,6 @@ class ReviewCurve:
     def accuracy(self, m: ArrayLike) -> Floats:
         right = np.interp(np.asarray(m, dtype=np.float64), self.reviewed, self._right)
         return np.asarray(right / self.total)
-
-    def unreviewed_accuracy(self, m: ArrayLike) -> Floats:
-        """Return the judge's accuracy on the unreviewed part; NaN once all are reviewed."""
-        reviewed = np.asarray(m, dtype=np.float64)
-        right = self.right_before - np.interp(reviewed, self.reviewed, self.judge_right)
-        return ratio(right, self.total - reviewed)
 
 
 def review_curve(
