@@ -77,7 +77,7 @@ def exit_of(error: BaseException) -> Exit:
     return Exit.REFUSED if isinstance(error, _MISNAMED_OR_BARRED) else Exit.FAILED
 
 
-# Stands for standard input where a file is read, and for standard output where one is written.
+# Names standard input if a file is read, and standard output if one is written.
 STANDARD = Path("-")
 STANDARD_OUTPUT = "standard-output"
 

@@ -207,7 +207,7 @@ def independent_curve(
 
 
 def _judge_agreement(judge: Signs, judged: Booleans, votes: VoteCounts) -> Floats:
-    """Return the share of an example's votes for the judge's label; 0 without a label."""
+    """Return the share of the votes on an example for the judge's label; 0 without a label."""
     same = votes.counts[np.arange(len(judge)), 1 - judge.astype(int)]
     return np.where(judged, same / np.maximum(votes.n_votes, 1), 0.0)
 
