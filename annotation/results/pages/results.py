@@ -49,7 +49,7 @@ from judging.dataset.models import frame_of
 from judging.methods.intervals.estimates import Undefined
 from judging.projects.access import Access, project_for
 from judging.projects.models import Project, Role
-from judging.runs.models import Form, Method, Run, Verdict, find_run
+from judging.runs.models import Form, Method, Run, Verdict, find_run, run_to_show
 
 
 @dataclass(frozen=True)
@@ -335,4 +335,4 @@ def chosen_run(request: HttpRequest, access: Access) -> Run | None:
     try:
         return find_run(project, request.GET["run"])
     except (KeyError, UserError):
-        return project.primary_run or project.runs.order_by("-number").first()
+        return run_to_show(project)
