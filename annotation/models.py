@@ -12,6 +12,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
 
+from judging.core.models import user_or_none
 from judging.core.sql.statements import LeavingOut
 from judging.dataset.models import Example, Frame, Label
 from judging.methods.verdicts.verdicts import CriteriaRule
@@ -209,9 +210,7 @@ class Round(models.Model):
     wage_usd = models.DecimalField(max_digits=10, decimal_places=4)
     minutes_per_vote = models.DecimalField(max_digits=8, decimal_places=3)
     cost_basis = models.CharField(max_length=8, choices=Project.CostBasis)
-    opened_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
-    )
+    opened_by = user_or_none()
     opened_at = models.DateTimeField(auto_now_add=True)
     closed_at = models.DateTimeField(null=True, blank=True)
 
@@ -277,9 +276,7 @@ class CrowdLink(models.Model):
     screened_url = models.CharField(max_length=500, blank=True)
     made_after = models.PositiveBigIntegerField(default=0)
     # Without a maker the link is dead: only people make one.
-    created_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
-    )
+    created_by = user_or_none()
     created_at = models.DateTimeField(auto_now_add=True)
 
 
@@ -394,9 +391,7 @@ class RoundWork(models.Model):
     plan = models.JSONField(default=dict)
     n_done = models.PositiveIntegerField(default=0)
     n_total = models.PositiveIntegerField(default=0)
-    user = models.ForeignKey(
-        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
-    )
+    user = user_or_none()
     holder = models.CharField(max_length=120, blank=True)
     lease_until = models.DateTimeField(null=True, blank=True)
     begun_at = models.DateTimeField(auto_now_add=True)
@@ -684,9 +679,7 @@ class Intervention(models.Model):
     kind = models.CharField(max_length=5, choices=Kind)
     reason = models.TextField(blank=True)
     actor = models.CharField(max_length=200)
-    user = models.ForeignKey(
-        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
-    )
+    user = user_or_none()
     n_votes = models.PositiveIntegerField(default=0)
     is_due = models.BooleanField(default=False)
     at = models.DateTimeField(auto_now_add=True)
@@ -723,9 +716,7 @@ class Adjudication(models.Model):
     item = models.ForeignKey(Item, on_delete=models.CASCADE, related_name="adjudications")
     label = models.CharField(max_length=4, choices=Label.choices)
     reason = models.TextField(blank=True)
-    decided_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
-    )
+    decided_by = user_or_none()
     decider = models.CharField(max_length=200, blank=True)
     at = models.DateTimeField(auto_now_add=True)
 

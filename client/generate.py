@@ -29,7 +29,7 @@ def python_type(schema: Json, name: str = "", *, prefix: str = "", is_answer: bo
 
     Args:
         name: The field's name.
-        prefix: What stands before the names of models.
+        prefix: What precedes the names of models.
         is_answer: False for what is sent, where numbers may be given in several ways.
     """
     again: Json = {"name": name, "prefix": prefix, "is_answer": is_answer}

@@ -237,7 +237,7 @@ def _copy_sqlite(target: Path) -> None:
     """Use SQLite's own backup, which copies consistently while others write."""
     with closing(sqlite3.connect(_sqlite_file())) as source, closing(sqlite3.connect(target)) as to:
         source.backup(to)
-        # Whoever has the file could use the keys at the site. Overwritten, not only deleted.
+        # Anyone who has the file could use the keys at the site. Overwritten, not only deleted.
         to.execute("PRAGMA secure_delete = ON")
         to.execute(f"DELETE FROM {_SESSIONS}")
         to.commit()

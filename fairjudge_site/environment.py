@@ -22,7 +22,7 @@ WORDS |= {"0": False, "false": False, "no": False, "off": False}
 HOST = re.compile(r"[a-z0-9][a-z0-9.-]*|[a-f0-9]*:[a-f0-9.:]+")
 # A run stores the name of its endpoint in a column of this length.
 LONGEST_NAME = 80
-# Whoever guesses it reads the figures of all projects.
+# Anyone who guesses it reads the figures of all projects.
 LEAST_TOKEN = 20
 WORD = re.compile(r"[A-Za-z0-9._-]{0,40}")
 PORT = re.compile(r"[0-9]{1,5}")

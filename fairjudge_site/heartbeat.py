@@ -28,6 +28,12 @@ from judging.runs.engine.rereading import resume_readings
 BEAT_EVERY = 5.0
 SWEEP_EVERY = 15.0
 TIDY_EVERY = 3600.0
+# Each goes on with work whose process or message was lost, or wakes a worker for it.
+SWEPT = (
+    *(sweep, resume_readings, wake_due, wake_unfinished, wake_deletions, release_absent),
+    *(carry_out_due, wake_for_reports, resume_imports, tell_of_rounds, wake_to_send),
+)
+TIDIED = (tidy_uploads, forget_old, forget_logins)
 logger = logging.getLogger(__name__)
 
 
@@ -47,22 +53,12 @@ class Heartbeat(threading.Thread):
         while not self.ended.is_set():
             self.attempt(self.beat)
             if time.monotonic() >= sweep_due:
-                self.attempt(sweep)
-                self.attempt(resume_readings)
-                self.attempt(wake_due)
-                self.attempt(wake_unfinished)
-                self.attempt(wake_deletions)
-                self.attempt(release_absent)
-                self.attempt(carry_out_due)
-                self.attempt(wake_for_reports)
-                self.attempt(resume_imports)
-                self.attempt(tell_of_rounds)
-                self.attempt(wake_to_send)
+                for action in SWEPT:
+                    self.attempt(action)
                 sweep_due = time.monotonic() + SWEEP_EVERY
             if time.monotonic() >= tidy_due:
-                self.attempt(tidy_uploads)
-                self.attempt(forget_old)
-                self.attempt(forget_logins)
+                for action in TIDIED:
+                    self.attempt(action)
                 tidy_due = time.monotonic() + TIDY_EVERY
             self.ended.wait(BEAT_EVERY)
         self.attempt(Worker.objects.filter(name=self.worker_name).delete)

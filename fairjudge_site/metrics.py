@@ -44,7 +44,7 @@ SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 WRITE_EVERY = 5.0
 COUNT_EVERY = 10.0
 AT_WORK = (Run.State.RUNNING, Run.State.PAUSING, Run.State.CANCELLING)
-# Of so many runs at work each has figures of its own, from so many of its last calls.
+# How many runs at work have figures of their own, and from how many of their last calls.
 MOST_RUNS, LAST_CALLS = 50, 500
 QUANTILES = (0.5, 0.95, 0.99)
 

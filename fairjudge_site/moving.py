@@ -49,7 +49,7 @@ class MovedTable:
 def move_to_postgresql(address: str, tell: Callable[[MovedTable], None]) -> list[MovedTable]:
     """Copy every row of this site's SQLite database into an empty PostgreSQL database.
 
-    Whoever writes to the SQLite file meanwhile waits, so that nothing is written there alone.
+    A process that writes to the SQLite file waits meanwhile, so nothing is written there alone.
 
     Args:
         address: the database as `DATABASE_URL` has it.

@@ -67,7 +67,7 @@ GIVEN_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 def named_requests(
     get_response: Callable[[HttpRequest], HttpResponseBase],
 ) -> Callable[[HttpRequest], HttpResponseBase]:
-    """Give each request a name, which stands in its answer and in what is logged about it."""
+    """Give each request a name, which is in its answer and in what is logged about it."""
 
     def middleware(request: HttpRequest) -> HttpResponseBase:
         name = request.headers.get("X-Request-Id", "")

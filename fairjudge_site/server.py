@@ -78,7 +78,7 @@ class Request(HTTPRequestParser):
     """A request whose body is as large as its sender's login allows, and the last of what was sent.
 
     Answers to requests that were sent ahead would wait in a thread until the client has read.
-    Browsers and proxies don't send ahead, and whoever does asks again on a new connection.
+    Browsers and proxies don't send ahead, and one that does asks again on a new connection.
     """
 
     def parse_header(self, header_plus: bytes) -> None:

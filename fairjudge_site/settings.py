@@ -156,7 +156,7 @@ if str(DATABASES["default"]["NAME"]) in ("", ":memory:"):
 # Where `move_to_postgresql` goes.
 NEW_DATABASE_URL = environment.text("NEW_DATABASE_URL", "")
 
-# The queue. The broker only wakes workers; which work is left stands in the database.
+# The queue. The broker only wakes workers; the database says which work is left.
 QUEUE_FOLDER = FAIRJUDGE_DATA / "queue"
 CELERY_BROKER_URL = environment.text("CELERY_BROKER_URL", "filesystem://localhost")
 if CELERY_BROKER_URL.startswith("filesystem:"):

@@ -1,12 +1,15 @@
 """Plain English: no banned word and no sentence over 35 words in anything that people read.
 
 That is every template, every text in the product's Python that reads like a sentence, the docs and
-README. The words are those that made readers stop; CONTRIBUTING.md names the rules.
+README. Docstrings and comments hold no banned word either. The words are those that made readers
+stop; CONTRIBUTING.md names the rules.
 """
 
 import ast
 import html
+import io
 import re
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -77,6 +80,21 @@ def python_texts() -> Iterator[Text]:
                     yield Text(name, node.lineno, text)
 
 
+def notes() -> Iterator[Text]:
+    """Yield each docstring and each comment."""
+    for room in ("annotation", "judging", "fairjudge_site", "client"):
+        for path in sorted((ROOT / room).rglob("*.py")):
+            name, source = str(path.relative_to(ROOT)), path.read_text()
+            if "/migrations/" in name:
+                continue
+            for node in ast.walk(ast.parse(source)):
+                if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+                    yield Text(name, getattr(node, "lineno", 1), ast.get_docstring(node) or "")
+            for token in tokenize.generate_tokens(io.StringIO(source).readline):
+                if token.type == tokenize.COMMENT:
+                    yield Text(name, token.start[0], token.string)
+
+
 def _said(node: ast.Constant | ast.JoinedStr) -> str:
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, str) else ""
@@ -124,6 +142,12 @@ def faults() -> Iterator[tuple[str, str]]:
 def test_no_banned_word_and_no_sentence_that_must_be_read_twice():
     found = [fault for _, fault in faults()]
     assert not found, "\n".join(found)
+
+
+def test_no_banned_word_in_docstrings_and_comments():
+    found = [f"{path}:{line} {word[0]}" for path, line, text in notes()
+             if (word := _BANNED.search(" ".join(text.split())))]  # fmt: skip
+    assert found == []
 
 
 @pytest.mark.parametrize(

@@ -38,13 +38,13 @@ def managed_round(request: HttpRequest, slug: str, number: int) -> tuple[Access,
 @require_safe
 def rounds(request: HttpRequest, slug: str) -> HttpResponse:
     access = project_for(request.user, slug, Role.RESEARCHER)
-    found = {
+    context = {
         **access.under("rounds"),
         "page": Paginator(rounds_with_counts(access.project), PAGE).get_page(
             request.GET.get("page")
         ),
     }
-    return render(request, "annotation/rounds/list.html", found)
+    return render(request, "annotation/rounds/list.html", context)
 
 
 @require_safe
@@ -54,8 +54,12 @@ def round_(request: HttpRequest, slug: str, number: int) -> HttpResponse:
         project=access.project, number=number, state=Round.State.OPENING
     ).first()
     if opening is not None:
-        found = {**access.under("rounds"), "round": opening, "work": growing.current_work(opening)}
-        return render(request, "annotation/rounds/opening.html", found)
+        context = {
+            **access.under("rounds"),
+            "round": opening,
+            "work": growing.current_work(opening),
+        }
+        return render(request, "annotation/rounds/opening.html", context)
     return round_page(request, *managed_round(request, slug, number))
 
 

@@ -41,9 +41,9 @@ def settings(request: HttpRequest, slug: str) -> HttpResponse:
     if form.errors:
         # The form has put what was typed into the project already; the page names the real one.
         project = project_for(request.user, slug, Role.OWNER).project
-    found = {"form": form, "project": project, "access": access, "tab": "settings"}
+    context = {"form": form, "project": project, "access": access, "tab": "settings"}
     return render(
-        request, "annotation/settings/settings.html", found, status=422 if form.errors else 200
+        request, "annotation/settings/settings.html", context, status=422 if form.errors else 200
     )
 
 
@@ -83,13 +83,13 @@ def trail(request: HttpRequest, slug: str) -> HttpResponse:
     if not with_votes:
         events = events.exclude(action__in=OF_EACH_ITEM)
     page = Paginator(events, _PAGE).get_page(request.GET.get("page"))
-    found = {
+    context = {
         **access.under("settings"),
         "page": page,
         "with_votes": with_votes,
         "events": [(event, _in_one_line(event.detail)) for event in page],
     }
-    return render(request, "annotation/settings/trail.html", found)
+    return render(request, "annotation/settings/trail.html", context)
 
 
 def _in_one_line(detail: dict[str, Any]) -> str:
@@ -152,14 +152,14 @@ def webhooks(request: HttpRequest, slug: str) -> HttpResponse:
             return _page(request, access, hook, secret=hooks.secret_of(hook.salt))
         except UserError as error:
             form.add_error("url", str(error))
-    found = {
+    context = {
         **access.under("settings"),
         "form": form,
         "webhooks": access.project.webhooks.order_by("number"),
         "events": hooks.EVENTS.items(),
     }
     status = 422 if form.errors else 200
-    return render(request, "annotation/settings/webhooks.html", found, status=status)
+    return render(request, "annotation/settings/webhooks.html", context, status=status)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -209,13 +209,13 @@ def webhook_send(request: HttpRequest, slug: str, number: int, delivery: int) ->
 
 def _page(request: HttpRequest, access: Access, hook: Webhook, secret: str = "") -> HttpResponse:
     deliveries = hook.deliveries.order_by("-pk").defer("body")
-    found = {
+    context = {
         **access.under("settings"),
         "webhook": hook,
         "secret": secret,
         "page": Paginator(deliveries, _PAGE).get_page(request.GET.get("page")),
     }
-    response = render(request, "annotation/settings/webhook.html", found)
+    response = render(request, "annotation/settings/webhook.html", context)
     if secret:
         # Shown once: no cache may keep it.
         add_never_cache_headers(response)

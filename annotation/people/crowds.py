@@ -1,6 +1,6 @@
 """People of a panel: a round's crowd link, one submission per person, and how each ends.
 
-Whoever opens the link with a worker id that is new gets a login without a password. It opens the
+Anyone who opens the link with a new worker id gets a login without a password. It opens the
 pairs of this round and nothing else, because the person is no member of the project: `admitted` is
 the only thing that lets them in, and it stops when their submission or the round ends.
 
@@ -428,7 +428,6 @@ _LEFT_AS_IT_IS = {
     *State.values, *(label.lower() for label in State.labels),
 }  # fmt: skip
 MOST_BYTES = 5_000_000
-_NAMED = 5
 
 
 def file_for_paying(round_: Round, by: AbstractUser) -> str:

@@ -74,12 +74,12 @@ def lease_of(annotator: Annotator) -> timedelta:
 
 
 def claim_next(
-    round_: Round, annotator: Annotator, *, beside: str | None = None, now: datetime | None = None
+    round_: Round, annotator: Annotator, *, ahead_of: str | None = None, now: datetime | None = None
 ) -> Draft | NoItem:
     """Return the annotator's current item, or claim the next free one in the round's order.
 
     Args:
-        beside: The token of an item that stays in hand while the next one is fetched ahead.
+        ahead_of: The token of an item that stays in hand while the next one is fetched ahead.
     """
     now = now or timezone.now()
     if round_.state != Round.State.OPEN:
@@ -88,7 +88,7 @@ def claim_next(
     if seat is None or annotator.left_at is not None:
         return why_no_items(round_, annotator) or NoItem("not_assigned")
     try:
-        held = _held_draft(round_, annotator, seat, beside, now)
+        held = _held_draft(round_, annotator, seat, ahead_of, now)
         if held is not None:
             return held
         if seat.limit is not None and _in_hand_or_done(round_.pk, annotator) >= seat.limit:
@@ -174,7 +174,7 @@ def make_seat(round_: Round, annotator: Annotator, limit: int | None) -> Seat:
 
 
 def _held_draft(
-    round_: Round, annotator: Annotator, seat: Seat, beside: str | None, now: datetime
+    round_: Round, annotator: Annotator, seat: Seat, ahead_of: str | None, now: datetime
 ) -> Draft | None:
     """Return the oldest item in hand, its lease renewed.
 
@@ -188,7 +188,7 @@ def _held_draft(
             continue
         draft = drafts.first(item=slot.item_id, annotator=annotator.pk)
         item.round = round_
-        if draft is not None and draft.token == beside:
+        if draft is not None and draft.token == ahead_of:
             continue
         until = now + lease_of(annotator)
         if not _renewed.count(item=item.pk, annotator=annotator.pk, until=until):

@@ -109,7 +109,7 @@ def begin(
     learned: dict[str, Any] | None = None,
     **plan: Any,
 ) -> Planned:
-    """Record that the work is to be done, in the transaction of whoever decided it.
+    """Record that the work is to be done, in the transaction that decided it.
 
     Raises UserError if the round is still being worked on.
     """
@@ -207,7 +207,7 @@ def cancel(round_: Round, user: AbstractUser | None, *, background: bool = False
     waiting = RoundWork.objects.filter(round=round_, kind__in=_CANCELLABLE, state=State.WRITING)
     holder = new_holder()
     fields = {"state": State.CANCELLING, "n_done": 0}
-    # Whoever writes finds that the row is no longer theirs, and leaves.
+    # A process that still writes finds that the row is no longer its own, and leaves.
     if work is None or not LEASE.take(waiting.filter(pk=work.pk), holder, **fields):
         raise UserError("Nothing that can be cancelled is being written now.")
     subject = f"round {round_.number}"

@@ -93,13 +93,13 @@ def read_check_rules(text: str) -> tuple[CheckRule, ...]:
     """Read rules, one per line or divided by semicolons. Raises UserError that names the one."""
     rules = []
     for said in filter(None, (part.strip() for part in re.split(r"[;\n]", text))):
-        found = _CHECK_RULE.fullmatch(said)
-        if found is None or found[3] not in CHECK_ACTIONS:
+        match = _CHECK_RULE.fullmatch(said)
+        if match is None or match[3] not in CHECK_ACTIONS:
             raise UserError(
                 f"“{said[:60]}” is no rule. Write it like “after 5 below 60 % stop”, with warn, "
                 "pause or stop at the end."
             )
-        rules.append(CheckRule(int(found[1]), Decimal(found[2]), found[3]))
+        rules.append(CheckRule(int(match[1]), Decimal(match[2]), match[3]))
     return tuple(rules)
 
 

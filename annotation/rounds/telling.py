@@ -1,7 +1,7 @@
 """Telling webhooks of rounds: one is over, an item needs a decision, an audit was looked at.
 
 Workers look every 15 s, so that no vote waits for it. What was told last is kept and changed in the
-transaction of the event: nothing is lost, whoever is killed, and of two workers one tells.
+transaction of the event: nothing is lost if a process is killed, and of two workers one tells.
 """
 
 from collections import defaultdict

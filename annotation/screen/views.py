@@ -233,7 +233,7 @@ def annotate_texts(request: HttpRequest, token: str) -> HttpResponse:
 def annotate_ahead(request: HttpRequest, token: str) -> HttpResponse:
     """Return the next item, held for the person while they still work on this one."""
     draft = draft_for(request.user, token)
-    ahead = claim_next(draft.item.round, draft.annotator, beside=token)
+    ahead = claim_next(draft.item.round, draft.annotator, ahead_of=token)
     if isinstance(ahead, NoItem):
         return HttpResponse(status=204)
     context = item_context(ahead, None, progress=None)

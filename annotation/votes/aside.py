@@ -52,7 +52,7 @@ LONGEST_REASON = 2000
 REJECTED = "The panel's submission was rejected."
 # Votes that are changed at once, at most.
 _MOST = 1000
-# Whoever began it is given so long before a worker goes on.
+# A worker goes on after this time. Until then, the process that began it may be at work.
 _GRACE = timedelta(minutes=1)
 Kind = Intervention.Kind
 
@@ -72,7 +72,7 @@ def votes_that_count(round_: Round, annotator: Annotator) -> QuerySet[Vote]:
 
 @dataclass(frozen=True)
 class PersonStanding:
-    """How a person stands in a round.
+    """A person's standing in a round.
 
     n_counting, n_aside: votes given in it that count, and that are put aside.
     hold: why nothing more is handed out to them; empty if they may label.
@@ -90,7 +90,7 @@ class PersonStanding:
 
 
 def standing_of(round_: Round, annotator: Annotator) -> PersonStanding:
-    """Return how the person stands in the round, without counting the rest of it."""
+    """Return the person's standing in the round, without counting the rest of it."""
     seat = Seat.objects.filter(round=round_, annotator=annotator).first()
     return PersonStanding(
         votes_that_count(round_, annotator).count(),
@@ -127,7 +127,7 @@ def put_aside(
     with transaction.atomic():
         made = _intervene(round_, annotator, by, Kind.ASIDE, reason, is_due=True)
         detail: dict[str, Any] = {"annotator": annotator.pseudonym, "votes": n_votes}
-        # Whoever knows what the judge said could choose votes by it.
+        # A person who knows what the judge said could choose votes by it.
         seen = by is not None and access.project_for(by, round_.project.slug).has_seen_judge
         detail |= {"reason": reason, "had_seen_judge": seen}
         access.record_event(round_.project, by, PUT_ASIDE, f"round {round_.number}", **detail)

@@ -55,7 +55,7 @@ class Site(Resource[F]):
         """Create a project that you own.
 
         Args:
-            slug: What stands in addresses. Default: made of the name.
+            slug: The name in addresses. Default: made of the name.
         """
         sent = calls.new_project(
             name=name, slug=slug, description=description, idempotency_key=idempotency_key

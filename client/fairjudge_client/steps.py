@@ -113,7 +113,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Give(Generic[T_co]):
-    """Hand these rows to whoever iterates."""
+    """Hand out these rows to the caller that iterates."""
 
     rows: "list[T_co]"
 

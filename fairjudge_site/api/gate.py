@@ -1,6 +1,6 @@
 """What every request of the REST interface passes: its token, the rate limit, and caches.
 
-`guarded` wraps each view. It alone decides who asks, whatever cookie comes along, so that no
+`guarded` wraps each view. It alone decides who asks, whatever cookie is sent, so that no
 operation can forget it. `once` keeps the answer to a POST with an idempotency key.
 """
 
@@ -342,7 +342,7 @@ def _claimed_alone(request: HttpRequest, key: str, digest: str) -> KeptAnswer | 
             if kept := _kept(request, key, digest):
                 return kept
         now = timezone.now()
-        # Whoever claimed it was killed at work.
+        # The process that claimed it was killed at work.
         if rows.filter(status=0, at__lt=now - UNDER_WAY).update(at=now, request_digest=digest):
             return rows.get()
         if time.monotonic() > deadline:

@@ -84,7 +84,7 @@ def document(api: NinjaAPI) -> dict[str, Any]:
 def _describe_reports(made: dict[str, Any]) -> None:
     """Describe reports by the dataclasses that they are made of.
 
-    They stand beside the schema, as extensions: some of their keys are words of programming
+    They follow the schema, as extensions: some of their keys are words of programming
     languages, of which generated clients can make no fields.
     """
     parts: dict[str, Any] = {}

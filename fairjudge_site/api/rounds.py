@@ -14,7 +14,7 @@ from annotation.people.annotators import assign, assignable
 from annotation.results.planner.planning import plan as plan_of
 from annotation.results.planner.planning import problems
 from annotation.rounds import changes
-from annotation.rounds.opening import CheckRule, RoundSettings, open_round
+from annotation.rounds.opening import CHECK_ACTIONS, CheckRule, RoundSettings, open_round
 from annotation.rounds.progress import round_progress
 from annotation.votes import aside
 from annotation.votes.voting import decide
@@ -37,7 +37,7 @@ class CheckRuleIn(Schema):
 
     after: Annotated[int, Field(ge=1, le=100_000)] = Field(description="Checks answered at least.")
     below: Percent = Field(description="The share of right answers under which the rule acts.")
-    then: Annotated[str, Field(pattern="^(warn|pause|stop)$")]
+    then: Annotated[str, Field(pattern=f"^({'|'.join(CHECK_ACTIONS)})$")]
 
 
 class RoundIn(SubsetIn):

@@ -1,5 +1,6 @@
 """Judge runs: what one would cost, starting and steering it, how far it is, and its report."""
 
+from collections.abc import Callable
 from datetime import datetime
 from decimal import Decimal
 from typing import Annotated, Any
@@ -227,90 +228,77 @@ def get_run(request: HttpRequest, slug: str, number: Number) -> dict[str, Any]:
     return _progress(_run_of(access_to(request, slug, Role.RESEARCHER), number))
 
 
+def _changed(
+    request: HttpRequest,
+    access: Access,
+    number: int,
+    change: Callable[[Run], object],
+    *,
+    queued: bool = False,
+) -> HttpResponse:
+    """Change a run, and answer with the run as it is then; 202 if a worker goes on with it."""
+    run = _run_of(access, number)
+
+    def work() -> HttpResponse:
+        change(run)
+        run.refresh_from_db()
+        return _accepted(run) if queued else answer(RunOut(**run_out(run)))
+
+    return once(request, work)
+
+
 @router.post("/projects/{slug}/runs/{number}/pause", auth=WRITE, response=RunOut)
 def pause_run(request: HttpRequest, slug: str, number: Number) -> HttpResponse:
     """Send nothing more. Answers on their way are still recorded."""
     access = access_to(request, slug, Role.RESEARCHER)
-    run = _run_of(access, number)
-
-    def work() -> HttpResponse:
-        lifecycle.pause(run, user=access.user)
-        return _now(run)
-
-    return once(request, work)
+    return _changed(request, access, number, lambda run: lifecycle.pause(run, user=access.user))
 
 
 @router.post("/projects/{slug}/runs/{number}/cancel", auth=WRITE, response=RunOut)
 def cancel_run(request: HttpRequest, slug: str, number: Number) -> HttpResponse:
     """Stop the run. Its answers are kept, and it can be resumed."""
     access = access_to(request, slug, Role.RESEARCHER)
-    run = _run_of(access, number)
-
-    def work() -> HttpResponse:
-        lifecycle.cancel(run, access.user)
-        return _now(run)
-
-    return once(request, work)
+    return _changed(request, access, number, lambda run: lifecycle.cancel(run, access.user))
 
 
 @router.post("/projects/{slug}/runs/{number}/resume", auth=SPEND, response={202: RunOut})
 def resume_run(request: HttpRequest, slug: str, number: Number, body: ResumeIn) -> HttpResponse:
     """Ask for what has no answer yet, which may cost money."""
     access = _starter(request, slug)
-    run = _run_of(access, number)
 
-    def work() -> HttpResponse:
-        lifecycle.resume(
-            run,
-            access.user,
-            retry={Parse.Status.ERROR, *body.retry},
-            max_tokens=body.max_tokens,
-            budget=body.budget_usd,
-        )
-        run.refresh_from_db()
-        return _accepted(run)
+    def resume(run: Run) -> None:
+        retry = {Parse.Status.ERROR, *body.retry}
+        most, budget = body.max_tokens, body.budget_usd
+        lifecycle.resume(run, access.user, retry=retry, max_tokens=most, budget=budget)
 
-    return once(request, work)
+    return _changed(request, access, number, resume, queued=True)
 
 
 @router.post("/projects/{slug}/runs/{number}/budget", auth=SPEND, response=RunOut)
 def raise_budget(request: HttpRequest, slug: str, number: Number, body: BudgetIn) -> HttpResponse:
     """Change the budget, which may cost money. A run that paused for it has to be resumed."""
     access = _starter(request, slug)
-    run = _run_of(access, number)
 
-    def work() -> HttpResponse:
+    def change(run: Run) -> None:
         lifecycle.raise_budget(run, body.budget_usd, access.user)
-        return _now(run)
 
-    return once(request, work)
+    return _changed(request, access, number, change)
 
 
 @router.post("/projects/{slug}/runs/{number}/primary", auth=WRITE, response=RunOut)
 def choose_primary(request: HttpRequest, slug: str, number: Number) -> HttpResponse:
     """Make this the project's primary run, by which labels are merged."""
     access = access_to(request, slug, Role.RESEARCHER)
-    run = _run_of(access, number)
-
-    def work() -> HttpResponse:
-        lifecycle.choose_primary(run, access.user)
-        return _now(run)
-
-    return once(request, work)
+    return _changed(request, access, number, lambda run: lifecycle.choose_primary(run, access.user))
 
 
 @router.post("/projects/{slug}/runs/{number}/reparse", auth=WRITE, response={202: RunOut})
 def reparse_run(request: HttpRequest, slug: str, number: Number) -> HttpResponse:
     """Have a worker read the stored replies again by today's parser. No request is sent."""
     access = access_to(request, slug, Role.RESEARCHER)
-    run = _run_of(access, number)
-
-    def work() -> HttpResponse:
-        rereading.begin(run, access.user)
-        run.refresh_from_db()
-        return _accepted(run)
-
-    return once(request, work)
+    return _changed(
+        request, access, number, lambda run: rereading.begin(run, access.user), queued=True
+    )
 
 
 @router.get("/projects/{slug}/runs/{number}/report", auth=READ, response=dict[str, Any])
@@ -381,11 +369,6 @@ def _run_of(access: Access, number: int) -> Run:
     if run is None:
         raise Http404("No such run.")
     return run
-
-
-def _now(run: Run) -> HttpResponse:
-    run.refresh_from_db()
-    return answer(RunOut(**run_out(run)))
 
 
 def _accepted(run: Run) -> HttpResponse:

@@ -77,7 +77,7 @@ def exit_of(error: BaseException) -> Exit:
     return Exit.REFUSED if isinstance(error, _MISNAMED_OR_BARRED) else Exit.FAILED
 
 
-# Stands for standard input where a file is read, and for standard output where one is written.
+# Names standard input if a file is read, and standard output if one is written.
 STANDARD = Path("-")
 STANDARD_OUTPUT = "standard-output"
 
@@ -226,6 +226,15 @@ class FairJudgeCommand(BaseCommand):
             if action.default is None and isinstance(value, str) and not value.strip():
                 name = next(iter(action.option_strings), action.metavar or action.dest)
                 raise UserError(f"{name} is given without a value. Nothing was changed.")
+
+    def confirm(self, name: str, act: str, *, sure: bool) -> None:
+        """Ask for the name of what goes for good. Raises UserError if it isn't given."""
+        if sure:
+            return
+        if not sys.stdin.isatty():
+            raise UserError(f"This cannot be undone. Add --yes to confirm. Nothing was {act}d.")
+        if input(f"This cannot be undone. Type {name} to {act}: ").strip() != name:
+            raise UserError(f"That is another name. Nothing was {act}d.")
 
     def run_from_argv(self, argv: list[str]) -> None:
         self.stdout, self.stderr = Printable(sys.stdout), Printable(sys.stderr)

@@ -1,4 +1,4 @@
-"""Conversations: lists of messages, the text form that stands for each, and what two lists share.
+"""Conversations: lists of messages, the text form of each, and what two lists share.
 
 A question or a response may come as a list of messages, `[{"role": …, "content": …}]`. Its text
 form is what judges, lengths and searches take of it:

@@ -1,12 +1,22 @@
-"""The table of worker processes. A worker renews its row for as long as it runs."""
+"""The table of worker processes, and the field for who did something.
+
+A worker renews its row for as long as it runs.
+"""
 
 from datetime import timedelta
 
+from django.conf import settings
 from django.db import models
 from django.utils import timezone
 
 # A worker renews its row every 5 seconds.
 SILENT_AFTER = timedelta(seconds=30)
+
+
+def user_or_none() -> models.ForeignKey:
+    """Return a field for the user who did it: None for commands, and once the login is deleted."""
+    user = settings.AUTH_USER_MODEL
+    return models.ForeignKey(user, null=True, on_delete=models.SET_NULL, related_name="+")
 
 
 class WorkerQuerySet(models.QuerySet["Worker"]):

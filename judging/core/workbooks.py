@@ -1,7 +1,7 @@
 """Excel workbooks (.xlsx), read and written row by row.
 
 A workbook is a ZIP of XML. Libraries that read one hold the whole rectangle of its cells, so that
-one cell in the last corner of a sheet of a few kilobytes ends the process for want of memory, or
+one cell in the last corner of a sheet of a few kilobytes ends the process without memory, or
 they show an error as an empty cell. This reader holds the texts that cells share and one row, and
 its `Archive` bounds what is inflated. The layout is that of ECMA-376, part 1, section 18.
 """

@@ -814,7 +814,18 @@ READERS: dict[str, Read] = {
     "parquet": _columnar,
     "arrow": _columnar,
 }
-FORMATS = ("auto", "csv", "tsv", "jsonl", "json", "pandalm", "llmbar", "faireval")
+# The formats that may be named, in the words of the pages.
+FORMAT_NAMES = {
+    "auto": "recognise it",
+    "csv": "CSV, semicolons too",
+    "tsv": "TSV",
+    "jsonl": "JSON Lines",
+    "json": "JSON array",
+    "pandalm": "PandaLM",
+    "llmbar": "LLMBar",
+    "faireval": "FairEval: a question file and two answer files",
+}
+FORMATS = tuple(FORMAT_NAMES)
 SUFFIXES = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "tsv", ".tab": "tsv"}
 # What is no text is known by its first bytes, whatever its name. Arrow's stream format begins with
 # a length of -1.

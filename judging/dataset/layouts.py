@@ -405,7 +405,7 @@ def _number(column: str, found: Any, expected: str) -> Decimal:
     return number
 
 
-# A stands for the answer that was shown first.
+# A means the answer that was shown first.
 _ARENA_HARD = {
     "A>>B": "win", "A>B": "win", "A=B": "tie", "B>A": "lose", "B>>A": "lose",
     "A<<B": "lose", "A<B": "lose", "B=A": "tie", "B<A": "win", "B<<A": "win",

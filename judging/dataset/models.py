@@ -8,13 +8,13 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Self, TypeVar
 
 import numpy as np
-from django.conf import settings
 from django.db import models
 from django.db.models import Exists, F, OuterRef, QuerySet
 from django.db.models.functions import MD5
 from numpy.typing import NDArray
 
 from judging.core.formatting import number_of
+from judging.core.models import user_or_none
 from judging.methods.verdicts.verdicts import Label as Label
 from judging.projects.models import Project
 
@@ -55,9 +55,7 @@ class Import(models.Model):
     n_conflicts = models.PositiveIntegerField(default=0)
     holder = models.CharField(max_length=120, blank=True)
     lease_until = models.DateTimeField(null=True, blank=True)
-    created_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
-    )
+    created_by = user_or_none()
     created_at = models.DateTimeField(auto_now_add=True)
     finished_at = models.DateTimeField(null=True, blank=True)
 
@@ -179,9 +177,7 @@ class TagChange(models.Model):
     name = models.CharField(max_length=200)
     added = models.BooleanField()
     examples = models.JSONField()
-    made_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
-    )
+    made_by = user_or_none()
     made_at = models.DateTimeField(auto_now_add=True)
     undone_at = models.DateTimeField(null=True, blank=True)
 

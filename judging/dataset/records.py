@@ -761,7 +761,7 @@ class _Lists:
             self.notes.append(OTHER_KEYS)
 
     def _refuse(self, field: str, sentence: str) -> None:
-        """Note a problem. The list stands in for the text, which is not asked for as well."""
+        """Note a problem. The list replaces the text, which is not asked for as well."""
         self._cells.complain(field, sentence)
         self.found[field] = [{"role": conversations.ALONE[field], "content": ""}]
 

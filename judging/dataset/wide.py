@@ -54,7 +54,6 @@ SIGNS = re.compile(
 _LISTS = ("responses", "answers", "outputs", "completions", "generations")
 _MODEL_KEYS = ("model", "modelname", "modelid", "generator", "name")
 _TEXT_KEYS = ("response", "output", "answer", "completion", "generation", "text", "content")
-_KINDS = ("all", "baseline", "random", "blocks")
 HOW = (
     "Choose a design: all, baseline=MODEL, random=2 (opponents of each model) or blocks=2 "
     "(responses compared per question)."

@@ -23,10 +23,7 @@ from judging.llm.prompts.templates import (
 )
 
 # Slots that a template must have, and others that it may have.
-REQUIRED_SLOTS = {
-    JudgeForm.SCORE: PAIR_SLOTS,
-    JudgeForm.RELATION: PAIR_SLOTS,
-    JudgeForm.LIKERT: PAIR_SLOTS,
+REQUIRED_SLOTS = dict.fromkeys(JudgeForm, PAIR_SLOTS) | {
     JudgeForm.CHOICE: PAIR_SLOTS | {"id_first", "id_second"},
     JudgeForm.POINTWISE: frozenset({"output"}),
     JudgeForm.CRITERIA: PAIR_SLOTS | {"criteria"},

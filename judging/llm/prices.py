@@ -210,7 +210,7 @@ def _stand_beside(
 ) -> bool:
     """Return True if the cached tokens are not part of `prompt_tokens`.
 
-    OpenAI and DeepSeek count them inside, Anthropic beside. The total tells which. Without one, or
+    OpenAI and DeepSeek count them inside, Anthropic apart. The total tells which. Without one, or
     with hidden thinking in it, the report's names and the prompt's own length decide.
     """
     if total is not None and total <= prompt + completion:

@@ -62,7 +62,7 @@ def against_baseline(models: Iterable[str], baseline: str) -> list[Pair]:
 
 
 def random_opponents(models: Iterable[str], opponents: int, seed: int, question: str) -> list[Pair]:
-    """Return pairs in which each model has at least so many opponents, drawn at random.
+    """Return pairs in which each model has at least this many opponents, drawn at random.
 
     The models come in a random order, and each draws its opponents among those before it: all of
     them if there are no more. So n models have r·n - r·(r + 1)/2 pairs (all pairs if n ≤ r), every

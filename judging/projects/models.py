@@ -9,6 +9,7 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.utils import timezone
 
+from judging.core.models import user_or_none
 from judging.core.sql.statements import LeavingOut
 from judging.methods.verdicts.verdicts import CriteriaRule
 
@@ -103,9 +104,7 @@ class Project(models.Model):
     primary_run = models.ForeignKey(
         "judging.Run", null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
     )
-    created_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
-    )
+    created_by = user_or_none()
     created_at = models.DateTimeField(auto_now_add=True)
     deleted_at = models.DateTimeField(null=True, blank=True, editable=False)
 
@@ -139,9 +138,7 @@ class Deletion(models.Model):
 
     project = models.OneToOneField(Project, on_delete=models.CASCADE, related_name="deletion")
     slug = models.CharField(max_length=80)
-    user = models.ForeignKey(
-        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
-    )
+    user = user_or_none()
     n_done = models.PositiveIntegerField(default=0)
     n_total = models.PositiveIntegerField(default=0)
     holder = models.CharField(max_length=120, blank=True)
@@ -394,9 +391,7 @@ class AuditEvent(models.Model):
         Project, null=True, on_delete=models.SET_NULL, related_name="audit_events"
     )
     project_slug = models.CharField(max_length=80, blank=True)
-    user = models.ForeignKey(
-        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
-    )
+    user = user_or_none()
     actor = models.CharField(max_length=200, blank=True)
     action = models.CharField(max_length=60)
     subject = models.CharField(max_length=200, blank=True)
@@ -417,7 +412,5 @@ class Export(models.Model):
     options = models.JSONField(default=dict)
     n_rows = models.PositiveIntegerField(default=0)
     sha256 = models.CharField(max_length=64, blank=True)
-    created_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
-    )
+    created_by = user_or_none()
     created_at = models.DateTimeField(auto_now_add=True)

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from django.conf import settings
 from django.db import models
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from judging.core.conversations import turns_by_field
 from judging.core.errors import UserError
+from judging.core.models import user_or_none
 from judging.dataset.models import Example, Frame, Label, PointItem, judged_in
 from judging.llm.parsing.parse import Status
 from judging.llm.prompts.templates import ORDERS, JudgeForm, PromptVariant, balanced, stage_parts
@@ -109,9 +109,7 @@ class Run(models.Model):
         Frame, null=True, blank=True, on_delete=models.RESTRICT, related_name="runs"
     )
 
-    created_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
-    )
+    created_by = user_or_none()
     created_at = models.DateTimeField(auto_now_add=True)
     started_at = models.DateTimeField(null=True, blank=True)
     finished_at = models.DateTimeField(null=True, blank=True)
@@ -492,9 +490,7 @@ class JudgeTemplate(models.Model):
     text = models.TextField()
     output = models.JSONField(default=dict)
     sha256 = models.CharField(max_length=64)
-    created_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
-    )
+    created_by = user_or_none()
     created_at = models.DateTimeField(auto_now_add=True)
     retired_at = models.DateTimeField(null=True)
 
@@ -535,6 +531,12 @@ class TextLikelihood(models.Model):
 LATEST = "latest"
 # More digits than any number has; Python refuses to read thousands of them.
 _LONGEST_NUMBER = 9
+
+
+def run_to_show(project: Project) -> Run | None:
+    """Return the run that pages are about unless another is chosen: the primary or newest one."""
+    run: Run | None = project.primary_run or project.runs.order_by("-number").first()
+    return run
 
 
 def find_run(project: Project, text: str) -> Run:

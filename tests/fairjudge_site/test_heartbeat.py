@@ -23,7 +23,7 @@ def test_a_failing_sweep_is_logged_and_does_not_end_the_sign_of_life(
 
     monkeypatch.setattr(heartbeat, "BEAT_EVERY", 0.02)
     monkeypatch.setattr(heartbeat, "SWEEP_EVERY", 0.05)
-    monkeypatch.setattr(heartbeat, "sweep", sweep)
+    monkeypatch.setattr(heartbeat, "SWEPT", (sweep,))
     alive = heartbeat.Heartbeat("runs@here", ["runs"])
     alive.start()
     assert eventually(lambda: len(swept) >= 3)

@@ -1,13 +1,11 @@
 """delete_project PROJECT: delete a project and everything in it."""
 
-import sys
 from typing import Any
 
 from django.core.management.base import CommandParser
 
 from annotation.deletion import delete_project
 from judging.core.commands import FairJudgeCommand, add_project
-from judging.core.errors import UserError
 from judging.projects.access import project_for_command
 from judging.projects.models import Deletion, Project
 
@@ -27,7 +25,7 @@ class Command(FairJudgeCommand):
         project = _being_deleted(slug)
         if project is None:
             project = project_for_command(slug)
-            self._confirm(slug, options["yes"])
+            self.confirm(slug, "delete", sure=options["yes"])
         with self.progress("Items, calls and examples deleted") as bar:
             gone = delete_project(project, None, advance=bar.advance)
         self.tell({"project": slug, "deleted": bool(gone)})
@@ -35,14 +33,6 @@ class Command(FairJudgeCommand):
             self.stdout.write(f"{slug} and everything in it was deleted.")
         else:
             self.stdout.write(f"{slug} is being deleted by another process. Nobody sees it.")
-
-    def _confirm(self, slug: str, sure: bool) -> None:
-        if sure:
-            return
-        if not sys.stdin.isatty():
-            raise UserError("Deleting cannot be undone. Add --yes to confirm. Nothing was deleted.")
-        if input(f"This cannot be undone. Type {slug} to delete: ").strip() != slug:
-            raise UserError("That is another name. Nothing was deleted.")
 
 
 def _being_deleted(slug: str) -> Project | None:

@@ -1,6 +1,5 @@
 """erase PERSON: delete a login and everything that tells who it was."""
 
-import sys
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -31,25 +30,17 @@ class Command(FairJudgeCommand):
         name, remove = options["person"], options["votes"]
         if options["project"]:
             annotator = _annotator(options["project"], name)
-            self._confirm(name, options["yes"])
+            self.confirm(name, "erase", sure=options["yes"])
             kept = erase_annotator(annotator, None, remove_votes=remove)
         else:
             user = User.objects.filter(username=name).first()
             if user is None:
                 raise UserError(f"There is no login “{name}”. Nothing was erased.")
-            self._confirm(name, options["yes"])
+            self.confirm(name, "erase", sure=options["yes"])
             kept = erase_person(user, None, remove_votes=remove)
         votes = "with their votes" if remove else f"their {kept} votes stay under a pseudonym"
         self.stdout.write(f"{name} was erased; {votes}.")
         self.tell({"erased": name, "votes_kept": 0 if remove else kept})
-
-    def _confirm(self, name: str, sure: bool) -> None:
-        if sure:
-            return
-        if not sys.stdin.isatty():
-            raise UserError("Erasing cannot be undone. Add --yes to confirm. Nothing was erased.")
-        if input(f"This cannot be undone. Type {name} to erase: ").strip() != name:
-            raise UserError("That is another name. Nothing was erased.")
 
 
 def _annotator(slug: str, name: str) -> Annotator:

@@ -177,7 +177,7 @@ def neighbours(asked: Filter, example: Example) -> tuple[Example | None, Example
 
 @dataclass(frozen=True)
 class _Place:
-    """Where an example stands in the order. `value` is None if it has none in this column."""
+    """The place of an example in the order. `value` is None if it has none in this column."""
 
     pk: int
     number: int

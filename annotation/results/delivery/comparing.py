@@ -153,7 +153,7 @@ SAMPLE_COLUMNS = (
 )  # fmt: skip
 MIDDLE = 4
 SAMPLE_TOLERANCE = 1e-6
-# The values of the samples at an example's place, an order, and a place within the order.
+# The samples' values, by the place of the example, the order, and the place within the order.
 SampleValues = dict[tuple[int, int, int], set[float]]
 
 

@@ -415,7 +415,7 @@ def _waiting(run: Run) -> Needed | None:
 
 
 def _round_of(of: Analysis, more: int, epsilon: float, look: int, votes: int) -> Needed:
-    """The round that brings labels of so many more examples, drawn at random and by a fixed seed.
+    """The round that brings labels of this many more examples, drawn at random and by a fixed seed.
 
     Examples that have a label already may be drawn again: their votes count, and cost nothing.
     """

@@ -113,14 +113,14 @@ class Requirement:
 
 def parse(text: str) -> Requirement:
     """Read `accuracy>=0.85`. Raises Misuse that names what is possible."""
-    found = _FORM.fullmatch(text)
-    known = found and (found[1] in MEASURES or found[1] == WIN_RATE)
-    if not found or not known:
+    match = _FORM.fullmatch(text)
+    known = match and (match[1] in MEASURES or match[1] == WIN_RATE)
+    if not match or not known:
         raise Misuse(
             f"“{text}” is no requirement. Write a figure, >= or <=, and a bound, such as "
             f"accuracy>=0.85. The figures are: {possible()}. Nothing was decided."
         )
-    name, inside, sign, number = found.groups()
+    name, inside, sign, number = match.groups()
     models = tuple(one.strip() for one in inside.split(",")) if inside else ()
     if (name == WIN_RATE) != bool(inside and all(models)) or len(models) > 2:
         raise Misuse(

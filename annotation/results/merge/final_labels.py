@@ -226,7 +226,7 @@ def human_labels(
 
     Both come from one reading of the votes. Without a run, both are the same.
 
-    What a round drew at random from only a part of the frame stands for nothing but itself, like
+    What a round drew at random from only a part of the frame represents nothing but itself, like
     what was selected by rank.
 
     Args:

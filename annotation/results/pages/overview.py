@@ -43,7 +43,7 @@ from judging.projects.access import (
     settings_of,
 )
 from judging.projects.models import Export, Project, Role
-from judging.runs.models import Run
+from judging.runs.models import Run, run_to_show
 
 DATA, JUDGE, REVIEW, RESULTS = "Data", "Judge", "Review", "Results"
 STOPPED = (Run.State.PAUSED, Run.State.FAILED)
@@ -201,7 +201,7 @@ class Overview:
 
 def overview(project: Project) -> Overview:
     """Collect the steps and costs, in a constant number of queries for any size of project."""
-    run = project.primary_run or project.runs.order_by("-number").first()
+    run = run_to_show(project)
     people = kept_for(project, f"totals:{run.pk if run else 0}", lambda: run_totals(project, run))
     standing = standings(Project.objects.filter(pk=project.pk)).get()
     action = next_action(standing)
@@ -235,7 +235,7 @@ def project_figures(request: HttpRequest, slug: str) -> HttpResponse:
     """Who wins, how far to trust it, and where people disagree. It takes a while the first time."""
     access = project_for(request.user, slug, Role.RESEARCHER)
     project = access.project
-    run = project.primary_run or project.runs.order_by("-number").first()
+    run = run_to_show(project)
     context = {**access.under("overview"), "run": run}
     if run is not None and run.ranked_at is not None:
         project_for(request.user, slug, Role.RESEARCHER, shows_judge=True)

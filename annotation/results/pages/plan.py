@@ -365,9 +365,9 @@ def plan(request: HttpRequest, slug: str) -> HttpResponse:
         form = PlanForm(access.project, request.GET)
     else:
         form = defaults(access, request.GET)
-    found = {"form": form, **access.under("plan"), **_preview(access, form)}
+    context = {"form": form, **access.under("plan"), **_preview(access, form)}
     failed = request.method == "POST" and form.errors
-    return render(request, "results/plan.html", found, status=422 if failed else 200)
+    return render(request, "results/plan.html", context, status=422 if failed else 200)
 
 
 @require_safe

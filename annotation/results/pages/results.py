@@ -49,7 +49,7 @@ from judging.dataset.models import frame_of
 from judging.methods.intervals.estimates import Undefined
 from judging.projects.access import Access, project_for
 from judging.projects.models import Project, Role
-from judging.runs.models import Form, Method, Run, Verdict, find_run
+from judging.runs.models import Form, Method, Run, Verdict, find_run, run_to_show
 
 
 @dataclass(frozen=True)
@@ -102,10 +102,10 @@ def pace(request: HttpRequest, slug: str) -> HttpResponse:
     access = project_for(request.user, slug, Role.RESEARCHER)
     times = times_of(access.project)
     people = [] if isinstance(times, Undefined) else by_person(times)
-    found = {"report": {"pace": people}, "project": access.project}
+    context = {"report": {"pace": people}, "project": access.project}
     if people:
-        found["plot"] = pace_plot(people)
-    return render(request, "results/_people_pace.html", found)
+        context["plot"] = pace_plot(people)
+    return render(request, "results/_people_pace.html", context)
 
 
 @require_POST
@@ -197,7 +197,7 @@ def results_page(request: HttpRequest, slug: str, name: str) -> HttpResponse:
         run = next(iter(methods.get(name, ())), None)
         if run is None:
             raise Http404
-    found = {
+    context = {
         **access.under("results"),
         "runs": project.runs.order_by("-number"),
         "run": run,
@@ -206,16 +206,16 @@ def results_page(request: HttpRequest, slug: str, name: str) -> HttpResponse:
         "rail": _rail(request, project, run, methods),
     }
     if name == EXPORT:
-        found |= _exporting(project)
+        context |= _exporting(project)
     elif run is not None and run.ranked_at is not None:
         project_for(request.user, slug, Role.RESEARCHER, shows_judge=True)
         shown = shown_report(project, run)
         if request.htmx and not shown.renewing:  # type: ignore[attr-defined]
             return HttpResponseClientRefresh()
-        found |= _figures(run, shown, name)
+        context |= _figures(run, shown, name)
     else:
-        found |= _without_report(project, run, name)
-    return render(request, "results/results.html", found)
+        context |= _without_report(project, run, name)
+    return render(request, "results/results.html", context)
 
 
 _METHODS = tuple(one.name for one in CHAPTERS if one.method)
@@ -335,4 +335,4 @@ def chosen_run(request: HttpRequest, access: Access) -> Run | None:
     try:
         return find_run(project, request.GET["run"])
     except (KeyError, UserError):
-        return project.primary_run or project.runs.order_by("-number").first()
+        return run_to_show(project)

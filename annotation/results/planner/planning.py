@@ -48,7 +48,7 @@ _DISPUTED = Q(bpde__gt=0) | Q(bpde=None)
 class KnownVotes:
     """Votes of the present protocol that count in a new round at once, and so cost nothing.
 
-    up_to: of the first so many by rank; total: of all examples. More votes on an example than the
+    up_to: of the first ones by rank; total: of all examples. More votes on an example than the
     round asks for are no saving.
     """
 

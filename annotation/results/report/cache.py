@@ -148,7 +148,7 @@ def current_report(project: Project, run: Run) -> Report:
 
 
 def _computed(project: Project, run: Run, state: str) -> Report:
-    """The report, with the disagreements kept beside it: both read the same sheet."""
+    """The report, with the disagreements kept with it: both read the same sheet."""
     analysis = Analysis(project, run)
     cached("disagreements", run, state, lambda: disagreements(analysis.sheet))
     return report(analysis)

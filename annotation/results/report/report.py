@@ -180,7 +180,7 @@ def has_audit(report: Report) -> bool:
 class Chapter:
     """A page of the results, and a chapter of the report file.
 
-    answer: its first line. sections: the first one is shown at once, beside its first plot, the
+    answer: its first line. sections: the first one is shown at once, next to its first plot, the
     others under "More". method: only shown for a run that has its figures.
     """
 

@@ -75,7 +75,7 @@ def figure(found: Figure, digits: int = 3) -> str:
 
 
 def report_lines(analysis: Analysis) -> Iterator[str]:
-    """Coverage, agreement before and after, the honest lines, position and cost."""
+    """Coverage, agreement before and after, what a review gained, position and cost."""
     sheet = analysis.sheet
     about = f", {analysis.about}" if analysis.about else ""
     yield _figures_text_line("examples", count(len(sheet)) + about)
@@ -86,7 +86,7 @@ def report_lines(analysis: Analysis) -> Iterator[str]:
     yield _figures_text_line("judge's labels", _counts(analysis.shares))
     yield from _agreement("judge alone, against people", analysis.before())
     yield from _agreement("final labels, against people", analysis.after())
-    yield from _honest(analysis.lines(), analysis.audited)
+    yield from _review_gain(analysis.lines(), analysis.audited)
     yield _figures_text_line("BPDE finds the judge's errors: AUROC", figure(analysis.finds_errors))
     if analysis.no_better_than_chance:
         yield "  BPDE finds this judge's errors no better than chance."
@@ -120,7 +120,7 @@ def _agreement(name: str, found: LabelAgreement) -> Iterator[str]:
     yield _figures_text_line("  Cohen's kappa", figure(found.kappa))
 
 
-def _honest(lines: ReviewGain | Undefined, audited: int) -> Iterator[str]:
+def _review_gain(lines: ReviewGain | Undefined, audited: int) -> Iterator[str]:
     if isinstance(lines, Undefined):
         yield _figures_text_line("what reviewing achieved", f"– ({lines.reason})")
         return

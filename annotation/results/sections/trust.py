@@ -232,7 +232,7 @@ def stored_plan(audit: Audit) -> CertificatePlan | None:
 
 
 def best_certificate(sheet: Sheet, audit: Audit, plan: CertificatePlan) -> Certificate | Undefined:
-    """All looks hold at once, so the largest set that one of them certified stands."""
+    """All looks hold at once, so the largest set that one of them certified is valid."""
     reached = [look for look in plan.looks if look <= audit.resolved]
     if not reached:
         first = plan.looks[0]

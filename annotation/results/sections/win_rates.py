@@ -105,7 +105,7 @@ def win_rates(sheet: Sheet, calibrated: Figure, planned: str) -> WinRates:
 
 
 def of_labels(sheet: Sheet, labels: Signs, rows: Booleans) -> Figure:
-    """The mean of these labels where they are; the same figure wherever it stands."""
+    """The mean of these labels where they are; the same figure wherever it is shown."""
     return mean_of(labels[rows], sheet.question[rows])
 
 
@@ -583,7 +583,7 @@ def _ranked(models: Sequence[RankedModel]) -> list[ModelStrength]:
 
 
 def _win_rate(sheet: Sheet, rows: Booleans, pair: PairResult) -> Figure:
-    """Of the pair's first model, wherever it stands; a tie is half a win."""
+    """Of the pair's first model, wherever it was shown; a tie is half a win."""
     one, other = (sheet.models.index(name) for name in (pair.model_1, pair.model_2))
     first, second = sheet.model_1[rows], sheet.model_2[rows]
     there = (first == one) & (second == other)

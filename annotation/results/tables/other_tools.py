@@ -1,6 +1,6 @@
 """Tables for other tools: annotations for alpaca_eval, tasks for Label Studio and Argilla.
 
-Tasks name no model, and which response stands left is drawn by the example's ID. Votes on them can
+Tasks name no model, and the example's ID draws which response is on the left. Votes on them can
 be imported again: `judging.dataset.layouts` reads the exports of both tools.
 """
 

@@ -21,7 +21,7 @@ from django_htmx.http import HttpResponseClientRefresh
 from judging.core.errors import Overtaken, UserError
 from judging.core.models import Worker
 from judging.dataset import writing
-from judging.dataset.files import FORMATS
+from judging.dataset.files import FORMAT_NAMES
 from judging.dataset.models import HumanScore, Import, PointItem
 from judging.dataset.reading import NAMED
 from judging.dataset.records import (
@@ -45,16 +45,6 @@ from judging.dataset.writing import refuse_invalid, undo
 from judging.projects.access import Access, project_for, version_of
 from judging.projects.models import Role
 
-FORMAT_NAMES = {
-    "auto": "recognise it",
-    "csv": "CSV, semicolons too",
-    "tsv": "TSV",
-    "jsonl": "JSON Lines",
-    "json": "JSON array",
-    "pandalm": "PandaLM",
-    "llmbar": "LLMBar",
-    "faireval": "FairEval: a question file and two answer files",
-}
 MOST_COLUMNS = 100
 
 
@@ -80,7 +70,7 @@ class UploadForm(forms.Form):
         "answer files together; the first answer file gives response 1.",
     )
     file_format = forms.ChoiceField(
-        label="Format", choices=[(name, FORMAT_NAMES[name]) for name in FORMATS], initial="auto"
+        label="Format", choices=list(FORMAT_NAMES.items()), initial="auto"
     )
     sheet = forms.CharField(
         label="Sheet",

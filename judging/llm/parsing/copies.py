@@ -52,7 +52,7 @@ _CLOSES_OBJECT = re.compile(r"[\"']?[ \t\n]*\}")
 SHORTEST_COPY = 20
 # The fewest letters besides its marks that identify a line. "The" and "is" come with the marks.
 _OWN_WORDS = 6
-# So many words around a mark tell a response's mark from the same mark of the judge.
+# This many words around a mark tell a response's mark from the same mark of the judge.
 CONTEXT = 10
 LONGEST_UNIT = 200
 # Longer lines are not kept in memory.
@@ -61,7 +61,7 @@ LONGEST_LINE = 400
 # and only a few words more.
 SIMILAR = 0.8
 FEW_WORDS = 4
-# The time stays linear: of units with the same verdict, only so many are compared.
+# The time stays linear: of units with the same verdict, at most this many are compared.
 MOST_ALIKE = 8
 MOST_COMPARED = 400
 

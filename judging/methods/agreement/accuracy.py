@@ -211,8 +211,8 @@ def final_accuracy(
     """Return how often final labels are right: people's if reviewed, the judge's elsewhere.
 
     If an audit speaks for the rest, what the unaudited labels hold has exact hypergeometric limits
-    (`unseen_total`), whoever shares a question: the audit is a random sample of these labels. If
-    every label is known, the limits of both parts are joined by MOVER.
+    (`unseen_total`), also if examples share a question: the audit is a random sample of these
+    labels. If every label is known, the limits of both parts are joined by MOVER.
 
     Args:
         done: the reviewed and audited examples by their final labels, each once.

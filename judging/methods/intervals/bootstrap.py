@@ -353,7 +353,7 @@ def design_effect(values: ArrayLike, question: ArrayLike) -> tuple[float, int]:
     """Return how many times the variance of a mean is that of independent examples.
 
     Few questions may look less alike than they are. So two more that are alike throughout count in
-    it, beside as many as tell: (sum r)^2 / sum r^2, r the distance from the median by question.
+    it, next to as many as tell: (sum r)^2 / sum r^2, r the distance from the median by question.
     With 20 questions of 10, what is true of 5 % is covered in .77 without them, and .99 with them.
     If all values are equal, each question is taken for one example.
 

@@ -15,7 +15,7 @@ from judging.methods.intervals.estimates import Estimate, Figure, Undefined, uns
 
 # With fewer errors, or fewer right labels, no sentence is built on the interval.
 FEWEST_FOR_WORDS = 5
-# Where a single error stands says too little: limits around it cover .92.
+# The place of a single error says too little: limits around it cover .92.
 FEWEST_FOR_LIMITS = 2
 # With fewer audited errors, the errors that rank found are nearly all that the figure sees.
 FEWEST_AUDITED = 3

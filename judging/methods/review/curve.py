@@ -19,7 +19,6 @@ from judging.methods.intervals.bootstrap import (
     cells,
     coded,
     design_effect,
-    ratio,
     resampled_counts,
 )
 from judging.methods.intervals.estimates import (
@@ -80,12 +79,6 @@ class ReviewCurve:
     def accuracy(self, m: ArrayLike) -> Floats:
         right = np.interp(np.asarray(m, dtype=np.float64), self.reviewed, self._right)
         return np.asarray(right / self.total)
-
-    def unreviewed_accuracy(self, m: ArrayLike) -> Floats:
-        """Return the judge's accuracy on the unreviewed part; NaN once all are reviewed."""
-        reviewed = np.asarray(m, dtype=np.float64)
-        right = self.right_before - np.interp(reviewed, self.reviewed, self.judge_right)
-        return ratio(right, self.total - reviewed)
 
 
 def review_curve(
@@ -214,7 +207,7 @@ def independent_curve(
 
 
 def _judge_agreement(judge: Signs, judged: Booleans, votes: VoteCounts) -> Floats:
-    """Return the share of an example's votes for the judge's label; 0 without a label."""
+    """Return the share of the votes on an example for the judge's label; 0 without a label."""
     same = votes.counts[np.arange(len(judge)), 1 - judge.astype(int)]
     return np.where(judged, same / np.maximum(votes.n_votes, 1), 0.0)
 

@@ -25,7 +25,7 @@ BPDE = "bpde"
 CATEGORY = "category: "
 # Log odds ratio of a standard deviation of BPDE before any label is seen.
 PRIOR = 0.5
-# Standard errors by which BPDE must be beaten; the larger bar below so many errors or right labels.
+# Standard errors by which BPDE must be beaten: the larger bar if errors or right labels are FEW.
 # Of the bars compared in simulation, these gain the most and cost at most .01 of AUROC on average.
 BAR, BAR_OF_FEW = 0.5, 1.0
 FEW = 10

@@ -218,7 +218,7 @@ def lose_claims(run_id: int) -> int:
 
 
 FOLDER = "departures"
-# A journal that is longer is written anew, with what is not in the database yet.
+# A longer journal is written again, with what is not in the database yet.
 LONG_JOURNAL = 2**20
 ENDED = "."
 UNCERTAIN = "-"
@@ -293,7 +293,7 @@ class Journal:
         return written == len(line)
 
     def rewrite(self) -> None:
-        """Write the file anew, with what is still needed. If that fails, the old file is kept."""
+        """Write the file again, with what is still needed. If that fails, the old file is kept."""
         sent = [str(call) for call, times in self.under_way.items() for _ in range(times)]
         head = "".join(f"{line}\n" for line in (boot() or UNCERTAIN, *sent)).encode()
         content = head + b"".join(self.unrecorded.values())

@@ -1,8 +1,9 @@
 """Writing down what came back: at once in the holder's journal, then in the database.
 
 A transaction costs as much as the rows of some calls, so arrivals are written together: many calls
-in one short transaction, each reply with its reading. Until then the journal has them, and whoever
-takes the run over records them from there. So no answer that arrived is asked for twice.
+in one short transaction, each reply with its reading. Until then the journal has them, and the
+process that takes the run over records them from there. So no answer that arrived is asked for
+twice.
 
 After a worker died, its runs go on by themselves. A call that it claimed but certainly never sent,
 or that was only refused, is free again. Calls under way at its death are marked lost.

@@ -41,7 +41,7 @@ PERMUTATIONS = {
     3: ("X0", "X1", "X2"),
     4: ("X0", "X1", "X2", "X3"),
 }
-USUAL_PERMUTATIONS = 2
+DEFAULT_PERMUTATIONS = 2
 MOST_SHOTS = 3
 HALF = Decimal("0.5")
 # White space may stand before the ID, and an ID may be several tokens long.
@@ -92,7 +92,7 @@ def check_options(options: ChoiceOptions) -> None:
 
 
 def permutations_of(options: ChoiceOptions) -> tuple[str, ...]:
-    return PERMUTATIONS[options.permutations or USUAL_PERMUTATIONS]
+    return PERMUTATIONS[options.permutations or DEFAULT_PERMUTATIONS]
 
 
 def method_of(options: ChoiceOptions, k: int | None) -> str:

@@ -17,7 +17,7 @@ from judging.llm.prompts.templates import JudgeForm as TemplateForm
 from judging.llm.prompts.templates import templates_of
 from judging.projects.models import Project
 from judging.runs.endpoints import default_endpoint_name, endpoint_names
-from judging.runs.forms.choice import MOST_SHOTS, PERMUTATIONS, USUAL_PERMUTATIONS
+from judging.runs.forms.choice import DEFAULT_PERMUTATIONS, MOST_SHOTS, PERMUTATIONS
 from judging.runs.forms.portia import (
     FEWEST_PARTS,
     MOST_PARTS,
@@ -82,7 +82,7 @@ class ChoiceForm(forms.Form):
         required=False,
         coerce=int,
         choices=[(n, ", ".join(names)) for n, names in PERMUTATIONS.items()],
-        initial=USUAL_PERMUTATIONS,
+        initial=DEFAULT_PERMUTATIONS,
         empty_value=None,
         help_text="X1 and X2 show response 2 first. X2 and X3 give response 2 the first ID.",
     )

@@ -1,7 +1,7 @@
 """What a run asks at this moment, and the request for each question.
 
 Most runs ask everything. PORTIA asks one stage at a time, in both orders. An adaptive run asks one
-sample of each order per round until an example's label is clear: a random pilot is asked in full,
+sample of each order per round until its label is clear: a random pilot is asked in full,
 and on it the rules are calibrated by which the others may stop. These rules are about the label
 that the judge would give after all its samples, not about the truth.
 """

@@ -88,7 +88,7 @@ def default_temperature(form: str) -> Decimal:
 
 
 METHODS = (Method.VANILLA, Method.EC, Method.MEC, Method.MEC_BPC, Method.PORTIA)
-FORMS = (Form.SCORE, Form.RELATION, Form.LIKERT, Form.CRITERIA, Form.CHOICE, Form.POINTWISE)
+FORMS = tuple(Form)
 MOST_K = 100
 LONGEST_MODEL = 200
 Price = tuple[Decimal, Decimal]

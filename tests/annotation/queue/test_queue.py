@@ -55,7 +55,7 @@ def test_the_item_in_hand_comes_again_until_it_is_voted_on(project, ana):
 def test_the_next_item_can_be_fetched_beside_the_one_in_hand(project, ana):
     round_ = round_of(project)
     first = claim_next(round_, ana)
-    ahead = claim_next(round_, ana, beside=first.token)
+    ahead = claim_next(round_, ana, ahead_of=first.token)
     assert ahead.token != first.token
     record_vote(first, {"overall": "left"})
     assert claim_next(round_, ana).token == ahead.token
@@ -115,7 +115,7 @@ def test_skipped_by_all_who_could_vote_needs_a_decision(project, ana, ben):
 def test_released_items_come_back_to_the_same_person(project, ana):
     round_ = round_of(project)
     draft = claim_next(round_, ana)
-    record_vote(claim_next(round_, ana, beside=draft.token), {"overall": "tie"})
+    record_vote(claim_next(round_, ana, ahead_of=draft.token), {"overall": "tie"})
     release(draft)
     left = {claim_next(round_, ana).token}
     while isinstance(one := claim_next(round_, ana), Draft):

@@ -53,7 +53,7 @@ def test_a_skip_that_is_undone_makes_the_pair_taken_up_last_go_back(project, ana
     others = []
     skip(skipped)
     for _ in range(limit):
-        others.append(claim_next(round_, ana, beside=others[-1].token if others else None))
+        others.append(claim_next(round_, ana, ahead_of=others[-1].token if others else None))
         if len(others) < limit:
             record_vote(others[-1], TIE)
     unskip(skipped)
@@ -73,7 +73,7 @@ def test_the_pair_on_the_screen_stays_when_one_fetched_ahead_can_go_back(project
     skipped = claim_next(round_, ana)
     skip(skipped)
     on_screen = claim_next(round_, ana)
-    ahead = claim_next(round_, ana, beside=on_screen.token)
+    ahead = claim_next(round_, ana, ahead_of=on_screen.token)
     unskip(skipped)
     assert take_up(skipped, timezone.now())
     assert set(of(ana).values_list("item", flat=True)) == {on_screen.item_id, skipped.item_id}

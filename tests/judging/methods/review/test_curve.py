@@ -33,8 +33,6 @@ def test_the_curve_starts_at_the_judge_and_counts_reviewed_examples_as_right():
     curve = review_curve(level, judge)
     # m=2: the wrong one of the tied pair is among the reviewed half of the time
     assert curve.accuracy([0, 1, 2, 3, 4]) == pytest.approx([0.5, 0.75, 0.875, 1, 1])
-    assert curve.unreviewed_accuracy([0, 1, 2]) == pytest.approx([1 / 2, 2 / 3, 1.5 / 2])
-    assert np.isnan(curve.unreviewed_accuracy(4))
 
 
 @given(earned, st.randoms(use_true_random=False))
