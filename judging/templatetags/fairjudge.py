@@ -137,6 +137,18 @@ def _whose(outcome: str, model_1: str, model_2: str) -> SafeString | str:
     return format_html("<bdi>{}</bdi>", model) if model else f"response {number}"
 
 
+@register.filter
+def points(share: float) -> str:
+    """Show a difference of shares, such as the width of an interval, in percentage points."""
+    return formatting.number_of(round(100 * share), "percentage point")
+
+
+@register.filter
+def number_of(n: int, thing: str) -> str:
+    """Show a count with its noun: `1 example`, `2 examples`."""
+    return formatting.number_of(n, thing)
+
+
 @register.simple_tag
 def label(outcome: str | None, model_1: str = "", model_2: str = "") -> SafeString:
     """Show a label by the name of the model that wins, by shape and colour.

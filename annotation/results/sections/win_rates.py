@@ -160,7 +160,8 @@ def votes_noise(sheet: Sheet) -> float | Undefined:
     seen = selected if sheet.everyone else np.flatnonzero(sheet.selected | audited)
     single = int(np.isnan(spread[seen]).sum())
     if single:
-        return Undefined(f"{single} of {len(seen)} examples have fewer than two votes")
+        have = "has" if single == 1 else "have"
+        return Undefined(f"{single} of {len(seen)} examples {have} fewer than two votes")
     if sheet.everyone:
         return vote_noise(spread[selected], np.zeros(0), 0, len(selected))
     n_rest = int((~sheet.selected).sum())

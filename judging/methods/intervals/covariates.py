@@ -299,7 +299,8 @@ def explained_by(
     groups, parameters = coded(question)[0], len(used) + 1 + int((y == 0).any())
     if len(used) and groups < QUESTIONS_A_PARAMETER * parameters:
         least = QUESTIONS_A_PARAMETER * parameters
-        few = f"votes on {groups} questions are too few; {least} are needed"
+        on = "1 question" if groups == 1 else f"{groups} questions"
+        few = f"votes on {on} are too few; {least} are needed"
         reasons = [reason or few for reason in reasons]
         used = used[:0]
     found = [Explanation(Undefined(reason)) for reason in reasons]
