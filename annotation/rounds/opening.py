@@ -276,7 +276,8 @@ def _why_no_rules(project: Project, rules: Sequence[CheckRule]) -> str:
     if n < (most := max(rule.after for rule in rules)):
         return (
             f"The project has {number_of(n, 'attention check')} with a known label, so a rule "
-            f"after {most} never acts. Import more, with is_check and gold_label, or lower the number."
+            f"after {most} never acts. Import more, with is_check and gold_label, or lower the "
+            "number."
         )
     return ""
 

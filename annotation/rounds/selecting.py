@@ -133,8 +133,8 @@ def draw_to_learn(
 def check_learning(n_frame: int, m: int, learn: int) -> None:
     if m <= learn:
         raise UserError(
-            f"This selects {number_of(m, 'example')}, and {learn} are for learning, so none is left "
-            f"to select. {_larger_cut(n_frame, learn)}"
+            f"This selects {number_of(m, 'example')}, and {learn} are for learning, so none is "
+            f"left to select. {_larger_cut(n_frame, learn)}"
         )
 
 

@@ -43,12 +43,15 @@ def number(
     reason: str = "",
     signed: bool = False,
     percent: bool = False,
+    points: bool = False,
     said: bool = False,
     counted: bool = False,
 ) -> SafeString:
     """Show a value with its 95 % interval and coverage, or the reason why there is none.
 
     Args:
+        percent: the number is a share.
+        points: the number is a difference of shares, shown in percentage points.
         said: the page has already said the reason, so show only a dash.
         counted: the number is a count or an amount, so keep its leading zero.
     """
@@ -56,8 +59,8 @@ def number(
         return format_html('<span class="number why" title="{}">–</span>', reason)
     if value is None:
         return format_html('<span class="number why">{}</span>', reason or "not known")
-    scale, unit = (100, formatting.NARROW_SPACE + "%") if percent else (1, "")
-    places = max(digits - 2, 0) if percent else digits
+    unit = " points" if points else formatting.NARROW_SPACE + "%" if percent else ""
+    scale, places = (100, max(digits - 2, 0)) if unit else (1, digits)
     text = formatting.decimals(float(value) * scale, places, signed=signed, counted=counted)
     return format_html(
         '<span class="number">{}{}{}{}</span>',
@@ -134,13 +137,16 @@ def _whose(outcome: str, model_1: str, model_2: str) -> SafeString | str:
     if outcome == "tie":
         return "tie"
     number, model = (1, model_1) if outcome == "win" else (2, model_2)
-    return format_html("<bdi>{}</bdi>", model) if model else f"response {number}"
+    return named(model) if model else f"response {number}"
 
 
 @register.filter
-def points(share: float) -> str:
-    """Show a difference of shares, such as the width of an interval, in percentage points."""
-    return formatting.number_of(round(100 * share), "percentage point")
+def named(model: str) -> SafeString:
+    """Show a model's name. A long one is shortened, and whole when the pointer is on it."""
+    short = formatting.short_name(model)
+    if short == model:
+        return format_html("<bdi>{}</bdi>", model)
+    return format_html('<bdi title="{}">{}</bdi>', model, short)
 
 
 @register.filter
@@ -172,11 +178,6 @@ def shares(win: int, tie: int, lose: int, model_1: str = "", model_2: str = "") 
     total = sum(counts.values())
     if not total:
         return format_html('<span class="why">{}</span>', "none yet")
-    bars, start = [], 0.0
-    for outcome, part in counts.items():
-        width = round(100 * part / total, 3)
-        bars.append((outcome[0], start, width))
-        start += width
     words = [
         (
             outcome,
@@ -186,11 +187,31 @@ def shares(win: int, tie: int, lose: int, model_1: str = "", model_2: str = "") 
         )
         for outcome, part in counts.items()
     ]
+    return _shares(counts, format_html_join(" ", '<span class="label {}">{}{} {}</span>', words))
+
+
+@register.simple_tag
+def bar(win: int, tie: int, lose: int) -> SafeString:
+    """Show the shares of the three labels as one bar, followed by the counts alone."""
+    counts = dict(zip(OUTCOMES, (win, tie, lose), strict=True))
+    words = format_html_join(
+        " · ", "<span>{}</span>", ((formatting.count(part),) for part in counts.values())
+    )
+    return _shares(counts, format_html('<span class="num">{}</span>', words))
+
+
+def _shares(counts: Mapping[str, int], words: SafeString) -> SafeString:
+    total = sum(counts.values())
+    bars, start = [], 0.0
+    for outcome, part in counts.items():
+        width = round(100 * part / total, 3)
+        bars.append((outcome[0], start, width))
+        start += width
     return format_html(
         '<span class="shares"><svg viewBox="0 0 100 10" preserveAspectRatio="none"'
         ' aria-hidden="true">{}</svg>{}</span>',
         format_html_join("", '<rect class="{}" x="{}" width="{}" height="10"/>', bars),
-        format_html_join(" ", '<span class="label {}">{}{} {}</span>', words),
+        words,
     )
 
 
