@@ -178,6 +178,11 @@ def shares(win: int, tie: int, lose: int, model_1: str = "", model_2: str = "") 
     total = sum(counts.values())
     if not total:
         return format_html('<span class="why">{}</span>', "none yet")
+    bars, start = [], 0.0
+    for outcome, part in counts.items():
+        width = round(100 * part / total, 3)
+        bars.append((outcome[0], start, width))
+        start += width
     words = [
         (
             outcome,
@@ -187,31 +192,11 @@ def shares(win: int, tie: int, lose: int, model_1: str = "", model_2: str = "") 
         )
         for outcome, part in counts.items()
     ]
-    return _shares(counts, format_html_join(" ", '<span class="label {}">{}{} {}</span>', words))
-
-
-@register.simple_tag
-def bar(win: int, tie: int, lose: int) -> SafeString:
-    """Show the shares of the three labels as one bar, followed by the counts alone."""
-    counts = dict(zip(OUTCOMES, (win, tie, lose), strict=True))
-    words = format_html_join(
-        " · ", "<span>{}</span>", ((formatting.count(part),) for part in counts.values())
-    )
-    return _shares(counts, format_html('<span class="num">{}</span>', words))
-
-
-def _shares(counts: Mapping[str, int], words: SafeString) -> SafeString:
-    total = sum(counts.values())
-    bars, start = [], 0.0
-    for outcome, part in counts.items():
-        width = round(100 * part / total, 3)
-        bars.append((outcome[0], start, width))
-        start += width
     return format_html(
         '<span class="shares"><svg viewBox="0 0 100 10" preserveAspectRatio="none"'
         ' aria-hidden="true">{}</svg>{}</span>',
         format_html_join("", '<rect class="{}" x="{}" width="{}" height="10"/>', bars),
-        words,
+        format_html_join(" ", '<span class="label {}">{}{} {}</span>', words),
     )
 
 
