@@ -308,9 +308,9 @@ def _without_report(project: Project, run: Run | None, name: str) -> dict[str, A
         return found | {"answer": Sentence(waits, name), "report": None, "alone": False}
     people = kept_for(project, f"totals:{run.pk if run else 0}", lambda: run_totals(project, run))
     found["costs"] = project_costs(project, run, people)
-    if name == "people":
-        return found | {"answer": people_answer(alone.people)}
     said = who_wins_alone(project, alone)
+    if name == "people":
+        return found | said | {"answer": people_answer(alone.people)}
     answer = Sentence(f"{said['answer'].text} {waits}", name)
     return found | said | {"answer": answer}
 

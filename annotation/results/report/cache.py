@@ -229,7 +229,13 @@ def who_wins_alone(project: Project, alone: PeopleAlone) -> dict[str, Any]:
         )
     # Several models share the places of the two responses.
     of_models = names is not None or pairs == [("", "")]
-    return {"answer": Sentence(said, "verdict"), "names": names, "of_models": of_models}
+    whose = names[0] if names else "response 1" if of_models else "response 1 of each pair"
+    return {
+        "answer": Sentence(said, "verdict"),
+        "names": names,
+        "whose": whose,
+        "of_models": of_models,
+    }
 
 
 def _kept(run: Run, state: str) -> Report | None:

@@ -48,7 +48,7 @@ REPEATS, MANY_CELLS = 500, 1_000
 # With fewer questions for each parameter, no interval is given.
 QUESTIONS_A_PARAMETER = 5
 ALIKE = "the votes always say the same on this criterion"
-COPIED = "the votes on this criterion follow from those on the others, so it can't be told apart"
+COPIED = "the answers on this criterion are determined by those on the others"
 ONE_OVERALL = "all overall votes say the same, so nothing explains them"
 
 

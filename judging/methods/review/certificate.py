@@ -139,7 +139,7 @@ def certify(plan: CertificatePlan, counts: Tallies, look: int) -> Certificate | 
         wrong = int(counts.wrong[ready[0]])
         return Undefined(
             f"{wrong} of the {int(counts.audited[ready[0]])} most certain audited labels "
-            f"{'is' if wrong == 1 else 'are'} wrong, so more than {plan.epsilon:.0%} of all "
+            f"{'is' if wrong == 1 else 'are'} wrong, so more than {100 * plan.epsilon:g} % of all "
             "unreviewed labels may be wrong"
         )
     return certified
