@@ -248,7 +248,7 @@ def project_figures(request: HttpRequest, slug: str) -> HttpResponse:
         report = shown_report(project, run).report
         context |= {"may_see": True} | (_figures(run, report) if report else {})
     elif alone := kept_people(project):
-        context |= {"may_see": True, "alone": alone} | who_wins_alone(project, alone)
+        context |= {"may_see": True, "people_alone": alone} | who_wins_alone(project, alone)
     return render(request, "results/_figures.html", context)
 
 

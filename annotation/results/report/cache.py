@@ -214,7 +214,7 @@ def who_wins_alone(project: Project, alone: PeopleAlone) -> dict[str, Any]:
     """Say which model people prefer, as far as they voted, when there is no judge to compare."""
     pairs = kept_for(
         project,
-        "pairs of models",
+        "pairs_of_models",
         lambda: list(project.examples.judged().values_list("model_1", "model_2").distinct()[:2]),
     )
     names = pairs[0] if len(pairs) == 1 and all(pairs[0]) else None
