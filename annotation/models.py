@@ -176,8 +176,8 @@ class Round(models.Model):
     class Cite(models.TextChoices):
         """Which win rate the results give to cite, chosen before people label."""
 
-        NARROWER = "narrower", "judge and people, or people alone if that is narrower"
-        CALIBRATED = "calibrated", "the judge calibrated by people's labels"
+        NARROWER = "narrower", "the narrower of two estimates"
+        CALIBRATED = "calibrated", "the judge, calibrated by people"
 
     class Stage(models.TextChoices):
         ONLY = "only", "one stage"

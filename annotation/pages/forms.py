@@ -111,10 +111,11 @@ class SettingsForm(forms.ModelForm):
             "Only which response is better counts, so “much better” counts as “better”. Judges "
             "that score the same criteria (form criteria) are merged by the same rule.",
             "leave_out_unblinded": "Votes of people who had seen judge output in this project "
-            "are kept and their cost counts, but they enter no result and no final label. That is "
-            "then the majority of an item's other votes. Without a majority, the choice above "
-            "applies, as it was when the round opened; without other votes, a person decides. This "
-            "takes effect at once, also in closed rounds, so choose before you look at results.",
+            "are kept and their cost counts, but they enter no result and no final label. The "
+            "final label is then the majority of the other votes on the item. If they have no "
+            "majority, the choice above applies, as it was when the round opened. If there are no "
+            "other votes, a person decides. This takes effect at once, also in closed rounds, so "
+            "choose before you look at results.",
             "annotator_advantage": "The alternative annotator test asks whether the judge is at "
             "most this much worse than an annotator. Calderon et al. (2025) take 0.2 for experts, "
             "0.15 for skilled annotators, and 0.1 for crowd workers. Set it before people vote: "

@@ -53,7 +53,7 @@ def finished_study() -> Project:
         STUDY,
         "LLMBar: two published judges",
         "100 public pairs of LLMBar with its gold labels, and the published judgments of ChatGPT "
-        "and GPT-4 in both orders. Nobody was asked on this site.",
+        "and GPT-4 in both orders. Nobody voted on this site.",
         PUBLISHED / "guidelines.md",
     )
     # The owner comes here to see judges, so a warning before the first page would be in the way.

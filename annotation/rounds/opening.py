@@ -33,6 +33,7 @@ from annotation.rounds.selecting import (
     size_for_budget,
 )
 from judging.core.errors import UserError
+from judging.core.formatting import number_of
 from judging.core.leases import collecting_later
 from judging.dataset.models import Example, ExampleQuerySet, frame_of
 from judging.dataset.subsets import ALL, Subset, freeze
@@ -274,8 +275,9 @@ def _why_no_rules(project: Project, rules: Sequence[CheckRule]) -> str:
     n = _examples_for_checks(project).filter(gold_label__isnull=False).count()
     if n < (most := max(rule.after for rule in rules)):
         return (
-            f"The project has {n} attention checks with a known label, so a rule after {most} "
-            "never acts. Import more, with is_check and gold_label, or lower the number."
+            f"The project has {number_of(n, 'attention check')} with a known label, so a rule "
+            f"after {most} never acts. Import more, with is_check and gold_label, or lower the "
+            "number."
         )
     return ""
 
@@ -386,8 +388,8 @@ def check_plan(n_audit: int, epsilon: float, alpha: float, looks: tuple[int, ...
         return
     if looks and looks[-1] > n_audit:
         raise UserError(
-            f"The audit has {n_audit} examples, so the certificate can't be checked after "
-            f"{looks[-1]}. Choose a smaller number, or a larger audit."
+            f"The audit has {number_of(n_audit, 'example')}, so the certificate can't be checked "
+            f"after {looks[-1]}. Choose a smaller number, or a larger audit."
         )
     try:
         CertificatePlan(epsilon, alpha, looks or (n_audit,), ())

@@ -133,8 +133,8 @@ def draw_to_learn(
 def check_learning(n_frame: int, m: int, learn: int) -> None:
     if m <= learn:
         raise UserError(
-            f"This selects {m} examples, of which {learn} are for learning, so none is left to "
-            f"select. {_larger_cut(n_frame, learn)}"
+            f"This selects {number_of(m, 'example')}, and {learn} are for learning, so none is "
+            f"left to select. {_larger_cut(n_frame, learn)}"
         )
 
 
@@ -145,7 +145,7 @@ def _larger_cut(n_frame: int, learn: int) -> str:
     betas = (Decimal(hundredths) / 100 for hundredths in range(nearest, min(nearest + 3, 10_001)))
     beta = next((beta for beta in betas if cut(n_frame, beta) > learn), None)
     if beta is None:
-        return f"Use a smaller learning sample: there are only {n_frame} examples."
+        return f"Use a smaller learning sample: the round is about {number_of(n_frame, 'example')}."
     return f"The smallest β that works is {float(beta):g} %; or use a smaller learning sample."
 
 

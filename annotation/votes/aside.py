@@ -131,8 +131,9 @@ def put_aside(
         seen = by is not None and access.project_for(by, round_.project.slug).has_seen_judge
         detail |= {"reason": reason, "had_seen_judge": seen}
         access.record_event(round_.project, by, PUT_ASIDE, f"round {round_.number}", **detail)
-    if stop:
-        stop_person(round_, annotator, by, reason)
+        stopped = _stop(round_, annotator, by, reason) if stop else None
+    if stopped is not None:
+        carry_out(stopped)
     carry_out(made)
     return n_votes
 
@@ -196,17 +197,23 @@ def _leave_slots(round_: Round, keys: Collection[int]) -> None:
     settle_locked(changed)
 
 
-def count_again(round_: Round, annotator: Annotator, by: AbstractUser | None) -> CountedAgain:
-    """Let votes that were put aside count again, as far as their pairs still need votes.
-
-    Raises UserError if none is put aside.
-    """
+def check_put_aside(round_: Round, annotator: Annotator) -> QuerySet[Vote]:
+    """Return the person's votes of this round that are put aside. Raises UserError without any."""
     aside = votes_aside(round_).filter(annotator=annotator)
     if not aside.exists():
         raise UserError(
             f"No vote of {annotator.pseudonym} in round {round_.number} is put aside. Nothing was "
             "changed."
         )
+    return aside
+
+
+def count_again(round_: Round, annotator: Annotator, by: AbstractUser | None) -> CountedAgain:
+    """Let votes that were put aside count again, as far as their pairs still need votes.
+
+    Raises UserError if none is put aside.
+    """
+    aside = check_put_aside(round_, annotator)
     Intervention.objects.filter(
         round=round_, annotator=annotator, kind=Kind.ASIDE, ended_at=None
     ).update(is_due=False)
@@ -268,16 +275,23 @@ def stop_person(round_: Round, annotator: Annotator, by: AbstractUser | None, re
 
     What they have in hand goes to others. Their votes stay as they are.
     """
-    reason = _checked(reason)
     with transaction.atomic():
-        make_seat(round_, annotator, round_.parameters.get("limit"))
-        seats = Seat.objects.filter(round=round_, annotator=annotator)
-        if not seats.exclude(hold=Seat.Hold.STOPPED).update(hold=Seat.Hold.STOPPED):
-            return
-        made = _intervene(round_, annotator, by, Kind.STOP, reason, is_due=True)
-        detail = {"annotator": annotator.pseudonym, "reason": reason}
-        access.record_event(round_.project, by, STOPPED, f"round {round_.number}", **detail)
-    carry_out(made)
+        made = _stop(round_, annotator, by, _checked(reason))
+    if made is not None:
+        carry_out(made)
+
+
+def _stop(
+    round_: Round, annotator: Annotator, by: AbstractUser | None, reason: str
+) -> Intervention | None:
+    """Return what is left to be done; None if the person was stopped already."""
+    make_seat(round_, annotator, round_.parameters.get("limit"))
+    seats = Seat.objects.filter(round=round_, annotator=annotator)
+    if not seats.exclude(hold=Seat.Hold.STOPPED).update(hold=Seat.Hold.STOPPED):
+        return None
+    detail = {"annotator": annotator.pseudonym, "reason": reason}
+    access.record_event(round_.project, by, STOPPED, f"round {round_.number}", **detail)
+    return _intervene(round_, annotator, by, Kind.STOP, reason, is_due=True)
 
 
 def judge_attention(round_: Round, annotator: Annotator) -> None:
@@ -303,7 +317,7 @@ def judge_attention(round_: Round, annotator: Annotator) -> None:
     rule = max(broken, key=lambda one: one.severity)
     if rule.then == Kind.WARN and theirs.filter(kind=Kind.WARN, ended_at=None).exists():
         return
-    reason = f"{right} of {n} attention checks right, and the rule is: {rule}."
+    reason = f"{right} of {n} attention checks right. The rule: {rule}."
     for made in _act(round_, annotator, rule, reason):
         transaction.on_commit(partial(carry_out, made), robust=True)
 
@@ -344,7 +358,8 @@ def let_go_on(round_: Round, annotator: Annotator, by: AbstractUser | None) -> b
         was_held = held.update(hold=Seat.Hold.NONE)
         if not made.exclude(kind=Kind.ASIDE).update(ended_at=timezone.now()) and not was_held:
             raise UserError(
-                f"{annotator.pseudonym} is not stopped, paused or warned in round {round_.number}."
+                f"{annotator.pseudonym} is not stopped, paused or warned in round {round_.number}. "
+                "Nothing was changed."
             )
         did, subject = "person let go on", f"round {round_.number}"
         access.record_event(round_.project, by, did, subject, annotator=annotator.pseudonym)

@@ -97,6 +97,14 @@ _ISOLATE, _END = "\u2068", "\u2069"
 _RIGHT_TO_LEFT = frozenset({"R", "AL", "AN", "RLE", "RLO", "RLI", "LRE", "LRO", "LRI", "FSI"})
 
 
+def short_name(name: str, longest: int = 40) -> str:
+    """Return a name with its beginning and its end, which tell the checkpoints of a model apart."""
+    if len(name) <= longest:
+        return name
+    end = longest // 2
+    return f"{name[: longest - end - 1].rstrip()}…{name[-end:].lstrip()}"
+
+
 def set_apart(name: str) -> str:
     """Isolate the direction of a name that is written from right to left.
 
@@ -106,3 +114,8 @@ def set_apart(name: str) -> str:
     if _RIGHT_TO_LEFT.isdisjoint(map(unicodedata.bidirectional, name)):
         return name
     return f"{_ISOLATE}{name}{_END}"
+
+
+def in_sentence(name: str) -> str:
+    """Return a name as a sentence of a page has it: short, and in its own direction."""
+    return set_apart(short_name(name))

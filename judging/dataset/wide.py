@@ -17,6 +17,7 @@ from typing import Any, Self
 from judging.core.bounds import is_deep
 from judging.core.conversations import dumped
 from judging.core.errors import UserError
+from judging.core.formatting import number_of
 from judging.core.text import LONGEST_NAME, is_name
 from judging.dataset.records import (
     Cells,
@@ -134,7 +135,8 @@ class Design:
         return {
             "all": "all pairs of the responses to a question",
             "baseline": f"each response against the one of {self.baseline}",
-            "random": f"at least {self.size} random opponents for each response (seed {self.seed})",
+            "random": f"at least {number_of(self.size, 'random opponent')} for each response "
+            f"(seed {self.seed})",
             "blocks": f"balanced blocks of {self.size} responses per question (seed {self.seed})",
         }[self.kind]
 

@@ -43,12 +43,15 @@ def number(
     reason: str = "",
     signed: bool = False,
     percent: bool = False,
+    points: bool = False,
     said: bool = False,
     counted: bool = False,
 ) -> SafeString:
     """Show a value with its 95 % interval and coverage, or the reason why there is none.
 
     Args:
+        percent: the number is a share.
+        points: the number is a difference of shares, shown in percentage points.
         said: the page has already said the reason, so show only a dash.
         counted: the number is a count or an amount, so keep its leading zero.
     """
@@ -56,8 +59,8 @@ def number(
         return format_html('<span class="number why" title="{}">–</span>', reason)
     if value is None:
         return format_html('<span class="number why">{}</span>', reason or "not known")
-    scale, unit = (100, formatting.NARROW_SPACE + "%") if percent else (1, "")
-    places = max(digits - 2, 0) if percent else digits
+    unit = " points" if points else formatting.NARROW_SPACE + "%" if percent else ""
+    scale, places = (100, max(digits - 2, 0)) if unit else (1, digits)
     text = formatting.decimals(float(value) * scale, places, signed=signed, counted=counted)
     return format_html(
         '<span class="number">{}{}{}{}</span>',
@@ -134,7 +137,22 @@ def _whose(outcome: str, model_1: str, model_2: str) -> SafeString | str:
     if outcome == "tie":
         return "tie"
     number, model = (1, model_1) if outcome == "win" else (2, model_2)
-    return format_html("<bdi>{}</bdi>", model) if model else f"response {number}"
+    return named(model) if model else f"response {number}"
+
+
+@register.filter
+def named(model: str) -> SafeString:
+    """Show a model's name. A long one is shortened, and whole when the pointer is on it."""
+    short = formatting.short_name(model)
+    if short == model:
+        return format_html("<bdi>{}</bdi>", model)
+    return format_html('<bdi title="{}">{}</bdi>', model, short)
+
+
+@register.filter
+def number_of(n: int, thing: str) -> str:
+    """Show a count with its noun: `1 example`, `2 examples`."""
+    return formatting.number_of(n, thing)
 
 
 @register.simple_tag

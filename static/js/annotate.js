@@ -3,7 +3,7 @@
 (function () {
   "use strict";
   const { votes, drafts, post, isLogin, clock, fieldsOf, fill, groupsOf, isAnswered, takeBack, lacksReason, askForReason, keeper } = window.annotation;
-  const { fold, unfold, watchTabs, linkScroll, viewer, shown, unseen, markChosen } = window.annotation;
+  const { fold, unfold, watchTabs, linkScroll, toLastTurn, viewer, shown, unseen, markChosen } = window.annotation;
   const { say, link, explain } = window.annotation;
   const BEAT = 60_000;
   const AWAY = 10 * 60_000;
@@ -59,6 +59,7 @@
     isWithdrawn = false;
     const local = [drafts, votes].map((box) => box.get(form.dataset.token)).find((one) => one?.at > changedAt);
     if (local) { fill(form, local.fields); keep.changed(); }
+    toLastTurn(form);
     fold(form);
     watchTabs(form);
     linkScroll(form, () => isSet("link_scroll"));

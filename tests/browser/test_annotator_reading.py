@@ -5,6 +5,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 from annotation.models import Draft, Flag, Vote
+from judging.core.conversations import dumped, text_of
 from judging.projects.models import Preferences
 from tests.annotation.rendering.reading import CORPUS
 from tests.browser.annotating import (
@@ -46,6 +47,24 @@ def test_long_responses_fold_at_one_height_and_scroll_together_when_linked(start
     assert folds.nth(0).bounding_box()["height"] != folds.nth(1).bounding_box()["height"]
     page.evaluate("document.querySelector('#right .side-body').scrollTo(0, 1e6)")
     expect(page.locator("#left .response p").last).to_be_in_viewport()
+
+
+def test_a_long_shared_chat_opens_at_its_last_question(start):
+    asked = [{"role": "user", "content": LONG}, {"role": "assistant", "content": "Noted."}]
+    lists = {
+        "question": [*asked, {"role": "user", "content": "And tomorrow?"}],
+        "response_1": [{"role": "assistant", "content": "Rain."}],
+        "response_2": [{"role": "assistant", "content": "Sun."}],
+    }
+    texts = {name: text_of(messages, name) for name, messages in lists.items()}
+    page = start(1, **texts, conversation=dumped(lists))
+    turns = page.locator(".question .turn")
+    expect(turns.last).to_be_in_viewport(ratio=1)
+    expect(page.get_by_role("button", name="Differences")).to_be_in_viewport()
+    page.locator(".question").focus()
+    page.keyboard.press("Home")
+    expect(turns.first.locator(".speaker")).to_be_in_viewport()
+    expect(turns.last).not_to_be_in_viewport()
 
 
 def test_raw_text_and_differences_are_switches(start):

@@ -38,7 +38,7 @@ class Command(FairJudgeCommand):
                 raise UserError(f"There is no login “{name}”. Nothing was erased.")
             self.confirm(name, "erase", sure=options["yes"])
             kept = erase_person(user, None, remove_votes=remove)
-        votes = "with their votes" if remove else f"their {kept} votes stay under a pseudonym"
+        votes = "with their votes" if remove else f"votes that stay under a pseudonym: {kept}"
         self.stdout.write(f"{name} was erased; {votes}.")
         self.tell({"erased": name, "votes_kept": 0 if remove else kept})
 

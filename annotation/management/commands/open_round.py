@@ -208,8 +208,8 @@ def _add_certificate(parser: CommandParser) -> None:
         "--cite",
         choices=Round.Cite.values,
         default=Round.Cite.NARROWER,
-        help="which win rate the results give to cite: people's with or without the judge, if that "
-        "is narrower, or the one of the calibrated judge (default: narrower)",
+        help="which win rate to cite: the narrower one of “judge and people” and “people alone”, "
+        "or the one of the judge that is calibrated by people (default: narrower)",
     )
 
 

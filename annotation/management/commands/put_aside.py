@@ -40,16 +40,18 @@ class Command(FairJudgeCommand):
         if undoes and (options["reason"] or options["stop"]):
             raise UserError("--reason and --stop don't go with --undo and --release.")
         if options["undo"]:
+            aside.check_put_aside(round_, person)
+        if options["release"]:
+            was_held = aside.let_go_on(round_, person, None)
+            said = "can label again" if was_held else "is not warned any more"
+            self.stdout.write(f"{person.pseudonym} {said} in round {round_.number}.")
+        if options["undo"]:
             again = aside.count_again(round_, person, None)
             self.stdout.write(
                 f"{number_of(again.votes, 'vote')} counted again; still put aside, because other "
                 f"people gave or are giving all votes on their pairs: {again.still_aside}."
             )
             done |= {"counted_again": again.votes, "still_aside": again.still_aside}
-        if options["release"]:
-            was_held = aside.let_go_on(round_, person, None)
-            said = "can label again" if was_held else "is not warned any more"
-            self.stdout.write(f"{person.pseudonym} {said} in round {round_.number}.")
         if not undoes:
             n = aside.put_aside(round_, person, None, options["reason"] or "", stop=options["stop"])
             self.stdout.write(f"{number_of(n, 'vote')} put aside.")

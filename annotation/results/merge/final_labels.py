@@ -463,7 +463,7 @@ def _why_undecided(item: AskedItem, counts: tuple[int, ...], not_counted: int) -
         if not_counted and not any(counts):
             return "no vote that counts: waits for a decision"
         if given < asked:
-            return f"skipped by the others, {given} of {asked} votes: waits for a decision"
+            return f"{given} of {asked} votes, and everybody else skipped it: waits for a decision"
         return f"no majority ({_joined(counts)}): waits for a decision"
     return f"{given} of {asked} votes so far" if given else ""
 

@@ -23,8 +23,10 @@ from annotation.results.data.runs import Costs, project_costs, run_totals
 from annotation.results.report.cache import (
     kept_disagreements,
     kept_for,
+    kept_people,
     ready_report,
     shown_report,
+    who_wins_alone,
 )
 from annotation.results.report.page import overview_context
 from annotation.results.report.report import Report
@@ -195,6 +197,7 @@ class Overview:
     steps: list[Step]
     costs: Costs
     run: Run | None
+    has_votes: bool
     worker_missing: bool
     parts_down: dict[str, str]
 
@@ -208,7 +211,8 @@ def overview(project: Project) -> Overview:
     missing = not Worker.objects.alive().exists()
     down = parts_down(settings.FAIRJUDGE_DATA)
     costs = project_costs(project, run, people)
-    return Overview(action, steps(standing, action), costs, run, missing, down)
+    done = steps(standing, action)
+    return Overview(action, done, costs, run, standing.has_votes, missing, down)
 
 
 @require_safe
@@ -227,6 +231,8 @@ def project(request: HttpRequest, slug: str) -> HttpResponse:
         report = ready_report(access.project, run) if access.has_seen_judge else None
         if report is not None:
             context |= _figures(run, report)
+    else:
+        context["may_see"] = found.has_votes
     return render(request, "results/overview.html", context)
 
 
@@ -241,6 +247,8 @@ def project_figures(request: HttpRequest, slug: str) -> HttpResponse:
         project_for(request.user, slug, Role.RESEARCHER, shows_judge=True)
         report = shown_report(project, run).report
         context |= {"may_see": True} | (_figures(run, report) if report else {})
+    elif alone := kept_people(project):
+        context |= {"may_see": True, "people_alone": alone} | who_wins_alone(project, alone)
     return render(request, "results/_figures.html", context)
 
 

@@ -53,8 +53,8 @@ DEFAULT_EPSILON = Decimal(10)
 DEFAULT_BETA = Decimal(20)
 HOW_MUCH = [("beta", "A share"), ("budget", "A budget"), ("all", "Everything")]
 ROUTES = [
-    ("bpde", "examples on which the judge contradicts itself (BPDE)"),
-    ("learned", "examples like those that it gets wrong in a random sample"),
+    ("bpde", "examples with the highest BPDE"),
+    ("learned", "examples with likely errors (learned)"),
 ]
 _MOST_LOOKS = 20
 _MOST_USD = 1_000_000_000
@@ -132,8 +132,9 @@ class PlanForm(SubsetForm):
         initial=Round.Cite.NARROWER,
         required=False,
         label="Win rate to cite",
-        help_text="Choose before you see votes, so that they can't influence the choice. The "
-        "results show all estimates. If a run has several rounds with an audit, the first decides.",
+        help_text="The two estimates are judge and people together, and people alone. Choose "
+        "before you see votes, so that they can't influence the choice. The results show all "
+        "estimates. If a run has several rounds with an audit, the first decides.",
     )
     check_rules = forms.CharField(
         required=False,

@@ -28,7 +28,13 @@ from annotation.results.data.figures import (
 )
 from annotation.results.data.runs import project_costs, run_totals
 from annotation.results.delivery.package import deliver
-from annotation.results.report.cache import Shown, kept_for, kept_people, shown_report
+from annotation.results.report.cache import (
+    Shown,
+    kept_for,
+    kept_people,
+    shown_report,
+    who_wins_alone,
+)
 from annotation.results.report.page import citation, page_context, parts_of
 from annotation.results.report.report import CHAPTERS, plots
 from annotation.results.sections.people import answer as people_answer
@@ -44,7 +50,6 @@ from annotation.results.tables.exports import (
 )
 from annotation.rounds.changes import COVERS
 from judging.core.errors import UserError
-from judging.core.formatting import count, number_of
 from judging.dataset.models import frame_of
 from judging.methods.intervals.estimates import Undefined
 from judging.projects.access import Access, project_for
@@ -303,12 +308,11 @@ def _without_report(project: Project, run: Run | None, name: str) -> dict[str, A
         return found | {"answer": Sentence(waits, name), "report": None, "alone": False}
     people = kept_for(project, f"totals:{run.pk if run else 0}", lambda: run_totals(project, run))
     found["costs"] = project_costs(project, run, people)
-    said = (
-        f"People voted on {count(alone.voted)} of {number_of(alone.examples, 'example')}. {waits}"
-    )
+    said = who_wins_alone(project, alone)
     if name == "people":
-        return found | {"answer": people_answer(alone.people)}
-    return found | {"answer": Sentence(said, name)}
+        return found | said | {"answer": people_answer(alone.people)}
+    answer = Sentence(f"{said['answer'].text} {waits}", name)
+    return found | said | {"answer": answer}
 
 
 @require_safe

@@ -264,7 +264,7 @@ def problems(
         return [*found, (size, str(error))]
     if "audit" not in unread:
         if not m + settings.audit:
-            found.append((size, f"This selects none of the {n} examples. Choose a larger share."))
+            found.append((size, "This selects no example. Choose a larger share."))
         found += _refused("audit", lambda: check_audit(settings.audit, n - m))
         if "looks" not in unread:
             planned = (settings.audit, settings.epsilon, settings.alpha, settings.looks)
@@ -447,7 +447,7 @@ def advice(
     expected = report.expected
     if isinstance(expected, Unforeseen):
         return _without_labels(expected.reason, plan, epsilon)
-    labels = f"{count(expected.known)} known labels"
+    labels = number_of(expected.known, "known label")
     if target is not None:
         return _for_target(expected, plan, target, labels)
     area = report.hitlc.auroc
@@ -468,7 +468,7 @@ def advice(
     if budget is not None:
         return Advice(
             f"After the audit, {usd(budget)} pays for β = {decimals(float(plan.beta), 1)} %: "
-            f"{count(plan.m)} examples by rank.",
+            f"{number_of(plan.m, 'example')} by rank.",
             "the votes, minutes and wage above",
             float(plan.beta),
         )

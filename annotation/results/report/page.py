@@ -16,38 +16,29 @@ from annotation.results.report.report import (
     alone,
     chapters_of,
     drawn,
-    resting_on,
+    who_wins,
 )
 from annotation.results.sections import judge_card, position, review_gain, win_rates
 from annotation.results.sections.analysis import Section
 from annotation.results.sections.review import ReviewCurves
 from annotation.results.sections.trust import AGAINST, certified
-from judging.core.formatting import NARROW_SPACE, count, interval, number_of, percent
+from judging.core.formatting import NARROW_SPACE, count, interval, number_of, percent, set_apart
 from judging.methods.intervals.estimates import Estimate, Figure, Undefined
 from judging.runs.models import Run
 
 
 def in_short(report: Report) -> list[Sentence]:
     """Who is better, how far the judge can be trusted, and what speaks against it."""
-    many = len(report.models.pairwise) > 1
     conflict = position.answer(report.position)
     ranking = review_gain.ranking_sentence(report.hitlc)
     return [
-        first_answer(report, many=many),
+        who_wins(report),
         *_agreement(report),
         *_unblinded(report),
         *_unchecked(report),
         *([] if isinstance(report.position.conflict_rate, Undefined) else [conflict]),
         *([] if ranking is None else [ranking]),
     ]
-
-
-def first_answer(report: Report, *, many: bool) -> Sentence:
-    """About people where that can be said; what the judge says is no answer by itself."""
-    if many:
-        # Responses 1 and 2 are by different models from example to example.
-        return win_rates.models_answer(report.models, resting_on(report))
-    return win_rates.answer(report.win_rate, report.models, report.coverage.basis)
 
 
 def _agreement(report: Report) -> Iterator[Sentence]:
@@ -108,6 +99,8 @@ def page_context(run: Run, report: Report) -> Json:
         "betas": by_beta(shown.hitlc),
         "costs": report.cost,
         "names": first,
+        "whose": win_rates.whose_rate(report.models),
+        "of_models": win_rates.is_of_models(report.models),
         "cited": win_rates.to_cite(report.win_rate)
         if win_rates.is_of_models(report.models)
         else None,
@@ -141,8 +134,9 @@ def overview_context(run: Run, report: Report) -> Json:
     return {
         "run": run,
         "report": report,
-        "answer": first_answer(report, many=len(report.models.pairwise) > 1),
+        "answer": who_wins(report),
         "names": win_rates.pair_names(report.models),
+        "of_models": of_models,
         "rate": rate,
         "drawn": drawn_interval(rate) if rate is not None else None,
         "alone": alone(report),
@@ -232,7 +226,9 @@ def citation(report: Report) -> Citation | Undefined:
     if not win_rates.is_of_models(report.models):
         return Undefined(win_rates.NO_ONE_MODEL)
     found: Estimate = getattr(report.win_rate, cited)
-    first, second = win_rates.pair_names(report.models) or ("response 1", "response 2")
+    first, second = map(
+        set_apart, win_rates.pair_names(report.models) or ("response 1", "response 2")
+    )
     assert found.low is not None
     assert found.high is not None
     digits = int(found.n >= 1000)

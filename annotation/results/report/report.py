@@ -154,9 +154,16 @@ def resting_on(report: Report) -> win_rates.RestingOn:
         return win_rates.RestingOn("the final labels", more, False)
     known = report.coverage.known
     if isinstance(known, Undefined) and known.reason == NO_LABELS:
-        return win_rates.RestingOn("the judge's labels", ", which nobody has checked", False)
+        return win_rates.RestingOn("the judge's labels", "; nobody has checked these labels", False)
     more = "; people's labels are not part of this ranking"
     return win_rates.RestingOn("the judge's labels", more, False)
+
+
+def who_wins(report: Report) -> Sentence:
+    """About people if that can be said; what the judge says is no answer by itself."""
+    if not win_rates.is_of_models(report.models):
+        return win_rates.models_answer(report.models, resting_on(report))
+    return win_rates.answer(report.win_rate, report.models, report.coverage.basis)
 
 
 def names_of(report: Report) -> tuple[str, str] | None:
@@ -195,7 +202,7 @@ CHAPTERS = (
     Chapter(
         "verdict",
         "Verdict",
-        lambda report: win_rates.answer(report.win_rate, report.models, report.coverage.basis),
+        who_wins,
         (
             Section(
                 "win_rate",

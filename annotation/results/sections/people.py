@@ -455,12 +455,13 @@ class CriteriaFigures:
         ]
         if not counts:
             return (
-                "No criterion is shown to count for the overall vote once the other answers are "
-                "known."
+                "No criterion is shown to explain the overall vote if the answers on the others "
+                "stay the same."
             )
-        verb = "counts" if len(counts) == 1 else "count"
-        names = ", ".join(name for _, name in sorted(counts))
-        return f"Once the other answers are known, {names} still {verb} for the overall vote."
+        verb = "explains" if len(counts) == 1 else "each explain"
+        *most, last = [name for _, name in sorted(counts)]
+        names = f"{', '.join(most)} and {last}" if most else last
+        return f"{names} {verb} the overall vote, even if all other answers stay the same."
 
 
 def read_criteria(of: Analysis) -> Data | Undefined:

@@ -24,7 +24,7 @@ from annotation.results.data.samples import SampleArrays
 from annotation.results.data.sheet import Sheet
 from annotation.results.sections.methods import ADAPTIVE, is_adaptive
 from annotation.results.sections.review import label_agreement
-from judging.core.formatting import count, percent
+from judging.core.formatting import count, in_sentence, percent
 from judging.methods.arrays import Booleans, Signs
 from judging.methods.intervals.estimates import Estimate, Figure, Undefined
 from judging.methods.verdicts.position import (
@@ -207,7 +207,7 @@ def answer(found: Position) -> Sentence:
 
 def swap_plot(found: Orders, names: tuple[str, str] | None) -> Plot:
     """Draw what the judge says in each order. Without a bias, both bars are alike."""
-    first, second = names or ("response 1", "response 2")
+    first, second = map(in_sentence, names or ("response 1", "response 2"))
     words = {WIN: f"{first} wins", TIE: "tie", LOSE: f"{second} wins"}
     orders = {f"{first} shown first": found.original, f"{second} shown first": found.swapped}
     rows = [

@@ -449,7 +449,9 @@ def expectation(
     if isinstance(review, Undefined):
         return Unforeseen((), review.reason)
     if len(review.earned) < FEWEST_KNOWN:
-        return Unforeseen((), f"{len(review.earned)} known labels are too few to plan by")
+        one = len(review.earned) == 1
+        labels = "1 known label is" if one else f"{len(review.earned)} known labels are"
+        return Unforeseen((), f"{labels} too few to plan by")
     known = sheet.known
     rows = known.rows if not isinstance(known, Undefined) else np.zeros(0, np.intp)
     agree = sheet.ballots.counts.others_agree()[rows]

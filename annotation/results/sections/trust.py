@@ -237,8 +237,8 @@ def best_certificate(sheet: Sheet, audit: Audit, plan: CertificatePlan) -> Certi
     if not reached:
         first = plan.looks[0]
         return Undefined(
-            f"{audit.resolved} audited examples are settled in the order drawn; the certificate "
-            f"is first checked at {first}"
+            f"the certificate is first checked when {first} audited examples are settled in the "
+            f"order drawn; so far, {audit.resolved} {'is' if audit.resolved == 1 else 'are'}"
         )
     if not len(plan.grid):
         return Undefined("the judge labelled none of the examples that were not selected")

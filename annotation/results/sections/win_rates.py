@@ -22,7 +22,7 @@ from annotation.results.data.samples import SampleArrays
 from annotation.results.data.sheet import Sheet
 from annotation.results.sections.position import two_orders
 from annotation.results.sections.review import label_agreement
-from judging.core.formatting import count, set_apart
+from judging.core.formatting import count, in_sentence
 from judging.methods.agreement.accuracy import Comparison, credit
 from judging.methods.arrays import Booleans, Codes, Floats, Signs
 from judging.methods.intervals.bootstrap import CategoryTest, categories_differ, design_effect
@@ -160,7 +160,8 @@ def votes_noise(sheet: Sheet) -> float | Undefined:
     seen = selected if sheet.everyone else np.flatnonzero(sheet.selected | audited)
     single = int(np.isnan(spread[seen]).sum())
     if single:
-        return Undefined(f"{single} of {len(seen)} examples have fewer than two votes")
+        have = "has" if single == 1 else "have"
+        return Undefined(f"{single} of {len(seen)} examples {have} fewer than two votes")
     if sheet.everyone:
         return vote_noise(spread[selected], np.zeros(0), 0, len(selected))
     n_rest = int((~sheet.selected).sum())
@@ -606,7 +607,7 @@ def pair_names(found: ModelRanking) -> tuple[str, str] | None:
     """Where the project compares the same two models throughout, in the same places."""
     if not found.same_places or len(found.pairwise) != 1:
         return None
-    return set_apart(found.pairwise[0].model_1), set_apart(found.pairwise[0].model_2)
+    return found.pairwise[0].model_1, found.pairwise[0].model_2
 
 
 def to_cite(rates: WinRates) -> str | None:
@@ -627,17 +628,20 @@ def is_of_models(found: ModelRanking) -> bool:
 NO_ONE_MODEL = "response 1 is not the same model in every pair: see “Models” for who wins"
 
 
+def whose_rate(models: ModelRanking) -> str:
+    """Say whose win rate is shown, if it is that of response 1."""
+    names = pair_names(models)
+    if names is not None:
+        return in_sentence(names[0])
+    return "response 1" if is_of_models(models) else "response 1 of each pair"
+
+
 def answer(rates: WinRates, models: ModelRanking, basis: str) -> Sentence:
     """Say who wins, for people if that is known: the judge's word is no answer by itself."""
     names, cited = pair_names(models), to_cite(rates)
     if cited is not None:
         whose = "the known labels" if basis == "gold" else "people"
         found = getattr(rates, cited)
-        if not is_of_models(models):
-            text = (
-                f"{whose[0].upper()}{whose[1:]} give response 1 a win rate of {share(found)}, but"
-            )
-            return Sentence(f"{text} {NO_ONE_MODEL}.", "win-rate", warns=True)
         return Sentence(_verdict(found, names, whose), "win-rate")
     people = rates.people
     # All examples of one question have a win rate, and no interval to judge it by.
@@ -648,21 +652,20 @@ def answer(rates: WinRates, models: ModelRanking, basis: str) -> Sentence:
         )
     return Sentence(
         f"Which model people prefer isn't known yet ({reason}). The judge alone gives "
-        f"{names[0] if names else 'response 1'} a win rate of {share(rates.judge)}, but its bias "
-        "is unknown.",
+        f"{whose_rate(models)} a win rate of {share(rates.judge)}, but its bias is unknown.",
         "win-rate",
         warns=True,
     )
 
 
 def _verdict(found: Estimate, names: tuple[str, str] | None, whose: str) -> str:
-    first, second = names or ("Response 1", "Response 2")
+    first, second = map(in_sentence, names or ("response 1", "response 2"))
     better = "No clear winner"
     if found.low is not None and found.low > EVEN:
-        better = f"{first} is better than {names[1] if names else 'response 2'}"
+        better = f"{first if names else 'Response 1'} is better than {second}"
     elif found.high is not None and found.high < EVEN:
-        better = f"{second} is better than {names[0] if names else 'response 1'}"
-    whom = names[0] if names else "response 1"
+        better = f"{second if names else 'Response 2'} is better than {first}"
+    whom = first
     return f"{better}: {whose} give {whom} a win rate of {share(found)}."
 
 
@@ -682,8 +685,8 @@ def models_answer(found: ModelRanking, on: RestingOn) -> Sentence:
         n = pair.win + pair.tie + pair.lose
         ties = f"{count(pair.tie)} {'is a tie' if pair.tie == 1 else 'are ties'}"
         return Sentence(
-            f"Of {count(n)} final labels, {set_apart(pair.model_1)} wins {count(pair.win)} and "
-            f"{set_apart(pair.model_2)} wins {count(pair.lose)}; {ties}.",
+            f"Of {count(n)} final labels, {in_sentence(pair.model_1)} wins {count(pair.win)} and "
+            f"{in_sentence(pair.model_2)} wins {count(pair.lose)}; {ties}{on.more}.",
             "models",
         )
     if not found.pairwise:
@@ -698,10 +701,10 @@ def models_answer(found: ModelRanking, on: RestingOn) -> Sentence:
     apart = first.rank_high == 1
     more = on.more
     if others := [one.model for one in found.apart]:
-        more += f"; not yet comparable: {', '.join(map(set_apart, others))}"
+        more += f"; not yet comparable: {', '.join(map(in_sentence, others))}"
     return Sentence(
-        f"Of {len(found.ranking)} models, {set_apart(first.model)} ranks first by {on.labels}, "
-        f"{'clearly' if apart else 'but not clearly'} ahead of {set_apart(second.model)}{more}.",
+        f"Of {len(found.ranking)} models, {in_sentence(first.model)} ranks first by {on.labels}, "
+        f"{'clearly' if apart else 'but not clearly'} ahead of {in_sentence(second.model)}{more}.",
         "models",
         warns=not on.checked,
     )
@@ -714,10 +717,9 @@ def win_rates_plot(found: WinRates, models: ModelRanking) -> Plot:
         for words, rate in rates.items()
         if not isinstance(rate, Undefined)
     ]
-    names = pair_names(models)
-    whose = names[0] if names else "response 1"
+    whose = whose_rate(models)
     caption = "Hollow points cover sampling error only, not judge bias. The line is at one half."
-    drawing = intervals("by", f"win rate of {whose}")
+    drawing = intervals("by", "win rate")
     *lines, points = drawing["layer"]
     drawing["layer"] = lines + [
         points
@@ -750,7 +752,8 @@ def models_plot(found: ModelRanking) -> Plot:
         caption = "Bradley–Terry strengths with 95 % intervals. The line is the mean model."
         return plot("models", "Strength of each model", caption, rows, drawing)
     rows = [
-        {"model": f"{one.model_1} against {one.model_2}"} | value_of(one.win_rate)
+        {"model": f"{in_sentence(one.model_1)} against {in_sentence(one.model_2)}"}
+        | value_of(one.win_rate)
         for one in found.pairwise
         if not isinstance(one.win_rate, Undefined)
     ]

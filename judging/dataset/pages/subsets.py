@@ -4,9 +4,9 @@ import secrets
 from typing import Any
 
 from django import forms
-from django.utils.text import Truncator
 
 from judging.core.errors import UserError
+from judging.core.formatting import short_name
 from judging.dataset.subsets import ALL, LARGEST_SEED, Subset, categories_of, tag_names
 from judging.projects.models import Project
 
@@ -15,7 +15,7 @@ SUBSET_FIELDS = ("category", "tag", "sample", "sample_seed")
 
 
 def shortened(name: str) -> str:
-    return Truncator(name).chars(40)
+    return short_name(name)
 
 
 def named(all_of_them: str, names: Any) -> list[tuple[str, str]]:

@@ -59,9 +59,10 @@ class Command(FairJudgeCommand):
             metavar="COL=FIELD",
             action="append",
             default=[],
-            help=f"read the column COL as one of: {', '.join(FIELDS)}; as the {RESPONSE} of the "
-            f"model COL; or {IGNORE} it. For the question and the responses, "
-            "question:messages says that cells hold messages as JSON, and question:text texts",
+            help=f"read the column COL as FIELD, one of: {', '.join(FIELDS)}. COL={RESPONSE}: the "
+            f"column holds the responses of the model COL. COL={IGNORE}: leave the column out. For "
+            "the question and the responses, COL=question:messages says that cells hold messages "
+            "as JSON, and COL=question:text that they hold texts",
         )
         parser.add_argument("--sheet", help="the sheet of a workbook; default: the first one")
         parser.add_argument(
@@ -151,7 +152,9 @@ class Command(FairJudgeCommand):
             f"{number_of(wide['n_models'], 'model')}: {number_of(wide['pairs'], 'pair')}, "
             f"{wide['words']}"
         )
-        write(f"  each model is in {count(wide['fewest'])} to {count(wide['most'])} pairs")
+        fewest, most = wide["fewest"], number_of(wide["most"], "pair")
+        each = most if fewest == wide["most"] else f"{count(fewest)} to {most}"
+        write(f"  each model is in {each}")
         if wide["groups"] > 1:
             write(
                 f"  these and earlier pairs leave the models in {wide['groups']} groups that are "
@@ -187,9 +190,8 @@ class Command(FairJudgeCommand):
         for problem in summary.problems:
             self.stderr.write(str(problem))
         if summary.n_problems > len(summary.problems):
-            self.stderr.write(
-                f"… and {count(summary.n_problems - len(summary.problems))} more problems."
-            )
+            more = summary.n_problems - len(summary.problems)
+            self.stderr.write(f"… and {number_of(more, 'more problem')}.")
         for conflict in checked.comparison.conflicts:
             self.stderr.write(conflict)
 
@@ -247,7 +249,7 @@ def one_mapping(text: str) -> tuple[str, str]:
         fields[plain(f"{name}:{way}")] = f"{name}:{way}"
     if not equals or plain(field) not in fields:
         raise UserError(
-            f"--map {text} is not COL=FIELD with one of: {', '.join((*FIELDS, IGNORE))}. "
+            f"--map {text} is not COL=FIELD with one of: {', '.join((*FIELDS, RESPONSE, IGNORE))}. "
             "Nothing was imported."
         )
     return column, fields[plain(field)]

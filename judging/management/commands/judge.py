@@ -62,7 +62,9 @@ def add_judge_arguments(parser: CommandParser) -> None:
     parser.add_argument(
         "--criteria",
         metavar="TEXT",
-        help="the text for {criteria} in the template; pointwise: names, such as fluency,relevance",
+        help="form criteria: the criteria's names, such as accuracy,tone; default: the project's. "
+        "Form pointwise: names, such as fluency,relevance. Other forms: the text that replaces "
+        "{criteria} in the template",
     )
     parser.add_argument(
         "--json-replies",
@@ -340,7 +342,8 @@ class Command(FairJudgeCommand):
             with self.progress("Reading", older(run).count()) as bar:
                 counts = reparse(run, lambda counts: bar.move_to(counts.read))
             self.stdout.write(
-                f"{count(counts.read)} replies read again, {count(counts.changed)} differently."
+                f"{count(counts.read)} {'reply' if counts.read == 1 else 'replies'} read again, "
+                f"{count(counts.changed)} differently."
             )
             if not options["retry"]:
                 self.tell(document_of(run) | {"read": counts.read, "changed": counts.changed})
@@ -429,7 +432,8 @@ def summary(run: Run, progress: Any) -> list[str]:
     if progress.calls_lost:
         lines.append(f"Calls lost: {count(progress.calls_lost)}. They may have been billed.")
     lines += [
-        f"Batch {batch.remote_id or '(not sent yet)'}: {batch.state}, {batch.calls} calls."
+        f"Batch {batch.remote_id or '(not sent yet)'}: {batch.state}, "
+        f"{number_of(batch.calls, 'call')}."
         for batch in progress.batches
     ]
     if progress.reused:

@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from judging.core.commands import FairJudgeCommand, add_project
-from judging.core.formatting import decimals, interval
+from judging.core.formatting import decimals, interval, number_of
 from judging.projects.access import project_for_command
 from judging.runs.engine.likelihoods import LikelihoodsAsked, ask_likelihoods, texts_of
 from judging.runs.forms.likelihood import Json
@@ -77,7 +77,8 @@ def model_name(text: str) -> str:
 def described(asked: LikelihoodsAsked) -> str:
     cost = "unknown" if asked.usd is None else f"{asked.usd:.6f} USD"
     untold = f", {asked.untold} without a likelihood" if asked.untold else ""
-    return f"{asked.texts} texts, {asked.asked} sent to {asked.model}{untold}. Cost: {cost}."
+    sent = f"{number_of(asked.texts, 'text')}, {asked.asked} sent"
+    return f"{sent} to {asked.model}{untold}. Cost: {cost}."
 
 
 def lines(report: Json) -> Iterator[str]:
@@ -101,7 +102,8 @@ def changes(comparison: Json | None) -> Iterator[str]:
     if "reason" in comparison:
         yield f"Before and after: – ({comparison['reason']})"
         return
-    yield f"Against run {comparison['before']}, on {comparison['test_items']} test items:"
+    items = number_of(comparison["test_items"], "test item")
+    yield f"Against run {comparison['before']}, on {items}:"
     for criterion, tests in comparison["criteria"].items():
         for name, words in (("bias", "BiasScore"), ("performance", "judge and people")):
             test = tests[name]

@@ -84,12 +84,12 @@ def alternative_annotator_test(
         return Undefined("this needs three annotators who share examples")
     n_examples = int(((present.sum(axis=1) >= 2) & judged).sum())
     if n_examples < FEWEST_EXAMPLES:
-        return Undefined(f"only {n_examples} examples have two votes; this needs 30")
+        have = "1 example has" if n_examples == 1 else f"{n_examples} examples have"
+        return Undefined(f"only {have} two votes; this needs 30")
     usable = [one for one in shared if len(one[1]) >= FEWEST_EXAMPLES]
     if len(usable) < FEWEST_ANNOTATORS:
-        return Undefined(
-            f"only {len(usable)} annotators share 30 examples with others; this needs 3"
-        )
+        share = "1 annotator shares" if len(usable) == 1 else f"{len(usable)} annotators share"
+        return Undefined(f"only {share} 30 examples with others; this needs 3")
     p_values = [_p_value(human - model, epsilon) for _, model, human in usable]
     rejected = benjamini_yekutieli(p_values, FALSE_DISCOVERY_RATE)
     compared = tuple(

@@ -48,7 +48,7 @@ REPEATS, MANY_CELLS = 500, 1_000
 # With fewer questions for each parameter, no interval is given.
 QUESTIONS_A_PARAMETER = 5
 ALIKE = "the votes always say the same on this criterion"
-COPIED = "the votes on this criterion follow from those on the others, so it can't be told apart"
+COPIED = "the answers on this criterion are determined by those on the others"
 ONE_OVERALL = "all overall votes say the same, so nothing explains them"
 
 
@@ -299,7 +299,8 @@ def explained_by(
     groups, parameters = coded(question)[0], len(used) + 1 + int((y == 0).any())
     if len(used) and groups < QUESTIONS_A_PARAMETER * parameters:
         least = QUESTIONS_A_PARAMETER * parameters
-        few = f"votes on {groups} questions are too few; {least} are needed"
+        on = "1 question" if groups == 1 else f"{groups} questions"
+        few = f"votes on {on} are too few; {least} are needed"
         reasons = [reason or few for reason in reasons]
         used = used[:0]
     found = [Explanation(Undefined(reason)) for reason in reasons]

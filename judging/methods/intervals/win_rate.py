@@ -181,7 +181,7 @@ def win_rate(
         )
     n = len(labels.audited)
     if n < FEWEST_AUDITED:
-        return Undefined(f"{n} audited examples are too few for an interval; 10 are needed")
+        return Undefined(_too_few(n))
     chosen = best_lambda(labels) if lam is None else lam
     parts = difference_estimate(labels, chosen, scale, noise)
     error = (
@@ -201,6 +201,11 @@ def win_rate(
         min(high, max(centres) + half),
         f"judge weighted {chosen:.2f}; for {about.value}",
     )
+
+
+def _too_few(n: int) -> str:
+    audited = "1 audited example is" if n == 1 else f"{n} audited examples are"
+    return f"{audited} too few for an interval; {FEWEST_AUDITED} are needed"
 
 
 def expected_width(
@@ -303,7 +308,7 @@ def judge_bias(labels: AuditedLabels, confidence: float = 0.95) -> Figure:
     Returns: the shift, or Undefined below 10 audited examples."""
     n, share = len(labels.audited), len(labels.rest) / labels.n
     if n < FEWEST_AUDITED:
-        return Undefined(f"{n} audited examples are too few for an interval; 10 are needed")
+        return Undefined(_too_few(n))
     found = difference_estimate(labels, 1.0)
     judge = float(labels.selected.sum() + labels.rest.sum()) / labels.n
     half = float(scipy.stats.t.ppf((1 + confidence) / 2, n - 1)) * found.plus_two_se_this_project

@@ -136,9 +136,11 @@ def certify(plan: CertificatePlan, counts: Tallies, look: int) -> Certificate | 
             break
         certified = Certificate(plan.grid[t], size, audited, wrong, bound, plan.epsilon, plan.alpha)
     if certified is None:
+        wrong = int(counts.wrong[ready[0]])
         return Undefined(
-            f"{int(counts.wrong[ready[0]])} of the {int(counts.audited[ready[0]])} most certain "
-            f"audited labels are wrong, so more than {plan.epsilon:.0%} of all may be wrong"
+            f"{wrong} of the {int(counts.audited[ready[0]])} most certain audited labels "
+            f"{'is' if wrong == 1 else 'are'} wrong, so more than {100 * plan.epsilon:g} % of all "
+            "unreviewed labels may be wrong"
         )
     return certified
 

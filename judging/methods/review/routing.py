@@ -446,5 +446,5 @@ def _notes(columns: Features, unjudged: int) -> list[str]:
         counts = "counts" if n == 1 else "count"
         notes.append(f"{lacking} “{name}” and {counts} as average in it")
     if unjudged:
-        notes.append(f"{unjudged} examples of the learning sample have no label by the judge")
+        notes.append(f"of the learning sample, {unjudged} have no label by the judge")
     return notes

@@ -206,7 +206,8 @@ class BatchPump:
     def note(self) -> str:
         done = sum(state.completed + state.failed for state in self.open.values())
         total = sum(state.total for state in self.open.values())
-        return f"{done} of {total} calls done in {len(self.open)} open batches"
+        among = "1 open batch" if len(self.open) == 1 else f"{len(self.open)} open batches"
+        return f"{done} of {total} calls done in {among}"
 
     async def in_thread(self, work: Callable[..., Any], *values: Any) -> Any:
         loop = asyncio.get_running_loop()

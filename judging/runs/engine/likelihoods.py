@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from judging.core.errors import UserError
+from judging.core.formatting import number_of
 from judging.dataset.models import PointItem
 from judging.llm.client.errors import AttemptFailure, FailureKind
 from judging.llm.client.likelihoods import LikelihoodClient, ScoreOutcome, TextScore
@@ -137,7 +138,7 @@ def stop_at_a_failure(endpoint: Endpoint, outcomes: Sequence[tuple[str, ScoreOut
     failed = [outcome for _, outcome in outcomes if not is_final(outcome)]
     if failed and isinstance(failed[0], AttemptFailure):
         raise UserError(
-            f"The endpoint {endpoint.name} did not answer about {len(failed)} texts "
+            f"The endpoint {endpoint.name} did not answer about {number_of(len(failed), 'text')} "
             f"({failed[0].message}). What was recorded is kept: run the command again to go on."
         )
 

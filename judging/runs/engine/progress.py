@@ -16,7 +16,7 @@ from django.db.models import Count, Max, Min, Q, Value
 from django.db.models.functions import Coalesce, NullIf
 from django.utils import timezone
 
-from judging.core.formatting import number_of
+from judging.core.formatting import count, number_of
 from judging.core.models import Worker
 from judging.core.text import printable
 from judging.llm.client.adaptation import EndpointCapabilities
@@ -59,7 +59,7 @@ def notes_of(run: Run, samples_left: int) -> tuple[str, ...]:
             rules_note(kept),
         ]
         if run.state == Run.State.DONE:
-            notes.append(f"{samples_left} samples of the full run were not needed.")
+            notes.append(f"Samples of the full run that were not needed: {count(samples_left)}.")
     return tuple(notes)
 
 

@@ -212,7 +212,8 @@ class PairsPrice:
         if self.calls is None or self.run is None:
             return (
                 f"{pairs[0].upper()}{pairs[1:]}. A judge that sees both orders is called at least "
-                f"{count(2 * self.pairs)} times. Costs are known once a run has judged."
+                f"{count(2 * self.pairs)} times. No run has judged yet, so the cost isn't known. "
+                "After the import, the estimate of a run gives it, and nothing is sent."
             )
         priced = f"about {usd(self.usd)}" if self.usd is not None else "an unknown cost"
         return (

@@ -52,6 +52,15 @@
     }, { passive: true }));
   }
 
+  // A chat that both responses continue begins at its last turn; what came before is above it.
+  function toLastTurn(form) {
+    const question = form.querySelector(".question");
+    const last = question.querySelector(".chat > .turn + .turn:last-child");
+    if (!last) return;
+    const head = question.querySelector("h1").getBoundingClientRect().bottom;
+    question.scrollTop += last.getBoundingClientRect().top - head;
+  }
+
   // Both buttons are switches: pressed again, they give the rendered texts back.
   function viewer(form, say) {
     const buttons = [...form.querySelectorAll("[data-view]")];
@@ -98,5 +107,5 @@
     form.querySelectorAll(".side").forEach((side) => side.toggleAttribute("data-chosen", value.startsWith(side.dataset.side)));
   }
 
-  Object.assign(window.annotation, { fold, unfold, watchTabs, linkScroll, viewer, shown, unseen, markChosen });
+  Object.assign(window.annotation, { fold, unfold, watchTabs, linkScroll, toLastTurn, viewer, shown, unseen, markChosen });
 })();

@@ -48,7 +48,7 @@ def test_an_owner_makes_changes_and_withdraws_the_link(as_owner, round_, page):
     link = CrowdLink.objects.get()
     shown = text_of(as_owner.get(page))
     assert "PROLIFIC_PID={{%PROLIFIC_PID%}}&amp;STUDY_ID={{%STUDY_ID%}}" in shown
-    assert "Nobody has come by it yet" in shown
+    assert "Nobody has used it yet" in shown
     assert "choice: Do you read English? | yes | no!" in shown
     # The signature of an address changes each second, and what it is signed for doesn't.
     nonce = link.nonce

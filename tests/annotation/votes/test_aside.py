@@ -501,6 +501,18 @@ def test_a_person_of_another_project_is_not_found(client, voted, owner):
     assert found.status_code == 404
 
 
+@pytest.mark.parametrize(("stop", "missing"), [(False, "is not stopped"), (True, "is put aside")])
+def test_the_command_undoes_both_or_nothing(voted, ana, stop, missing):
+    slug = voted.project.slug
+    call_command("put_aside", slug, "1", "ana", reason=WHY, stop=stop)
+    if stop:
+        aside.count_again(voted, ana, None)
+    before = aside.standing_of(voted, ana)
+    with pytest.raises(CommandError, match=f"{missing}.*Nothing was changed"):
+        call_command("put_aside", slug, "1", "ana", undo=True, release=True)
+    assert aside.standing_of(voted, ana) == before
+
+
 def test_the_command_does_the_same(voted, ana, capsys):
     slug = voted.project.slug
     call_command("put_aside", slug, "1", "ana", reason=WHY, stop=True)

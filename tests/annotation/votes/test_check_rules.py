@@ -70,7 +70,7 @@ def test_stopping_puts_the_votes_aside_and_gives_the_pairs_to_others(project, an
     assert Vote.every.filter(annotator=ana).count() >= 2
     assert not Slot.objects.filter(annotator=ana).exists()
     assert Seat.objects.get(annotator=ana).hold == Seat.Hold.FAILED
-    why = "1 of 2 attention checks right, and the rule is: after 2 below 60 % stop."
+    why = "1 of 2 attention checks right. The rule: after 2 below 60 % stop."
     assert {made(round_, kind).reason for kind in ("stop", "aside")} == {why}
     assert made(round_, "stop").actor == Intervention.RULE
     told = AuditEvent.objects.filter(project=project, action="votes put aside").get()

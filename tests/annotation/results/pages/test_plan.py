@@ -34,7 +34,7 @@ def test_opening_a_round_from_the_plan(client, owner, judged):
     assert (opened.votes_per_item, opened.wage_usd) == (2, judged.project.wage_usd)
     refused = client.post("/p/vicuna/plan", sent | {"beta": "1", "audit": "0"})
     assert refused.status_code == 422
-    assert "selects none of the 10 examples" in refused.content.decode()
+    assert "selects no example" in refused.content.decode()
 
 
 def test_the_plan_says_of_k_what_is_known(client, owner, judged):
@@ -49,7 +49,8 @@ def test_the_plan_says_of_k_what_is_known(client, owner, judged):
     }
     preview = " ".join(client.get("/p/vicuna/plan/preview", sent).content.decode().split())
     beside = (
-        f"With k = {judged.k}, the judge has an unknown cost. The judge's accuracy isn't known yet"
+        f"With k = {judged.k}, the cost of the judge isn't known. The judge's accuracy isn't "
+        "known yet"
     )
     assert beside in preview
 
@@ -87,7 +88,7 @@ def test_looks_are_chosen_with_the_plan(client, owner, judged):
 
 @pytest.mark.parametrize(
     ("n", "more", "shown"),
-    [(40, {}, "What to expect"), (10, {"k": "3"}, "Its accuracy is")],
+    [(40, {}, "What to expect"), (10, {"k": "3"}, "The judge's accuracy is")],
 )
 def test_the_planner_asks_before_it_says_how_often_the_judge_is_right(
     owner, project, tmp_path, n, more, shown

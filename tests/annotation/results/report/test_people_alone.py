@@ -67,6 +67,9 @@ def test_the_page_shows_people_alone_and_unblinds_nobody(client, owner, voted, r
     client.force_login(owner)
     verdict = client.get(f"/p/{voted.slug}/results", follow=True).text
     assert "2 of 12" in verdict
+    assert " by people, maple-7b wins" in verdict
+    overview = client.get(f"/p/{voted.slug}/figures").text
+    assert " by people, maple-7b wins" in overview
     page = client.get(f"/p/{voted.slug}/results/people").text
     assert "Two people who label the same pair agree on" in page
     assert "2 of all 12 examples, those with votes" in page

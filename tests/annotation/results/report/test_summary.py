@@ -6,10 +6,9 @@ from decimal import Decimal
 import pytest
 
 from annotation.results.report.page import citation, in_short, overview_context
-from annotation.results.report.report import report
+from annotation.results.report.report import CHAPTERS, report
 from annotation.results.sections.analysis import Analysis
 from annotation.results.sections.methods import MethodRow
-from annotation.results.sections.win_rates import NO_ONE_MODEL
 from annotation.rounds.opening import RoundSettings, open_round
 from annotation.votes.imports import import_votes
 from judging.methods.intervals.estimates import Estimate
@@ -107,9 +106,11 @@ def test_models_that_change_places_are_not_called_by_response_1(project, figures
     project.examples.filter(number__lt=30).update(model_1="birch-3b", model_2="maple-7b")
     swapped = report(Analysis(project, project.runs.get()))
     assert swapped.models.same_places is False
-    said = texts(swapped)["win-rate"]
-    assert said.startswith("People give response 1 a win rate of ")
-    assert said.endswith(f", n = 60), but {NO_ONE_MODEL}.")
+    assert "win-rate" not in texts(swapped)
+    said = texts(swapped)["models"]
+    assert "response 1" not in said
+    assert said.startswith("Of 60 final labels, ")
+    assert CHAPTERS[0].answer(swapped).text == said
     assert citation(swapped).reason.startswith("response 1 is not the same model")
     assert overview_context(project.runs.get(), swapped)["rate"] is None
 
@@ -188,7 +189,7 @@ def vote_on_all(run, tmp_path, n_examples=12):
 def test_a_ranking_of_models_says_whose_labels_it_rests_on(many, tmp_path):
     found = ranking(many)
     assert "by the judge's labels" in found.text
-    assert found.text.endswith(", which nobody has checked.")
+    assert found.text.endswith("; nobody has checked these labels.")
     assert found.warns
     # One vote, on one example, and somebody has checked.
     vote_on_all(many, tmp_path, 1)

@@ -133,7 +133,7 @@ def test_a_certain_judge_is_asked_less_and_every_label_stays(settings, small_pil
     assert sorted(verdicts.values_list("rank", flat=True)) == list(range(1, 91))
     notes = " ".join(progress_of(run).notes)
     assert "concerns the judge's verdict, not its accuracy" in notes
-    assert "240 samples of the full run were not needed" in notes
+    assert "Samples of the full run that were not needed: 240" in notes
     assert progress_of(run).share == 1.0
 
 
