@@ -15,7 +15,7 @@ from django.db.models.functions import Length
 
 from annotation.models import Item, Round, RoutingScores, Selection
 from annotation.results.data.figures import Data, Json, Number, figure_from, optional
-from annotation.results.data.runs import OtherRun
+from annotation.results.data.runs import OtherRun, settings_of
 from annotation.results.data.samples import SampleArrays
 from annotation.results.data.sheet import KnownLabels, Sheet
 from annotation.results.merge.final_labels import places_of, spread
@@ -703,7 +703,7 @@ MOST_JUDGES = 3
 # Where every label is known, so many are drawn as if people had been asked about them alone.
 TRIAL = 160
 BY_BPDE, BY_LEARNED = "bpde", "learned"
-NO_CASCADE_SCORE = "only BPDE says the same of several judges; name one judge, or use bpde"
+NO_CASCADE_SCORE = "a score is learned for one judge alone, the one whose labels were audited"
 
 
 @dataclass(frozen=True)
@@ -780,10 +780,9 @@ def escalations(analysis: Analysis) -> Escalations | Undefined:
     given = label_sample(analysis)
     if isinstance(given, Undefined):
         return given
-    later = tuple(sorted(members_of(analysis), key=_dearness)[: MOST_JUDGES - 1])
-    found = [unsure_judges(analysis, given, ()), unsure_judges(analysis, given, (), BY_LEARNED)]
-    if later:
-        found.append(unsure_judges(analysis, given, later))
+    row = [as_judge(analysis), *sorted(members_of(analysis), key=_dearness)][:MOST_JUDGES]
+    tried = [(row[:1], BY_BPDE), (row[:1], BY_LEARNED), (row, BY_BPDE)]
+    found = [unsure_judges(analysis, given, *one) for one in tried[: 1 + len(row)]]
     plans = [escalation(given, one) for one in found if not isinstance(one, Undefined)]
     return Escalations(1 - DELTA, analysis.sheet.everyone, plans)
 
@@ -809,21 +808,28 @@ class UnsureJudges:
         return np.where(sure.any(axis=0), sure.argmax(axis=0), -1)
 
 
-def unsure_judges(
-    analysis: Analysis, given: LabelSample, later: tuple[OtherRun, ...], score: str = BY_BPDE
-) -> UnsureJudges | Undefined:
-    """Return this run and the later ones with their scores."""
+def as_judge(analysis: Analysis) -> OtherRun:
+    """Return this run as one of a row."""
     sheet = analysis.sheet
-    signs, there = _verdicts(analysis, later)
-    names = analysis.run.name, *(one.name for one in later)
-    if score == BY_BPDE:
-        unsure = np.where(there, np.stack([sheet.bpde, *(one.bpde for one in later)]), np.nan)
-        return UnsureJudges(names, score, signs, unsure, np.zeros(len(sheet), bool))
-    learned = Undefined(NO_CASCADE_SCORE) if later else _learned_score(analysis, given)
-    if isinstance(learned, Undefined):
-        return learned
-    unsure = np.where(sheet.judged, learned[0], np.nan)[None]
-    return UnsureJudges(names, score, signs, unsure, learned[1])
+    given = settings_of(analysis.run), sheet.judge, sheet.judged, sheet.bpde
+    return OtherRun(*given, analysis.costs.judge_usd)
+
+
+def unsure_judges(
+    analysis: Analysis, given: LabelSample, row: Sequence[OtherRun], score: str = BY_BPDE
+) -> UnsureJudges | Undefined:
+    """Return the judges in their order with their scores; only this run has a learned one."""
+    names, n = tuple(one.name for one in row), len(analysis.sheet)
+    signs = np.stack([one.judge for one in row])
+    unsure, taught = np.stack([one.bpde for one in row]), np.zeros(n, bool)
+    if score == BY_LEARNED:
+        alone = names == (analysis.run.name,)
+        learned = _learned_score(analysis, given) if alone else Undefined(NO_CASCADE_SCORE)
+        if isinstance(learned, Undefined):
+            return learned
+        unsure, taught = learned[0][None], learned[1]
+    unsure = np.where(np.stack([one.judged for one in row]), unsure, np.nan)
+    return UnsureJudges(names, score, signs, unsure, taught)
 
 
 def escalation(

@@ -21,6 +21,7 @@ from annotation.results.sections.routing import (
     EscalationPlan,
     LabelSample,
     UnsureJudges,
+    as_judge,
     escalation,
     label_sample,
     unsure_judges,
@@ -80,12 +81,10 @@ class Command(FairJudgeCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         project = project_for_command(options["project"])
-        first, *later = _runs(project, options["run"])
-        analysis = Analysis(project, first)
-        given = label_sample(analysis)
-        if isinstance(given, Undefined):
-            raise UserError(f"No label of people can choose a threshold: {given.reason}.")
-        judges = unsure_judges(analysis, given, _others(analysis, later), options["score"])
+        runs = _runs(project, options["run"])
+        analysis, given = _audited(project, runs)
+        row = _judges(analysis, runs)
+        judges = unsure_judges(analysis, given, row, options["score"])
         if isinstance(judges, Undefined):
             raise UserError(f"There is no such score: {judges.reason}.")
         asked, delta = float(options["agreement"]), float(1 - options["confidence"])
@@ -124,12 +123,24 @@ def _runs(project: Project, names: list[str] | None) -> list[Run]:
     return runs
 
 
-def _others(analysis: Analysis, runs: list[Run]) -> tuple[OtherRun, ...]:
-    known = {one.name: one for one in analysis.others}
+def _audited(project: Project, runs: list[Run]) -> tuple[Analysis, LabelSample]:
+    """Return the first of the runs whose labels people checked at random, with these labels."""
+    reasons = []
+    for run in runs:
+        analysis = Analysis(project, run)
+        given = label_sample(analysis)
+        if isinstance(given, LabelSample):
+            return analysis, given
+        reasons.append(given.reason)
+    raise UserError(f"No label of people can choose a threshold: {reasons[0]}.")
+
+
+def _judges(analysis: Analysis, runs: list[Run]) -> list[OtherRun]:
+    known = {one.name: one for one in (as_judge(analysis), *analysis.others)}
     missing = [run.name for run in runs if run.name not in known]
     if missing:
         raise UserError(f"Run {missing[0]} is too old: only the newest runs are compared.")
-    return tuple(known[run.name] for run in runs)
+    return [known[run.name] for run in runs]
 
 
 def _lines(plan: EscalationPlan, confidence: float) -> Iterator[str]:

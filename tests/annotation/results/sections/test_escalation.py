@@ -138,7 +138,7 @@ def test_the_command_writes_who_labels_what(project, run, audited, tmp_path):
     [
         (("--run", "wise", "--run", "wise"), "named twice"),
         (("--run", "nobody"), "has no run nobody"),
-        (("--score", "learned", "--run", "latest", "--run", "1"), "only BPDE says the same"),
+        (("--score", "learned", "--run", "latest", "--run", "1"), "learned for one judge alone"),
     ],
 )
 def test_a_mistake_is_named(project, run, audited, arguments, said):
