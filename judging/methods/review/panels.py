@@ -14,9 +14,11 @@ import numpy as np
 from judging.methods.arrays import Booleans, Codes, Counts, Floats, Signs
 from judging.methods.intervals.bootstrap import ratio
 from judging.methods.intervals.estimates import Undefined
-from judging.methods.review.certificate import CertificatePlan, Tallies, certify
+from judging.methods.review.certificate import CertificatePlan, Tallies, certify, upper_bound
 
 EXACT = 1e-9
+# Thresholds of a cascade that are tried, evenly over the different scores.
+MOST_THRESHOLDS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,16 +159,25 @@ def trust_or_escalate(
     # on until the threshold reaches the score of one before it.
     ever = unsure < before
     grid = np.unique(unsure[ever])
+    if not len(grid) or not sample.any():
+        return Undefined("no example has both a judge's label and one by people")
+    grid = grid[np.unique(np.linspace(0, len(grid) - 1, MOST_THRESHOLDS).astype(int))]
     n = int(sample.sum())
-    if not n:
-        return Undefined("no example of the sample has a label by people")
 
     def up_to(rows: Booleans) -> Counts:
         entered, left = (np.sort(one[rows]) for one in (unsure, before))
         return np.searchsorted(entered, grid, "right") - np.searchsorted(left, grid, "right")
 
-    counts = Tallies(up_to(ever), up_to(ever & sample), up_to(ever & sample & wrong))
-    found = certify(CertificatePlan(epsilon, delta, (n,), tuple(grid.tolist())), counts, n)
+    size, audited = up_to(ever), up_to(ever & sample)
+    # A set that would fail without a single error says nothing, and must not end the sequence.
+    able = [
+        upper_bound(int(all_), int(seen), 0, delta) <= epsilon
+        for all_, seen in zip(size, audited, strict=True)
+    ]
+    rows = np.flatnonzero(able)
+    counts = Tallies(size[rows], audited[rows], up_to(ever & sample & wrong)[rows])
+    plan = CertificatePlan(epsilon, delta, (n,), tuple(grid[rows].tolist()))
+    found = certify(plan, counts, n)
     if isinstance(found, Undefined):
         return found
     keeps = ever & (unsure <= found.threshold) & (before > found.threshold) & ~sample

@@ -114,6 +114,8 @@ def test_a_cascade_is_tested_along_one_path_of_thresholds(judges):
             audited = int((kept & sample).sum())
             if audited < 11:  # ln .1 / ln .8
                 continue
+            if upper_bound(int(kept.sum()), audited, 0, 0.1) > 0.2:
+                continue
             bound = upper_bound(int(kept.sum()), audited, int((bad & sample).sum()), 0.1)
             if bound > 0.2:
                 break
@@ -140,10 +142,9 @@ def test_a_second_judge_keeps_what_the_first_is_unsure_of():
 
 
 def test_without_labels_of_people_nothing_is_kept():
-    nothing = np.zeros((1, 30), bool)
-    assert trust_or_escalate(np.zeros((1, 30)), nothing, nothing[0], 0.1, 0.1) == Undefined(
-        "no example of the sample has a label by people"
-    )
-    unlabelled = np.full((1, 30), np.nan)
-    found = trust_or_escalate(unlabelled, nothing, np.ones(30, bool), 0.1, 0.1)
+    nothing, unlabelled = np.zeros((1, 30), bool), np.full((1, 30), np.nan)
+    for scores, sample in ((np.zeros((1, 30)), nothing[0]), (unlabelled, ~nothing[0])):
+        found = trust_or_escalate(scores, nothing, sample, 0.1, 0.1)
+        assert found == Undefined("no example has both a judge's label and one by people")
+    found = trust_or_escalate(np.zeros((1, 30)), nothing, np.arange(30) < 5, 0.1, 0.1)
     assert "at least 22" in found.reason
