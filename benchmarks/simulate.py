@@ -22,6 +22,7 @@ SEED = 20230529
 REPEATS = 10_000
 # Each of the intervals is a check too, by its name.
 CERTIFICATES, STAGES = "certificates", "rounds that learn"
+CASCADES = "labels that judges in a row keep"
 BARS = "learned routing against BPDE"
 LOOKS = "gates that are looked at ten times"
 
@@ -30,7 +31,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=REPEATS)
     parser.add_argument("--processes", type=int, default=os.cpu_count())
-    checks = [*INTERVALS, *figures.FIGURES, CERTIFICATES, STAGES, BARS, LOOKS]
+    checks = [*INTERVALS, *figures.FIGURES, CERTIFICATES, CASCADES, STAGES, BARS, LOOKS]
     parser.add_argument("--only", action="append", choices=checks, help="this check; repeatable")
     chosen = parser.parse_args()
     with ProcessPoolExecutor(chosen.processes) as pool:
@@ -43,7 +44,12 @@ def table(name: str, pool: ProcessPoolExecutor, repeats: int) -> Iterator[str]:
     """Run a check in all its settings."""
     if name == CERTIFICATES:
         check_case = partial(certificates.simulate, repeats=repeats, seed=SEED)
-        return certificate_table(list(pool.map(check_case, certificates.cases())))
+        rows = list(pool.map(check_case, certificates.cases()))
+        return certificate_table("Certificates at 95 %", rows)
+    if name == CASCADES:
+        check_cascade = partial(certificates.simulate_cascade, repeats=repeats, seed=SEED)
+        rows = list(pool.map(check_cascade, certificates.cascade_cases()))
+        return certificate_table("Labels that judges in a row keep, at 90 %", rows)
     if name == STAGES:
         fewer = min(repeats, FEWER)
         check_stages = partial(two_stage.simulate, repeats=fewer, seed=SEED)
@@ -83,8 +89,8 @@ def coverage_table(name: str, rows: list[Coverage]) -> Iterator[str]:
         yield f"| {row.setting} | {row.given:.0%} | {row.covered:.2%} | {row.width:.3f} | {kept} |"
 
 
-def certificate_table(rows: list[Promise]) -> Iterator[str]:
-    yield f"### Certificates at 95 %, {rows[0].repeats:,} repeats each"
+def certificate_table(title: str, rows: list[Promise]) -> Iterator[str]:
+    yield f"### {title}, {rows[0].repeats:,} repeats each"
     yield ""
     yield "| case | issued | issued and untrue | |"
     yield "|---|---|---|---|"

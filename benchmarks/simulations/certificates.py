@@ -1,16 +1,18 @@
-"""How often a certificate is issued and untrue, where the judge is just too bad for it."""
+"""How often certificates and cascades promise too much, where the judges are just too bad."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from itertools import product
 
 import numpy as np
 
 from benchmarks.simulations.projects import LEVELS
 from judging.methods.arrays import Counts
+from judging.methods.intervals.estimates import Undefined
 from judging.methods.review.certificate import Certificate, CertificatePlan, Tallies, certify
+from judging.methods.review.panels import trust_or_escalate
 
 ALPHA = 0.05
 # SCIENCE.md §16: 5 % of 10,000 and what chance may add.
@@ -53,9 +55,10 @@ class Promise:
     repeats: int
     issued: int
     false: int
+    most: int = MOST_FALSE_OF_10_000
 
     def passes(self) -> bool:
-        return self.false <= MOST_FALSE_OF_10_000 * self.repeats / 10_000
+        return self.false <= self.most * self.repeats / 10_000
 
 
 def simulate(case: Case, repeats: int, seed: int) -> Promise:
@@ -89,3 +92,67 @@ def _looks(plan: CertificatePlan, cells: Counts, rng: np.random.Generator) -> It
 
 def _by_threshold(cells: Counts) -> Counts:
     return np.cumsum(cells[:LEVELS] + cells[LEVELS:])
+
+
+DELTA = 0.1
+# 10 % of 10,000 and what chance may add.
+MOST_BROKEN_OF_10_000 = 1_095
+
+
+@dataclass(frozen=True, slots=True)
+class CascadeCase:
+    """Judges in a row about n examples, of which people label some. Up to the level `bad_from` a
+    quarter of epsilon of each judge's labels are wrong, and from there on so many that what is kept
+    is just too bad."""
+
+    n: int
+    judges: int
+    epsilon: float
+    labels: int
+    bad_from: int
+
+    def __str__(self) -> str:
+        place = {0: "first", LEVELS // 2: "middle"}[self.bad_from]
+        return (
+            f"N={self.n}, {self.judges} judges, agreement {1 - self.epsilon:.0%}, "
+            f"too bad from the {place} on, {self.labels} labels"
+        )
+
+
+def cascade_cases() -> list[CascadeCase]:
+    every = product((200, 1000), (1, 3), (0.1, 0.2), (60, 120), (0, LEVELS // 2))
+    return [CascadeCase(*each) for each in every]
+
+
+def simulate_cascade(case: CascadeCase, repeats: int, seed: int) -> Promise:
+    """Let people label random samples of one project again and again."""
+    rng = np.random.default_rng([seed, *(int(100 * one) for one in astuple(case))])
+    level = rng.integers(0, LEVELS, (case.judges, case.n))
+    wrong = np.zeros(level.shape, bool)
+    # Level by level, the labels that enter are made as wrong as the case says.
+    for threshold in range(LEVELS):
+        judge = _first_sure(level, threshold)
+        kept = np.flatnonzero(judge >= 0)
+        share = case.epsilon / 4 if threshold < case.bad_from else case.epsilon
+        most = int(share * len(kept)) + (threshold >= case.bad_from)
+        have = int(wrong[judge[kept], kept].sum())
+        new = kept[level[judge[kept], kept] == threshold]
+        more = rng.permutation(new)[: max(most - have, 0)]
+        wrong[judge[more], more] = True
+    issued = false = 0
+    for _ in range(repeats):
+        sample = np.zeros(case.n, bool)
+        sample[rng.choice(case.n, case.labels, replace=False)] = True
+        found = trust_or_escalate(level.astype(float), wrong, sample, case.epsilon, DELTA)
+        if isinstance(found, Undefined):
+            continue
+        judge = _first_sure(level, found.threshold)
+        kept = np.flatnonzero((judge >= 0) & ~sample)
+        issued += 1
+        false += bool(wrong[judge[kept], kept].sum() > case.epsilon * len(kept) + 1e-9)
+    return Promise(str(case), repeats, issued, false, MOST_BROKEN_OF_10_000)
+
+
+def _first_sure(level: Counts, threshold: float) -> Counts:
+    sure = level <= threshold
+    return np.where(sure.any(axis=0), sure.argmax(axis=0), -1)

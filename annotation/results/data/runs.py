@@ -18,7 +18,7 @@ from annotation.results.merge.final_labels import (
     places_of,
 )
 from judging.dataset.models import frame_of
-from judging.methods.arrays import Booleans, Signs
+from judging.methods.arrays import Booleans, Floats, Signs
 from judging.methods.review.cost import HumanRate, human_usd, paper_usd
 from judging.projects.models import Project
 from judging.runs.models import Run, Verdict
@@ -172,7 +172,7 @@ def _newest_round(project: Project, run: Run | None) -> Round | None:
 MOST_RUNS = 20
 FIELDS = ("name", "method", "form", "endpoint", "model", "k", "temperature", "template_name")
 
-_ROW = np.dtype([("run", "i8"), ("example", "i8"), ("sign", "i1")])
+_ROW = np.dtype([("run", "i8"), ("example", "i8"), ("sign", "i1"), ("bpde", "f8")])
 
 
 @dataclass(frozen=True)
@@ -182,6 +182,7 @@ class OtherRun:
     settings: dict[str, str]
     judge: Signs
     judged: Booleans
+    bpde: Floats
     judge_usd: Decimal | None
 
     @property
@@ -203,9 +204,9 @@ def other_runs(sheet: Sheet, run: Run) -> tuple[OtherRun, ...]:
     )
 
 
-def _labels(sheet: Sheet, runs: list[Run]) -> dict[int, tuple[Signs, Booleans]]:
+def _labels(sheet: Sheet, runs: list[Run]) -> dict[int, tuple[Signs, Booleans, Floats]]:
     rows = Verdict.objects.filter(run__in=runs, label__isnull=False).order_by()
-    given = rows.annotate(sign=as_read(label_sign())).values_list("run", "example", "sign")
+    given = rows.annotate(sign=as_read(label_sign())).values_list("run", "example", "sign", "bpde")
     found = np.fromiter(given.iterator(chunk_size=CHUNK), dtype=_ROW)
     places = places_of(sheet.ids, found["example"])
     table = {}
@@ -213,5 +214,7 @@ def _labels(sheet: Sheet, runs: list[Run]) -> dict[int, tuple[Signs, Booleans]]:
         theirs = (found["run"] == run.pk) & (places >= 0)
         judge, judged = np.zeros(len(sheet), np.int8), np.zeros(len(sheet), bool)
         judge[places[theirs]], judged[places[theirs]] = found["sign"][theirs], True
-        table[run.pk] = judge, judged
+        bpde = np.full(len(sheet), np.nan)
+        bpde[places[theirs]] = found["bpde"][theirs]
+        table[run.pk] = judge, judged, bpde
     return table

@@ -262,7 +262,7 @@ def _codes(*columns: NDArray[np.object_]) -> tuple[tuple[str, ...], list[Codes]]
     return tuple(names), coded
 
 
-_LABELS = {1: Label.WIN, 0: Label.TIE, -1: Label.LOSE}
+LABELS = {1: Label.WIN, 0: Label.TIE, -1: Label.LOSE}
 _BY_RANK = (Selection.Kind.TOP.value, Selection.Kind.ALL.value)
 
 
@@ -439,7 +439,7 @@ def _finals(verdicts: VerdictRows, says: _Says) -> tuple[Signs, Booleans]:
     """Return the final labels by `merge`, which keeps the judge's label if people weren't asked."""
     final, has_final = verdicts.judge.copy(), verdicts.judged.copy()
     judge = [
-        _LABELS[sign] if there else None
+        LABELS[sign] if there else None
         for sign, there in zip(final[says.places], has_final[says.places], strict=True)
     ]
     merged = [merge(*one)[0] for one in zip(judge, says.by_place.values(), strict=True)]

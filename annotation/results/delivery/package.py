@@ -86,6 +86,7 @@ _COSTS = [one.name for one in fields(Costs) if one.name != "runs"]
 _COUNTED = ("n_votes", "votes_an_example", "measured_votes", "measured_minutes")
 ARRAY_BOUNDS = ArchiveBounds(members=10_000, inflated=2048 * MEBIBYTE, free=256 * MEBIBYTE)
 _BALLOTS = ("votes", "present", "left")
+_OF_OTHERS = ("judge", "judged", "bpde")
 
 
 def pack(analysis: Analysis) -> tuple[bytes, Json]:
@@ -125,7 +126,7 @@ def pack(analysis: Analysis) -> tuple[bytes, Json]:
         context["no_audit"] = audit.reason
     context["others"] = []
     for place, other in enumerate(analysis.others):
-        arrays |= {f"other.{place}.judge": other.judge, f"other.{place}.judged": other.judged}
+        arrays |= {f"other.{place}.{name}": getattr(other, name) for name in _OF_OTHERS}
         cost = _plain(other.judge_usd)
         context["others"].append({"settings": other.settings, "judge_usd": cost})
     context["sections"] = {}
@@ -192,6 +193,8 @@ class Unpacked(Analysis):
                 one["settings"],
                 arrays[f"other.{place}.judge"],
                 arrays[f"other.{place}.judged"],
+                # Older packages don't have it.
+                arrays.get(f"other.{place}.bpde", np.full(len(self.sheet), np.nan)),
                 _decimal(one["judge_usd"]),
             )
             for place, one in enumerate(context["others"])

@@ -20,6 +20,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 from annotation.deletion import deletions_of
 from annotation.models import Item, Round, Vote
 from annotation.results.data.runs import Costs, project_costs, run_totals
+from annotation.results.data.sheet import LABELS
 from annotation.results.report.cache import (
     kept_disagreements,
     kept_for,
@@ -36,7 +37,7 @@ from judging.core.formatting import count, number_of
 from judging.core.models import Worker
 from judging.core.processes import parts_down
 from judging.core.queries import count_of
-from judging.dataset.models import Example, Import, Label, PointItem
+from judging.dataset.models import Example, Import, PointItem
 from judging.projects.access import (
     create_project,
     may_research,
@@ -258,9 +259,8 @@ def _figures(run: Run, report: Report) -> dict[str, Any]:
     examples = Example.objects.filter(pk__in=first).only(
         "external_id", "number", "model_1", "model_2", "project"
     )
-    words = {1: Label.WIN, 0: Label.TIE, -1: Label.LOSE}
     rows = [
-        (example, words[first[example.pk].judge], words[first[example.pk].human])
+        (example, LABELS[first[example.pk].judge], LABELS[first[example.pk].human])
         for example in sorted(examples, key=lambda one: list(first).index(one.pk))
     ]
     return overview_context(run, report) | {"apart": apart, "disagreements": rows}

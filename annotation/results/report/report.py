@@ -120,6 +120,7 @@ class Report:
     alt_test: trust.AlternativeTest | Undefined
     routing: sections_routing.RoutingFigures | Undefined
     cascades: Sequence[sections_routing.CascadeRow]
+    escalation: sections_routing.Escalations | Undefined
     models: win_rates.ModelRanking
     people: sections_people.PeopleFigures
     pace: Sequence[sections_people.Pace]
@@ -252,6 +253,12 @@ CHAPTERS = (
                 "results/_trust.html",
                 "Can the unreviewed labels be trusted?",
                 has=has_audit,
+            ),
+            Section(
+                "escalation",
+                "results/_escalation.html",
+                "Which labels may judges keep?",
+                has=lambda report: not isinstance(report.escalation, Undefined),
             ),
             Section(
                 "alt-test",
@@ -507,6 +514,7 @@ def report(of: Analysis) -> Report:
         alt_test=trust.alt_test(of.sheet, of.replacement),
         routing=sections_routing.figures(of),
         cascades=sections_routing.cascades(of),
+        escalation=sections_routing.escalations(of),
         models=win_rates.models(of.sheet, style_of(of)),
         people=sections_people.people(of.sheet, of.rng),
         pace=sections_people.pace(of),

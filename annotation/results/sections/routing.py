@@ -1,4 +1,4 @@
-"""Several runs as one panel, and two of them as a cascade: what they reach, and what they cost.
+"""Several runs as one panel, and as a cascade: what they reach, cost, and may keep from people.
 
 The members are this run and the project's other ranked runs that label at least half of what it
 labels. Scores of different forms are compared by their verdicts.
@@ -15,7 +15,7 @@ from django.db.models.functions import Length
 
 from annotation.models import Item, Round, RoutingScores, Selection
 from annotation.results.data.figures import Data, Json, Number, figure_from, optional
-from annotation.results.data.runs import OtherRun
+from annotation.results.data.runs import OtherRun, settings_of
 from annotation.results.data.samples import SampleArrays
 from annotation.results.data.sheet import KnownLabels, Sheet
 from annotation.results.merge.final_labels import places_of, spread
@@ -38,7 +38,13 @@ from judging.methods.intervals.estimates import (
 )
 from judging.methods.intervals.win_rate import WinRateScale, best_lambda, win_rate
 from judging.methods.review.auroc import AurocDifference, auroc
-from judging.methods.review.panels import accuracy_weights, cascade, equal_weights, panel
+from judging.methods.review.panels import (
+    accuracy_weights,
+    cascade,
+    equal_weights,
+    panel,
+    trust_or_escalate,
+)
 from judging.methods.review.ridge import (
     calibrated_accuracy,
     calibrated_kappa,
@@ -688,6 +694,202 @@ def cascades(analysis: Analysis) -> list[CascadeRow]:
             cost = None if found.usd is None else found.usd.quantize(MICRO_USD)
             rows.append(CascadeRow(other.name, share, found.m, cost, reached))
     return rows
+
+
+AGREEMENTS = (0.70, 0.75, 0.80, 0.85, 0.90, 0.95)
+# The chance that what a line says is not so.
+DELTA = 0.1
+MOST_JUDGES = 3
+# Where every label is known, so many are drawn as if people had been asked about them alone.
+TRIAL = 160
+BY_BPDE, BY_LEARNED = "bpde", "learned"
+NO_CASCADE_SCORE = "a score is learned for one judge alone, the one whose labels were audited"
+
+
+@dataclass(frozen=True)
+class EscalationRow:
+    """What judges keep if people have to agree with `agreement` of it.
+
+    kept: labels that each judge keeps, in the order of the plan. people: the others. audited,
+    wrong: labelled examples among the kept ones, and those that people contradict. bound: upper
+    limit of the share of wrong labels among the kept. reason: why nothing is kept. agreed: how
+    often people do agree; only where every label is known.
+    """
+
+    agreement: float
+    kept: Sequence[int]
+    people: int
+    audited: int | None = None
+    wrong: int | None = None
+    threshold: float | None = None
+    bound: float | None = None
+    agreed: float | None = None
+    reason: str | None = optional()
+
+
+@dataclass(frozen=True)
+class EscalationPlan:
+    """Judges in a row and the score by which they keep a label. labels: of people, by which the
+    threshold is chosen; taught: of people, from which the score was learned."""
+
+    judges: Sequence[str]
+    score: str
+    labels: int
+    taught: int
+    rows: Sequence[EscalationRow]
+
+
+@dataclass(frozen=True)
+class Escalations:
+    """confidence: of each row by itself. trial: every label is known, and some were drawn as if
+    people had been asked about these alone."""
+
+    confidence: float
+    trial: bool
+    plans: Sequence[EscalationPlan]
+
+
+@dataclass(frozen=True)
+class LabelSample:
+    """A random sample of labels by people. All are (N,); people contradict a label that they did
+    not settle. rest: the examples that a claim is about, with the sample among them."""
+
+    sample: Booleans
+    rest: Booleans
+    human: np.ndarray
+    settled: Booleans
+
+
+def label_sample(analysis: Analysis) -> LabelSample | Undefined:
+    """Return the audit, as far as it is settled in its order, or a draw where all is known."""
+    sheet, sample = analysis.sheet, np.zeros(len(analysis.sheet), bool)
+    if sheet.everyone:
+        known = np.flatnonzero(sheet.labelled)
+        sample[analysis.rng.permutation(known)[: min(TRIAL, len(known) // 2)]] = True
+        return LabelSample(sample, sheet.labelled, sheet.human, sheet.labelled)
+    audit = analysis.audit
+    if isinstance(audit, Undefined):
+        return audit
+    sample[audit.places[: audit.resolved]] = True
+    rest = ~sheet.selected
+    return LabelSample(sample & rest, rest, sheet.answer, sheet.answered)
+
+
+def escalations(analysis: Analysis) -> Escalations | Undefined:
+    """This run by BPDE, by what people's labels teach, and with the dearer runs after it."""
+    given = label_sample(analysis)
+    if isinstance(given, Undefined):
+        return given
+    row = [as_judge(analysis), *sorted(members_of(analysis), key=_dearness)][:MOST_JUDGES]
+    tried = [(row[:1], BY_BPDE), (row[:1], BY_LEARNED), (row, BY_BPDE)]
+    found = [unsure_judges(analysis, given, *one) for one in tried[: 1 + len(row)]]
+    plans = [escalation(given, one) for one in found if not isinstance(one, Undefined)]
+    return Escalations(1 - DELTA, analysis.sheet.everyone, plans)
+
+
+def _dearness(other: OtherRun) -> tuple[bool, Decimal]:
+    return other.judge_usd is None, other.judge_usd or Decimal(0)
+
+
+@dataclass(frozen=True)
+class UnsureJudges:
+    """Judges in a row. signs, unsure: (R, N) labels and scores, NaN without a label. taught: (N,)
+    whose labels by people the score was learned from."""
+
+    names: tuple[str, ...]
+    score: str
+    signs: np.ndarray
+    unsure: Floats
+    taught: Booleans
+
+    def judge_at(self, threshold: float) -> Codes:
+        """Return which judge keeps each example; -1 for people."""
+        sure = np.nan_to_num(self.unsure, nan=np.inf) <= threshold
+        return np.where(sure.any(axis=0), sure.argmax(axis=0), -1)
+
+
+def as_judge(analysis: Analysis) -> OtherRun:
+    """Return this run as one of a row."""
+    sheet = analysis.sheet
+    given = settings_of(analysis.run), sheet.judge, sheet.judged, sheet.bpde
+    return OtherRun(*given, analysis.costs.judge_usd)
+
+
+def unsure_judges(
+    analysis: Analysis, given: LabelSample, row: Sequence[OtherRun], score: str = BY_BPDE
+) -> UnsureJudges | Undefined:
+    """Return the judges in their order with their scores; only this run has a learned one."""
+    names, n = tuple(one.name for one in row), len(analysis.sheet)
+    signs = np.stack([one.judge for one in row])
+    unsure, taught = np.stack([one.bpde for one in row]), np.zeros(n, bool)
+    if score == BY_LEARNED:
+        alone = names == (analysis.run.name,)
+        learned = _learned_score(analysis, given) if alone else Undefined(NO_CASCADE_SCORE)
+        if isinstance(learned, Undefined):
+            return learned
+        unsure, taught = learned[0][None], learned[1]
+    unsure = np.where(np.stack([one.judged for one in row]), unsure, np.nan)
+    return UnsureJudges(names, score, signs, unsure, taught)
+
+
+def escalation(
+    given: LabelSample,
+    judges: UnsureJudges,
+    agreements: Sequence[float] = AGREEMENTS,
+    delta: float = DELTA,
+) -> EscalationPlan:
+    """Return what the judges keep at each agreement that is asked for."""
+    rest, sample = given.rest & ~judges.taught, given.sample & ~judges.taught
+    wrong = (judges.signs != given.human) | ~given.settled
+    rows = []
+    for agreement in agreements:
+        tested = judges.unsure[:, rest], wrong[:, rest], sample[rest]
+        found = trust_or_escalate(*tested, 1 - agreement, delta)
+        if isinstance(found, Undefined):
+            people, none = int((rest & ~sample).sum()), [0] * len(judges.names)
+            rows.append(EscalationRow(agreement, none, people, reason=found.reason))
+            continue
+        judge = judges.judge_at(found.threshold)
+        kept = np.flatnonzero(rest & ~sample & (judge >= 0))
+        right = ~wrong[judge[kept], kept]
+        whole = bool(given.settled[rest].all()) and len(kept)
+        rows.append(
+            EscalationRow(
+                agreement,
+                found.kept,
+                found.people,
+                found.audited,
+                found.wrong,
+                found.threshold,
+                found.bound,
+                float(right.mean()) if whole else None,
+            )
+        )
+    labels, taught = int(sample.sum()), int(judges.taught.sum())
+    return EscalationPlan(judges.names, judges.score, labels, taught, rows)
+
+
+def _learned_score(analysis: Analysis, given: LabelSample) -> tuple[Floats, Booleans] | Undefined:
+    """Return a probability of an error, and whose labels of the sample it was learned from: of a
+    round that learned none, else half of them at random, as no label may teach and test."""
+    sheet, samples = analysis.sheet, analysis.samples
+    routed = analysis.own("routing", read_routing)
+    if isinstance(routed, Data) and routed.plain.get("fit", {}).get("used"):
+        return routed.arrays["scores"], np.zeros(len(sheet), bool)
+    texts = routed if sheet.everyone else analysis.own(NAME, read_calibration)
+    if isinstance(samples, Undefined) or isinstance(texts, Undefined):
+        return samples if isinstance(samples, Undefined) else texts
+    if "length_1" not in texts.arrays:
+        return Undefined(f"fewer than {FEWEST_AUDITED} labels are too few to learn from")
+    drawn = analysis.rng.permutation(np.flatnonzero(given.sample))
+    places = np.sort(drawn[: len(drawn) // 2])
+    places = places[given.settled[places]]
+    taught = np.zeros(len(sheet), bool)
+    taught[drawn[: len(drawn) // 2]] = True
+    columns = columns_of(sheet, analysis.run, samples, analysis.others, texts)
+    wrong = wrongness(sheet.judge[places], given.human[places])
+    found = routing(columns, sheet.level, sheet.judged, places, wrong, analysis.rng)
+    return found.probability, taught
 
 
 def _verdicts(analysis: Analysis, members: tuple[OtherRun, ...]) -> tuple[np.ndarray, Booleans]:
