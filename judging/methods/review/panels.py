@@ -165,8 +165,10 @@ def trust_or_escalate(
     n = int(sample.sum())
 
     def up_to(rows: Booleans) -> Counts:
-        entered, left = (np.sort(one[rows]) for one in (unsure, before))
-        return np.searchsorted(entered, grid, "right") - np.searchsorted(left, grid, "right")
+        entered, left = (
+            np.searchsorted(np.sort(one[rows]), grid, "right") for one in (unsure, before)
+        )
+        return np.asarray(entered - left, dtype=np.int64)
 
     size, audited = up_to(ever), up_to(ever & sample)
     # A set that would fail without a single error says nothing, and must not end the sequence.
