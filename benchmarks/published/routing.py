@@ -12,7 +12,7 @@ from judging.methods.arrays import Booleans, Floats
 from judging.methods.intervals.estimates import Estimate, Undefined
 from judging.methods.review.auroc import auroc
 from judging.methods.review.curve import review_curve
-from judging.methods.review.panels import equal_weights, panel
+from judging.methods.review.panels import equal_weights, panel, trust_or_escalate
 from judging.methods.review.routing import Features, routing, wrongness
 from judging.projects.models import Project
 from judging.runs.models import Run
@@ -31,6 +31,19 @@ over {draws} draws. Learned: by the fallback rule, so BPDE's order where the fit
 by half the standard error (by a whole one with fewer than ten errors). *Used* says how often the
 fit beat it. The jury's disagreement needs no label: it is the entropy of both judges' verdicts. A
 judge's tie is half an error.
+"""
+
+
+ASKED = (0.7, 0.8, 0.9)
+DELTA = 0.1
+KEPT = """
+## LLMBar, labels that a judge may keep
+
+{labels} of the pairs are drawn and taken as labelled, {draws} times. They choose the threshold up
+to which the judge keeps its labels, so that with {confidence:.0%} confidence the known labels agree
+with as many as asked. *Kept* is the mean share of the other pairs. *Broken* says in how many draws
+fewer agreed than asked. The learned score is taught by half of the labels, and the other half
+chooses. A judge's tie is wrong.
 """
 
 
@@ -66,11 +79,18 @@ def routing_lines(
     head += [f"Errors found in the top {beta} %" for beta in BETAS]
     yield f"| {' | '.join(head)} |"
     yield f"|{'---|' * len(head)}"
-    for subset, name, make in cases:
-        judge = judge_of(*make())
+    judges = [(subset, name, judge_of(*make())) for subset, name, make in cases]
+    for subset, name, judge in judges:
         for labels in LABELS:
             for row in rows_of(judge, labels, draws):
                 yield f"| {subset} | {name} | {labels} | {' | '.join(row)} |"
+    yield KEPT.format(labels=LABELS[-1], draws=draws, confidence=1 - DELTA)
+    yield "| Subset | Judge | Asked | Kept by BPDE | Broken | Kept by the learned score | Broken |"
+    yield f"|{'---|' * 7}"
+    for subset, name, judge in judges:
+        for asked in ASKED:
+            cells = " | ".join(kept_by(judge, asked, draws))
+            yield f"| {subset} | {name} | {asked:.0%} | {cells} |"
 
 
 def judge_of(project: Project, run: Run) -> Judge:
@@ -118,6 +138,31 @@ def rows_of(judge: Judge, labels: int, draws: int) -> Iterator[list[str]]:
             *(f"{value:.1f}" for value in errors),
         ]
     yield ["random", "", decimals(0.5, 3), *(f"{value:.1f}" for value in expected)]
+
+
+def kept_by(judge: Judge, asked: float, draws: int) -> Iterator[str]:
+    """Yield the share that is kept, and how often the promise is broken, by both scores."""
+    wrong = ~judge.judged | (judge.wrong > 0)
+    for learns in (False, True):
+        rng = np.random.default_rng(LABELS[-1])
+        kept, broken = np.zeros(draws), 0
+        for draw in range(draws):
+            sample = np.zeros(len(wrong), bool)
+            sample[rng.permutation(len(wrong))[: LABELS[-1]]] = True
+            taught, score = np.zeros(len(wrong), bool), judge.level
+            if learns:
+                taught[rng.permutation(np.flatnonzero(sample))[: LABELS[-1] // 2]] = True
+                places = np.flatnonzero(taught)
+                given = judge.alone, judge.level, judge.judged, places, judge.wrong[places], rng
+                score = routing(*given).probability
+            score = np.where(judge.judged & ~taught, score, np.nan)
+            found = trust_or_escalate(score[None], wrong[None], sample & ~taught, 1 - asked, DELTA)
+            if isinstance(found, Undefined):
+                continue
+            keeps = (score <= found.threshold) & ~sample
+            kept[draw] = keeps.sum() / (~sample).sum()
+            broken += bool(wrong[keeps].sum() > (1 - asked) * keeps.sum() + 1e-9)
+        yield from (f"{kept.mean():.0%}", f"{broken / draws:.1%}")
 
 
 def _figures(level: Floats, wrong: Floats) -> tuple[float, ...]:
