@@ -101,7 +101,6 @@ SIMULATED_BY: dict[str, tuple[str, ...]] = {
     "people.side_bias.left_rate": (SHARES,),
     "people.side_bias_pooled.odds_ratio": (),
     "people.pairwise.agreement": (SHARES,),
-    "people.pairwise.kappa*": (PEOPLE,),
     "people.*": (PEOPLE,),
     "pace.*": ("pace of votes",),
     "criteria.criteria.win_rate": ("votes on criteria", "people alone, about examples like these"),

@@ -276,7 +276,7 @@ def _with(counts: Floats, times: Floats | None, fewest: int) -> tuple[Floats, Fl
 
 
 def _percents(rows: Floats, often: Floats) -> Floats:
-    """(R,) of (n, c) counts that occur (R, n) times; the statistics below as well, NaN if undefined."""
+    """(R,) of (n, c) counts that occur (R, n) times, as the statistics below; NaN if undefined."""
     twice = rows.sum(axis=1) >= 2
     raters = rows[twice].sum(axis=1)
     agreeing = (rows * (rows - 1)).sum(axis=1)[twice] / (raters * (raters - 1))

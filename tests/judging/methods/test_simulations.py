@@ -127,11 +127,21 @@ def test_the_page_keeps_the_rows_of_figures_that_were_not_drawn_again(tmp_path, 
         "| share: N=80 | 100% | 97.00% | 0.1 | kept |\n"
         "| share: rare | 5% | 20.00% | 0.1 | kept |\n"
     )
+    more = tmp_path / "more.md"
+    more.write_text(
+        "### Shares, 2,000 repeats each\n\n| share: N=20 | 100% | 95.00% | 0.1 | kept |\n"
+    )
     monkeypatch.setattr("benchmarks.simulations.page.PAGE", page)
     monkeypatch.setattr("sys.argv", ["page", str(printed)])
     write_page()
-    assert page.read_text().splitlines() == [
+    written = [
         "before", START, "", "| Figure | Settings |", "|---|---|---|---|---|---|", "| Old | 1 |",
         # Of five repeats nothing is told.
         "| Share | 2 | 100 | 93.0 % | N=20 | 95.0 % |", "", END, "after",
     ]  # fmt: skip
+    assert page.read_text().splitlines() == written
+    # A setting that was drawn more often takes the place of its earlier row.
+    monkeypatch.setattr("sys.argv", ["page", str(printed), str(more)])
+    write_page()
+    written[6] = "| Share | 2 | 100 to 2,000 | 95.0 % | N=20 (2,000 repeats) | 96.0 % |"
+    assert page.read_text().splitlines() == written
