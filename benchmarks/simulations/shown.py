@@ -1,7 +1,8 @@
 """Which check stands behind the interval of each figure that FairJudge shows.
 
 The figures are those of docs/report.md and docs/gate.md, by their keys without brackets. A test
-holds this list against these pages, against the checks of `make simulate`, and against reports."""
+holds this list against these pages, against the checks of `make simulate`, and against reports.
+The last two are what the page *Plan* and an adaptive run say."""
 
 from __future__ import annotations
 
@@ -119,6 +120,11 @@ SIMULATED_BY: dict[str, tuple[str, ...]] = {
     "gate changed": (SHARES,),
     "gate shift": (DIFFERENCES,),
     "gate accuracy_difference": (DIFFERENCES,),
+    "planner at_least": (
+        "the planner's lower band, all labels known",
+        "the planner's lower band after an audit",
+    ),
+    "adaptive agreement": (SHARES,),
 }
 RANGES = frozenset({"routing.coefficients.odds_ratio"})
 
