@@ -14,8 +14,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from scipy.stats import binom
+
 PAGE = Path("docs/validation.md")
 START, END = "<!-- simulated figures: written by a command -->", "<!-- end of simulated figures -->"
+HEAD = (
+    "| Figure | Settings | Repeats each | Lowest coverage | at | Mean | p, if all cover 95 % |",
+    "|---|---|---|---|---|---|---|",
+)
 # A setting in which an interval is rarer tells nothing of its coverage.
 FEWEST = 20
 TITLE = re.compile(r"### (?P<name>.+), (?P<repeats>[\d,]+) repeats each")
@@ -30,12 +36,17 @@ class Row:
     covered: float
 
     @property
-    def tells(self) -> bool:
-        return self.given / 100 * self.repeats >= FEWEST
+    def n(self) -> int:
+        return round(self.given / 100 * self.repeats)
+
+    @property
+    def p(self) -> float:
+        """Of so low a coverage by chance, if the interval covers 95 %."""
+        return float(binom.cdf(round(self.covered / 100 * self.n), self.n, 0.95))
 
 
 def lines_of(printed: str) -> Iterator[str]:
-    """Yield a row for each figure: how many settings, and the lowest coverage."""
+    """Yield a row for each figure: how many settings, and the one that chance explains least."""
     name, repeats = "", 0
     found: dict[str, dict[str, Row]] = {}
     for line in printed.splitlines():
@@ -48,7 +59,7 @@ def lines_of(printed: str) -> Iterator[str]:
             # What was drawn later counts, so that single settings can be drawn more often.
             found.setdefault(figure or name, {})[setting] = Row(repeats, given, covered)
     for figure, rows in found.items():
-        if telling := {setting: row for setting, row in rows.items() if row.tells}:
+        if telling := {setting: row for setting, row in rows.items() if row.n >= FEWEST}:
             yield row_of(figure, telling)
 
 
@@ -63,14 +74,15 @@ def numbers(line: str) -> list[str]:
 
 
 def row_of(figure: str, rows: dict[str, Row]) -> str:
-    place, low = min(rows.items(), key=lambda one: one[1].covered)
+    place, low = min(rows.items(), key=lambda one: (one[1].p, one[1].covered))
     mean = sum(row.covered for row in rows.values()) / len(rows)
     least, most = (of(row.repeats for row in rows.values()) for of in (min, max))
     repeats = f"{least:,}" if least == most else f"{least:,} to {most:,}"
     at = place if least == most else f"{place} ({low.repeats:,} repeats)"
     name = figure[0].upper() + figure[1:]
+    p = 1 - (1 - low.p) ** len(rows)
     cells = [name, str(len(rows)), repeats, f"{low.covered:.1f} %", at, f"{mean:.1f} %"]
-    return f"| {' | '.join(cells)} |"
+    return f"| {' | '.join(cells)} | {p:.2f} |"
 
 
 def main() -> None:
@@ -81,10 +93,8 @@ def main() -> None:
     # Figures that these files don't hold keep their rows.
     rows = {line.split("|")[1]: line for line in there.splitlines() if line.startswith("| ")}
     rows |= {line.split("|")[1]: line for line in lines_of(printed)}
-    head = rows.pop(
-        " Figure ", "| Figure | Settings | Repeats each | Lowest coverage | at | Mean |"
-    )
-    table = [head, "|---|---|---|---|---|---|", *rows.values()]
+    rows.pop(" Figure ", None)
+    table = [*HEAD, *rows.values()]
     PAGE.write_text(before + "\n".join([START, "", *table, "", END]) + after, encoding="utf-8")
 
 

@@ -5,7 +5,7 @@ import pytest
 from benchmarks.simulations import bars, figures, looks
 from benchmarks.simulations.certificates import Case, simulate
 from benchmarks.simulations.coverage import INTERVALS, SETTINGS, SIMULATED, coverage
-from benchmarks.simulations.page import END, START
+from benchmarks.simulations.page import END, HEAD, START
 from benchmarks.simulations.page import main as write_page
 from benchmarks.simulations.projects import LEVELS, Setting, settings
 from benchmarks.simulations.shown import PEOPLE
@@ -135,13 +135,13 @@ def test_the_page_keeps_the_rows_of_figures_that_were_not_drawn_again(tmp_path, 
     monkeypatch.setattr("sys.argv", ["page", str(printed)])
     write_page()
     written = [
-        "before", START, "", "| Figure | Settings |", "|---|---|---|---|---|---|", "| Old | 1 |",
-        # Of five repeats nothing is told.
-        "| Share | 2 | 100 | 93.0 % | N=20 | 95.0 % |", "", END, "after",
+        "before", START, "", *HEAD, "| Old | 1 |",
+        # Of five repeats nothing is told. P(93 or fewer of 100) is .234, and .41 in one of two.
+        "| Share | 2 | 100 | 93.0 % | N=20 | 95.0 % | 0.41 |", "", END, "after",
     ]  # fmt: skip
     assert page.read_text().splitlines() == written
     # A setting that was drawn more often takes the place of its earlier row.
     monkeypatch.setattr("sys.argv", ["page", str(printed), str(more)])
     write_page()
-    written[6] = "| Share | 2 | 100 to 2,000 | 95.0 % | N=20 (2,000 repeats) | 96.0 % |"
+    written[6] = "| Share | 2 | 100 to 2,000 | 95.0 % | N=20 (2,000 repeats) | 96.0 % | 0.77 |"
     assert page.read_text().splitlines() == written
