@@ -109,7 +109,7 @@ def test_no_limit_is_above_perfect_agreement_if_votes_meet_on_two_examples(stati
 @pytest.mark.long
 @pytest.mark.parametrize("chance", [(0.9, 0.09, 0.01), (0.3, 0.5, 0.2)])
 def test_every_outcome_of_twenty_examples_is_counted(chance):
-    """How probable those are whose interval holds the truth: all votes alike, two of three, none."""
+    """How probable those are whose interval holds the truth. chance: of 3, 2 and 0 equal votes."""
     n, truth, covered = 20, chance[0] + chance[1] / 3, 0.0
     kinds = np.array([[3.0, 0, 0], [2, 1, 0], [1, 1, 1]])
     for alike, two in product(range(n + 1), repeat=2):
