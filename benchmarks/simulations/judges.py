@@ -333,8 +333,6 @@ AGREEMENTS = {
     "Gwet's AC1": gwet_ac1,
     "share of pairs that agree": percent_agreement,
 }
-
-
 TWO_PEOPLE = {"Cohen's kappa of two people": False, "linear kappa of two people": True}
 
 

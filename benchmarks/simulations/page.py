@@ -52,7 +52,8 @@ def lines_of(printed: str) -> Iterator[str]:
     for line in printed.splitlines():
         if line.startswith("### "):
             title = TITLE.match(line)
-            name, repeats = ("", 0) if title is None else (title["name"], number(title["repeats"]))
+            name = "" if title is None else title["name"]
+            repeats = 0 if title is None else int(title["repeats"].replace(",", ""))
         elif repeats and (cells := numbers(line)):
             figure, _, setting = cells[0].rpartition(": ")
             given, covered = (float(cell.rstrip("%")) for cell in cells[1:3])
@@ -61,10 +62,6 @@ def lines_of(printed: str) -> Iterator[str]:
     for figure, rows in found.items():
         if telling := {setting: row for setting, row in rows.items() if row.n >= FEWEST}:
             yield row_of(figure, telling)
-
-
-def number(text: str) -> int:
-    return int(text.replace(",", ""))
 
 
 def numbers(line: str) -> list[str]:

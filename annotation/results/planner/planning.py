@@ -375,28 +375,17 @@ _WIDEST = 0.25
 
 def width_of(report: Report | None, plan: Plan) -> Width | None:
     """Return None if the round can give no interval."""
-    rest = plan.n_frame - plan.m
-
-    def points(residual: float, effect: float) -> float | None:
-        found = expected_width(
-            residual,
-            _WIDEST,
-            total=plan.n_frame,
-            n_rest=rest,
-            audit=plan.audit,
-            effect=effect,
-            questions=plan.questions,
-        )
-        return None if found is None else 100 * found
-
-    most = points(_WIDEST, plan.alike)
+    sizes = {"total": plan.n_frame, "n_rest": plan.n_frame - plan.m, "audit": plan.audit}
+    sizes["questions"] = plan.questions
+    most = expected_width(_WIDEST, _WIDEST, effect=plan.alike, **sizes)
     if most is None:
         return None
     made = report.calibrated if report and plan.unreviewed else None
     left, effect = (made.residual_variance, made.design_effect) if made else (None, None)
     if not isinstance(left, Number) or not isinstance(effect, Number):
-        return Width(most, None)
-    return Width(most, points(left.value, effect.value))
+        return Width(100 * most, None)
+    expected = expected_width(left.value, _WIDEST, effect=effect.value, **sizes)
+    return Width(100 * most, expected and 100 * expected)
 
 
 def beta_for(found: Expectation, target: float) -> float | None:

@@ -249,7 +249,7 @@ def learned_of(round_: Round, run: Run) -> RoutingFit:
     found = routing(columns, sheet.level, sheet.judged, places, wrong, rng)
     scores = found.probability if found.used else sheet.bpde
     following = _after_the_cut(round_, sheet, scores, places)
-    fit = described(found) | {"next": expected_errors(found, columns, following, rng).as_json()}
+    fit = described(found) | {"next": expected_errors(found, following).as_json()}
     return RoutingFit(found.used, fit, _scores(sheet, scores))
 
 
