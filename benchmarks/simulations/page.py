@@ -24,7 +24,7 @@ HEAD = (
 )
 # A setting in which an interval is rarer tells nothing of its coverage.
 FEWEST = 20
-TITLE = re.compile(r"### (?P<name>.+), (?P<repeats>[\d,]+) repeats each")
+TITLE = re.compile(r"### (.+), ([\d,]+) repeats each")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +52,7 @@ def lines_of(printed: str) -> Iterator[str]:
     for line in printed.splitlines():
         if line.startswith("### "):
             title = TITLE.match(line)
-            name = "" if title is None else title["name"]
-            repeats = 0 if title is None else int(title["repeats"].replace(",", ""))
+            name, repeats = (title[1], int(title[2].replace(",", ""))) if title else ("", 0)
         elif repeats and (cells := numbers(line)):
             figure, _, setting = cells[0].rpartition(": ")
             given, covered = (float(cell.rstrip("%")) for cell in cells[1:3])

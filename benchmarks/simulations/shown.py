@@ -23,7 +23,7 @@ HERE, LIKE_THESE = (
 STYLE = "strengths at equal style"
 STRENGTHS, DAVIDSON = "strengths of Bradley–Terry", "strengths and ν of Davidson"
 CALIBRATED = "judges calibrated by people"
-CARD = "position effect and repetition stability"
+CARD, BAND = "position effect and repetition stability", "the planner's lower band"
 
 # The first pattern that fits a key counts.
 SIMULATED_BY: dict[str, tuple[str, ...]] = {
@@ -49,7 +49,7 @@ SIMULATED_BY: dict[str, tuple[str, ...]] = {
     "ablation.kappa": (KAPPA,),
     "ablation.difference": (DIFFERENCES,),
     "hitlc.auroc*": (AUROC, ROUTED),
-    "hitlc.bpde": (CURVE, "the planner's lower band after an audit"),
+    "hitlc.bpde": (CURVE, f"{BAND} after an audit"),
     "hitlc.unreviewed_accuracy": (SHARES, ACCURACY),
     "hitlc.*": (),
     "ties.*.accuracy": (ACCURACY,),
@@ -120,10 +120,7 @@ SIMULATED_BY: dict[str, tuple[str, ...]] = {
     "gate changed": (SHARES,),
     "gate shift": (DIFFERENCES,),
     "gate accuracy_difference": (DIFFERENCES,),
-    "planner at_least": (
-        "the planner's lower band, all labels known",
-        "the planner's lower band after an audit",
-    ),
+    "planner at_least": (f"{BAND}, all labels known", f"{BAND} after an audit"),
     "adaptive agreement": (SHARES,),
 }
 RANGES = frozenset({"routing.coefficients.odds_ratio"})

@@ -283,16 +283,11 @@ def _percents(rows: Floats, often: Floats) -> Floats:
     return ratio(often[:, twice] @ agreeing, often[:, twice].sum(axis=1))
 
 
-def _beyond(observed: Floats, chance: Floats, given: Floats) -> Floats:
-    """Agreement beyond chance, where votes were given in several categories."""
-    several = np.count_nonzero(given, axis=1) > 1
-    return np.where(several, ratio(observed - chance, 1 - chance), np.nan)
-
-
 def _fleiss_kappas(rows: Floats, often: Floats) -> Floats:
     given = often @ rows
     chance = np.square(ratio(given, given.sum(axis=1, keepdims=True))).sum(axis=1)
-    return _beyond(_percents(rows, often), chance, given)
+    found = ratio(_percents(rows, often) - chance, 1 - chance)
+    return np.where(np.count_nonzero(given, axis=1) > 1, found, np.nan)
 
 
 def _ac1s(rows: Floats, often: Floats) -> Floats:
