@@ -20,7 +20,7 @@ from typing import Any
 
 from django.contrib.auth.models import AbstractUser
 from django.db import transaction
-from django.db.models import Max, QuerySet
+from django.db.models import Max, Q, QuerySet
 from django.utils import timezone
 
 from annotation.models import (
@@ -304,10 +304,8 @@ def judge_attention(round_: Round, annotator: Annotator) -> None:
     if not rules:
         return
     theirs = Intervention.objects.filter(round=round_, annotator=annotator)
-    checks = (
-        votes_that_count(round_, annotator)
-        .exclude(label="")
-        .filter(item__selection__kind=Selection.Kind.CHECK, example__gold_label__isnull=False)
+    checks = votes_that_count(round_, annotator).filter(
+        ~Q(label=""), item__selection__kind=Selection.Kind.CHECK, example__gold_label__isnull=False
     )
     since = theirs.exclude(kind=Kind.ASIDE).aggregate(last=Max("ended_at"))["last"]
     if since is not None:
