@@ -140,7 +140,7 @@ def test_the_page_keeps_the_rows_of_figures_that_were_not_drawn_again(tmp_path, 
         "| Share | 2 | 100 | 93.0 % | N=20 | 95.0 % | 0.41 |", "", END, "after",
     ]  # fmt: skip
     assert page.read_text().splitlines() == written
-    # A setting that was drawn more often takes the place of its earlier row. P(1,900 or fewer) is .51.
+    # A setting that was drawn more often replaces its row. P(1,900 or fewer of 2,000) is .513.
     monkeypatch.setattr("sys.argv", ["page", str(printed), str(more)])
     write_page()
     written[6] = "| Share | 2 | 100 to 2,000 | 95.0 % | N=20 (2,000 repeats) | 96.0 % | 0.76 |"
