@@ -358,7 +358,7 @@ def expected_at(
 
 @dataclass(frozen=True)
 class Width:
-    """Of the interval of people's win rate after the round, in percentage points.
+    """Of the interval of people's win rate after the round.
 
     most: if people alone are believed, half of the examples are won, and those of a question have
     the same label. expected: with the judge calibrated by as many labels as the last audit had, and
@@ -383,9 +383,8 @@ def width_of(report: Report | None, plan: Plan) -> Width | None:
     made = report.calibrated if report and plan.unreviewed else None
     left, effect = (made.residual_variance, made.design_effect) if made else (None, None)
     if not isinstance(left, Number) or not isinstance(effect, Number):
-        return Width(100 * most, None)
-    expected = expected_width(left.value, _WIDEST, effect=effect.value, **sizes)
-    return Width(100 * most, expected and 100 * expected)
+        return Width(most, None)
+    return Width(most, expected_width(left.value, _WIDEST, effect=effect.value, **sizes))
 
 
 def beta_for(found: Expectation, target: float) -> float | None:

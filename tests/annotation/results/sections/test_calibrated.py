@@ -101,7 +101,7 @@ def test_the_planner_says_how_wide_the_interval_will_be(project, run):
     found = labelled(project, run)
     after = width_of(found, planned)
     assert after.most == before.most
-    assert after.expected == pytest.approx(100 * width(found.win_rate.calibrated), rel=0.1)
+    assert after.expected == pytest.approx(width(found.win_rate.calibrated), rel=0.1)
     assert width_of(found, plan(project, run, RoundSettings(beta=Decimal(10), audit=5))) is None
     # Nothing is left for the judge to say.
     everything = width_of(found, plan(project, run, RoundSettings(everything=True, votes=1)))
@@ -123,7 +123,7 @@ def test_the_planned_width_counts_examples_that_share_a_question(project, run):
     together = width_of(found, planned)
     # The most is that of examples that are decided by their question.
     assert together.most > 1.5 * apart.most
-    assert together.expected == pytest.approx(100 * width(found.win_rate.calibrated), rel=0.1)
+    assert together.expected == pytest.approx(width(found.win_rate.calibrated), rel=0.1)
     assert found.calibrated.design_effect.value > 1
     project.examples.update(question="The same question")
     assert width_of(None, plan(project, run, settings)) is None
