@@ -20,7 +20,7 @@ from typing import Any
 
 from django.contrib.auth.models import AbstractUser
 from django.db import transaction
-from django.db.models import Max, QuerySet
+from django.db.models import Max, Q, QuerySet
 from django.utils import timezone
 
 from annotation.models import (
@@ -297,14 +297,15 @@ def _stop(
 def judge_attention(round_: Round, annotator: Annotator) -> None:
     """Apply the round's rules about attention checks after a vote of this person on one.
 
-    Call it in the vote's transaction. Only votes since the person was last let go on count.
+    Call it in the vote's transaction. Only votes since the person was last let go on count, and no
+    "can't judge", which is no wrong answer: it says why in its comment.
     """
     rules = check_rules_of(round_)
     if not rules:
         return
     theirs = Intervention.objects.filter(round=round_, annotator=annotator)
     checks = votes_that_count(round_, annotator).filter(
-        item__selection__kind=Selection.Kind.CHECK, example__gold_label__isnull=False
+        ~Q(label=""), item__selection__kind=Selection.Kind.CHECK, example__gold_label__isnull=False
     )
     since = theirs.exclude(kind=Kind.ASIDE).aggregate(last=Max("ended_at"))["last"]
     if since is not None:

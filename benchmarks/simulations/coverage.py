@@ -16,6 +16,7 @@ from benchmarks.simulations.projects import (
     project,
     ranked_settings,
     repeated_settings,
+    tied,
 )
 from judging.methods.agreement.accuracy import Comparison, accuracy, comparison, final_accuracy
 from judging.methods.agreement.votes import cohen_kappa, confusion, final_kappa, kappa
@@ -211,8 +212,8 @@ INTERVALS: dict[str, Interval] = {
 }
 # The settings of each, if not all those with an audit.
 SETTINGS = {
-    "AUROC, all labels known": labelled_settings,
-    "AUROC after a routed round": ranked_settings,
+    "AUROC, all labels known": lambda: tied(labelled_settings()),
+    "AUROC after a routed round": lambda: tied(ranked_settings()),
     "the HITLC curve after an audit": ranked_settings,
     "the HITLC curve, all labels known": curve_settings,
     "the planner's lower band, all labels known": labelled_settings,

@@ -464,6 +464,6 @@ def simulate(name: str, place: int, *, repeats: int, seed: int) -> list[Coverage
     return rows
 
 
-def places(name: str) -> range:
-    """The settings of a check."""
-    return range(sum(1 for _ in FIGURES[name]()))
+def places(name: str, words: str = "") -> list[int]:
+    """The settings of a check whose name has these words."""
+    return [place for place, check in enumerate(FIGURES[name]()) if words in check.setting]

@@ -13,14 +13,17 @@ from scipy.stats import spearmanr
 
 from benchmarks.simulations.choices import CONFUSED, ChoiceJudge
 from benchmarks.simulations.coverage import Check, Found, Rng, held
-from judging.methods.agreement.accuracy import Design
+from judging.methods.agreement.accuracy import Comparison, Design, comparison
 from judging.methods.agreement.fewer_samples import expected_labels, expected_right
 from judging.methods.agreement.votes import (
     agreement_interval,
     beyond_chance,
     category_counts,
+    cohen_kappa,
+    confusion,
     fleiss_kappa,
     gwet_ac1,
+    kappa,
     krippendorff_alpha,
     percent_agreement,
 )
@@ -207,13 +210,13 @@ def _choice_truth(name: str, names: tuple[str, ...]) -> dict[str, float]:
     given = choice_probabilities(table, names)
     p = given.of_response_1()
     said, mean = signs(p), signs(p.mean(axis=1))
-    kappa = fleiss_kappa(category_counts(said, np.ones_like(said), (1, 0, -1)))
-    assert isinstance(kappa, float)
+    fleiss = fleiss_kappa(category_counts(said, np.ones_like(said), (1, 0, -1)))
+    assert isinstance(fleiss, float)
     icc_2k, icc_3k = icc(icc_columns(p, given.present).sum(axis=0))
     apart = [50 * abs((of[gold == 1] == 1).mean() - (of[gold == -1] == -1).mean()) for of in said.T]
     position, token = (advantage_of(what, given) for what in ("position", "token"))
     return {
-        "kappa of permutations": kappa,
+        "kappa of permutations": fleiss,
         "ICC(2,k)": float(icc_2k),
         "ICC(3,k)": float(icc_3k),
         "RStd of one permutation": float(apart[0]),
@@ -330,21 +333,24 @@ AGREEMENTS = {
     "Gwet's AC1": gwet_ac1,
     "share of pairs that agree": percent_agreement,
 }
+TWO_PEOPLE = {"Cohen's kappa of two people": False, "linear kappa of two people": True}
 
 
-def _voted(n: int, careless: float, each: int, rng: Rng) -> Floats:
-    """Counts of three votes an example, each careless with this chance."""
+def _voted(n: int, careless: float, each: int, rng: Rng) -> tuple[Signs, Floats]:
+    """Three votes an example, each careless with this chance, and their counts."""
     label = rng.choice([1, 0, -1], n, p=(0.45, 0.15, 0.40))
     votes = np.where(rng.random((n, 3)) < careless, rng.choice([1, 0, -1], (n, 3)), label[:, None])
-    votes = _together(votes, each, rng)
-    return category_counts(votes, np.ones_like(votes), (1, 0, -1))
+    votes = _together(votes, each, rng).astype(np.int8)
+    return votes, category_counts(votes, np.ones_like(votes), (1, 0, -1))
 
 
 @cache
 def _voted_truth(careless: float) -> dict[str, float]:
-    counts = _voted(MANY, careless, 1, np.random.default_rng(0))
+    votes, counts = _voted(MANY, careless, 1, np.random.default_rng(0))
     kinds, often = np.unique(counts, axis=0, return_counts=True)
     values = {name: of(kinds, often.astype(float)) for name, of in AGREEMENTS.items()}
+    table = confusion(votes[:, 0], votes[:, 1])
+    values |= {name: cohen_kappa(table, linear=linear) for name, linear in TWO_PEOPLE.items()}
     return {name: one for name, one in values.items() if isinstance(one, float)}
 
 
@@ -354,11 +360,17 @@ def people_checks() -> Iterator[Check]:
         def draw(
             rng: Rng, n: int = n, each: int = each, careless: float = careless
         ) -> dict[str, Found | None]:
-            counts, truth = _voted(n, careless, each, rng), _voted_truth(careless)
-            return {
-                name: held(agreement_interval(of, counts, _question(n, each), rng), truth[name])
+            votes, counts = _voted(n, careless, each, rng)
+            question, truth = _question(n, each), _voted_truth(careless)
+            every = Design(np.ones(n, bool), np.zeros(n, bool))
+            pair = comparison(votes[:, 0], np.ones(n, bool), votes[:, 1], every, question)
+            assert isinstance(pair, Comparison)
+            figures = {
+                name: agreement_interval(of, counts, question, rng)
                 for name, of in AGREEMENTS.items()
             }
+            figures |= {name: kappa(pair, rng, linear=one) for name, one in TWO_PEOPLE.items()}
+            return {name: held(one, truth[name]) for name, one in figures.items()}
 
         yield Check(f"N={n}, careless {careless:.0%}, {each} to a question", draw)
 

@@ -2,8 +2,8 @@
 
 python -m benchmarks.simulations.page FILE [FILE ...]
 
-Each file holds one or more printed tables.  Their worst and their best rows become a row of the
-page, between its marks; what else is on the page stays.
+Each file holds one or more printed tables.  The rows of a figure become a row of the page, between
+its marks; what else is on the page stays.  If a setting was drawn twice, the later file counts.
 """
 
 from __future__ import annotations
@@ -11,32 +11,56 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+
+from scipy.stats import binom
 
 PAGE = Path("docs/validation.md")
 START, END = "<!-- simulated figures: written by a command -->", "<!-- end of simulated figures -->"
+HEAD = (
+    "| Figure | Settings | Repeats each | Lowest coverage | at | Mean | p, if all cover 95 % |",
+    "|---|---|---|---|---|---|---|",
+)
 # A setting in which an interval is rarer tells nothing of its coverage.
 FEWEST = 20
-TITLE = re.compile(r"### (?P<name>.+), (?P<repeats>[\d,]+) repeats each")
+TITLE = re.compile(r"### (.+), ([\d,]+) repeats each")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """covered, given: in percent."""
+
+    repeats: int
+    given: float
+    covered: float
+
+    @property
+    def n(self) -> int:
+        return round(self.given / 100 * self.repeats)
+
+    @property
+    def p(self) -> float:
+        """Of so low a coverage by chance, if the interval covers 95 %."""
+        return float(binom.cdf(round(self.covered / 100 * self.n), self.n, 0.95))
 
 
 def lines_of(printed: str) -> Iterator[str]:
-    """Yield a row for each figure of each table: how many settings, and the lowest coverage."""
-    title = None
-    found: dict[str, list[tuple[float, float, str]]] = {}
-    for line in [*printed.splitlines(), "### "]:
+    """Yield a row for each figure: how many settings, and the one that chance explains least."""
+    name, repeats = "", 0
+    found: dict[str, dict[str, Row]] = {}
+    for line in printed.splitlines():
         if line.startswith("### "):
-            if title is not None:
-                yield from rows_of(title["repeats"], found)
-            title, found = TITLE.match(line), {}
-            name = "" if title is None else title["name"]
-        elif title is not None and (cells := numbers(line)):
+            title = TITLE.match(line)
+            name, repeats = (title[1], int(title[2].replace(",", ""))) if title else ("", 0)
+        elif repeats and (cells := numbers(line)):
             figure, _, setting = cells[0].rpartition(": ")
-            given = float(cells[1].rstrip("%"))
-            if given / 100 * int(title["repeats"].replace(",", "")) < FEWEST:
-                continue
-            value = (float(cells[2].rstrip("%")), given, setting)
-            found.setdefault(figure or name, []).append(value)
+            given, covered = (float(cell.rstrip("%")) for cell in cells[1:3])
+            # What was drawn later counts, so that single settings can be drawn more often.
+            found.setdefault(figure or name, {})[setting] = Row(repeats, given, covered)
+    for figure, rows in found.items():
+        if telling := {setting: row for setting, row in rows.items() if row.n >= FEWEST}:
+            yield row_of(figure, telling)
 
 
 def numbers(line: str) -> list[str]:
@@ -45,13 +69,16 @@ def numbers(line: str) -> list[str]:
     return cells if covered else []
 
 
-def rows_of(repeats: str, found: dict[str, list[tuple[float, float, str]]]) -> Iterator[str]:
-    for figure, rows in found.items():
-        low, _, place = min(rows)
-        mean = sum(row[0] for row in rows) / len(rows)
-        name = figure[0].upper() + figure[1:]
-        cells = [name, str(len(rows)), repeats, f"{low:.1f} %", place, f"{mean:.1f} %"]
-        yield f"| {' | '.join(cells)} |"
+def row_of(figure: str, rows: dict[str, Row]) -> str:
+    place, low = min(rows.items(), key=lambda one: (one[1].p, one[1].covered))
+    mean = sum(row.covered for row in rows.values()) / len(rows)
+    least, most = (of(row.repeats for row in rows.values()) for of in (min, max))
+    repeats = f"{least:,}" if least == most else f"{least:,} to {most:,}"
+    at = place if least == most else f"{place} ({low.repeats:,} repeats)"
+    name = figure[0].upper() + figure[1:]
+    p = 1 - (1 - low.p) ** len(rows)
+    cells = [name, str(len(rows)), repeats, f"{low.covered:.1f} %", at, f"{mean:.1f} %"]
+    return f"| {' | '.join(cells)} | {p:.2f} |"
 
 
 def main() -> None:
@@ -62,10 +89,8 @@ def main() -> None:
     # Figures that these files don't hold keep their rows.
     rows = {line.split("|")[1]: line for line in there.splitlines() if line.startswith("| ")}
     rows |= {line.split("|")[1]: line for line in lines_of(printed)}
-    head = rows.pop(
-        " Figure ", "| Figure | Settings | Repeats each | Lowest coverage | at | Mean |"
-    )
-    table = [head, "|---|---|---|---|---|---|", *rows.values()]
+    rows.pop(" Figure ", None)
+    table = [*HEAD, *rows.values()]
     PAGE.write_text(before + "\n".join([START, "", *table, "", END]) + after, encoding="utf-8")
 
 

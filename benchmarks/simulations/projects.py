@@ -22,6 +22,13 @@ BETA = 20
 HUMAN_SHARES = (0.45, 0.15, 0.40)
 HUMAN_WIN_RATE = HUMAN_SHARES[0] + HUMAN_SHARES[1] / 2
 LEVELS = 6
+# From most examples with the same score to hardly two.
+SPARSE, FINE = 2, 400
+EDGES = {
+    SPARSE: np.array([2.5]),
+    LEVELS: np.arange(LEVELS - 1) + 0.5,
+    FINE: np.linspace(-4, 9, FINE - 1),
+}
 # How much higher errors score, and the spread of the scores.
 SHIFT, SPREAD = 1.5, 1.2
 # How often a label is as right as the first one of its question, if questions repeat.
@@ -33,7 +40,8 @@ class Setting:
     """n examples, an audit, the judge's error rate, and whether its errors favour response 1.
 
     audit: 0 if people labelled everything. blind: the score says nothing about the errors.
-    repeats: how many examples share a question; their labels are right or wrong together."""
+    repeats: how many examples share a question; their labels are right or wrong together.
+    levels: how many values the score can have."""
 
     n: int
     audit: int
@@ -41,12 +49,14 @@ class Setting:
     biased: bool
     blind: bool = False
     repeats: int = 1
+    levels: int = LEVELS
 
     def __str__(self) -> str:
         parts = [f"N={self.n}", f"n={self.audit}" if self.audit else "all labelled"]
         parts += [f"error {self.error:.0%}", "biased" if self.biased else "unbiased"]
         parts += ["errors at random"] if self.blind else []
         parts += [f"{self.repeats} to a question"] if self.repeats > 1 else []
+        parts += [f"{self.levels} scores"] if self.levels != LEVELS else []
         return ", ".join(parts)
 
 
@@ -74,6 +84,11 @@ def labelled_settings() -> list[Setting]:
     """With people's labels for everything."""
     every = product((20, 80, 400, 1000), ERRORS, (False, True))
     return [Setting(n, 0, error, biased=False, blind=blind) for n, error, blind in every]
+
+
+def tied(every: list[Setting]) -> list[Setting]:
+    """These settings with few levels of the score, and with so many that ties are rare."""
+    return [replace(one, levels=levels) for levels in EDGES for one in every]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +135,8 @@ def project(setting: Setting, rng: np.random.Generator) -> Project:
             wrong = np.where(rng.random(n) < TOGETHER, shared, wrong)
         judge = np.where(wrong, (human + 1 + rng.integers(1, 3, n)) % 3 - 1, human)
     shift = 0.0 if setting.blind else SHIFT
-    score = np.clip(np.rint(rng.normal(1.5 + shift * wrong, SPREAD)), 0, LEVELS - 1)
+    drawn = rng.normal(1.5 + shift * wrong, SPREAD)
+    score = np.searchsorted(EDGES[setting.levels], drawn).astype(float)
     order = np.argsort(-(score + rng.random(n) * 0.5))
     m = cut(n, BETA) if setting.audit else n
     selected, audited = np.zeros(n, bool), np.zeros(n, bool)
@@ -135,7 +151,7 @@ def project(setting: Setting, rng: np.random.Generator) -> Project:
 
 def _levels(setting: Setting) -> tuple[Floats, Floats]:
     """How the scores of right and of wrong labels are spread over the levels."""
-    edges = np.concatenate(([-np.inf], np.arange(LEVELS - 1) + 0.5, [np.inf]))
+    edges = np.concatenate(([-np.inf], EDGES[setting.levels], [np.inf]))
     shift = 0.0 if setting.blind else SHIFT
     right, wrong = (np.diff(norm.cdf(edges, 1.5 + more, SPREAD)) for more in (0.0, shift))
     return right, wrong
@@ -153,7 +169,7 @@ def curve_of(setting: Setting) -> ReviewCurve:
     """Accuracy after a review of a share of all examples like these."""
     right, wrong = _levels(setting)
     share = (1 - setting.error) * right + setting.error * wrong
-    return review_curve(np.arange(LEVELS), (1 - setting.error) * right / share, weight=share)
+    return review_curve(np.arange(len(share)), (1 - setting.error) * right / share, weight=share)
 
 
 @cache

@@ -1,7 +1,8 @@
 """Which check stands behind the interval of each figure that FairJudge shows.
 
 The figures are those of docs/report.md and docs/gate.md, by their keys without brackets. A test
-holds this list against these pages, against the checks of `make simulate`, and against reports."""
+holds this list against these pages, against the checks of `make simulate`, and against reports.
+The last two are what the page *Plan* and an adaptive run say."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ HERE, LIKE_THESE = (
 STYLE = "strengths at equal style"
 STRENGTHS, DAVIDSON = "strengths of Bradley–Terry", "strengths and ν of Davidson"
 CALIBRATED = "judges calibrated by people"
-CARD = "position effect and repetition stability"
+CARD, BAND = "position effect and repetition stability", "the planner's lower band"
 
 # The first pattern that fits a key counts.
 SIMULATED_BY: dict[str, tuple[str, ...]] = {
@@ -48,7 +49,7 @@ SIMULATED_BY: dict[str, tuple[str, ...]] = {
     "ablation.kappa": (KAPPA,),
     "ablation.difference": (DIFFERENCES,),
     "hitlc.auroc*": (AUROC, ROUTED),
-    "hitlc.bpde": (CURVE, "the planner's lower band after an audit"),
+    "hitlc.bpde": (CURVE, f"{BAND} after an audit"),
     "hitlc.unreviewed_accuracy": (SHARES, ACCURACY),
     "hitlc.*": (),
     "ties.*.accuracy": (ACCURACY,),
@@ -101,7 +102,6 @@ SIMULATED_BY: dict[str, tuple[str, ...]] = {
     "people.side_bias.left_rate": (SHARES,),
     "people.side_bias_pooled.odds_ratio": (),
     "people.pairwise.agreement": (SHARES,),
-    "people.pairwise.kappa*": (PEOPLE,),
     "people.*": (PEOPLE,),
     "pace.*": ("pace of votes",),
     "criteria.criteria.win_rate": ("votes on criteria", "people alone, about examples like these"),
@@ -120,6 +120,8 @@ SIMULATED_BY: dict[str, tuple[str, ...]] = {
     "gate changed": (SHARES,),
     "gate shift": (DIFFERENCES,),
     "gate accuracy_difference": (DIFFERENCES,),
+    "planner at_least": (f"{BAND}, all labels known", f"{BAND} after an audit"),
+    "adaptive agreement": (SHARES,),
 }
 RANGES = frozenset({"routing.coefficients.odds_ratio"})
 

@@ -9,7 +9,7 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 from django.db import models
-from django.db.models import Exists, F, OuterRef, QuerySet
+from django.db.models import Count, Exists, F, OuterRef, QuerySet
 from django.db.models.functions import MD5
 from numpy.typing import NDArray
 
@@ -279,6 +279,19 @@ def questions_of(project_id: int, examples: Sequence[int]) -> NDArray[np.intp]:
     rows = Example.objects.filter(project=project_id).order_by().annotate(md5=MD5(F("question")))
     digests = dict(rows.values_list("pk", "md5").iterator(chunk_size=5000))
     return question_codes([digests[pk] for pk in examples])
+
+
+def alike_questions(examples: QuerySet[Example]) -> tuple[float, int]:
+    """Return how many examples share an example's question on average, and how many questions
+    there are. One query.
+
+    The first is the design effect of labels that depend on the question alone.
+    """
+    named = examples.order_by().exclude(question="").annotate(md5=MD5(F("question")))
+    often = named.values("md5").annotate(n=Count("pk")).filter(n__gt=1)
+    sizes, n = list(often.values_list("n", flat=True)), examples.count()
+    alone = n - sum(sizes)
+    return (alone + sum(size**2 for size in sizes)) / max(n, 1), alone + len(sizes)
 
 
 def judged_in(project_id: int, frame: int | None) -> QuerySet[Example]:

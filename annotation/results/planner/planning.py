@@ -12,6 +12,7 @@ from django.db.models.functions import Least
 
 from annotation.models import Vote
 from annotation.people.annotators import members_who_may_vote
+from annotation.results.data.figures import Number
 from annotation.results.data.runs import judge_cost
 from annotation.results.report.page import short
 from annotation.results.report.report import Report
@@ -29,7 +30,7 @@ from annotation.rounds.opening import (
 from annotation.rounds.selecting import check_audit, check_learning, size_for_beta
 from judging.core.errors import UserError
 from judging.core.formatting import count, decimals, number_of, percent, usd
-from judging.dataset.models import Example, frame_of
+from judging.dataset.models import Example, alike_questions, frame_of
 from judging.methods.intervals.estimates import Figure, Undefined
 from judging.methods.intervals.win_rate import expected_width
 from judging.methods.review.certificate import (
@@ -107,6 +108,7 @@ class Plan:
     disputed: share of the examples with a BPDE above 0 that the selection covers; None without
     a ranking. last_bpde: the BPDE at the cut.
     vote_usd: what a vote costs; known: the votes that exist.
+    alike, questions: from `alike_questions`.
     judge_usd: spent on the run; None where its price is not known.
     """
 
@@ -122,6 +124,8 @@ class Plan:
     known: KnownVotes
     people: int
     pending: int
+    alike: float
+    questions: int
     learn: int = 0
 
     @property
@@ -206,6 +210,7 @@ def plan(project: Project, run: Run | None, settings: RoundSettings) -> Plan:
     check_audit(settings.audit, n - m)
     if settings.learn:
         check_learning(n, m, settings.learn)
+    alike, questions = alike_questions(frame)
     return Plan(
         m=m,
         audit=settings.audit,
@@ -216,6 +221,8 @@ def plan(project: Project, run: Run | None, settings: RoundSettings) -> Plan:
         judge_usd=judge_cost(run) if run else Decimal(0),
         people=members_who_may_vote(project).count(),
         pending=_pending(run, n, frame),
+        alike=alike,
+        questions=questions,
         learn=settings.learn,
         known=known_votes(
             project,
@@ -353,9 +360,9 @@ def expected_at(
 class Width:
     """Of the interval of people's win rate after the round.
 
-    most: if people alone are believed, and half of the examples are won. expected: with the judge
-    calibrated by as many labels as the last audit had; None before one, and if every label will
-    be known.
+    most: if people alone are believed, half of the examples are won, and those of a question have
+    the same label. expected: with the judge calibrated by as many labels as the last audit had, and
+    questions that are as alike; None before one, and if every label will be known.
     """
 
     most: float
@@ -369,13 +376,15 @@ _WIDEST = 0.25
 def width_of(report: Report | None, plan: Plan) -> Width | None:
     """Return None if the round can give no interval."""
     sizes = {"total": plan.n_frame, "n_rest": plan.n_frame - plan.m, "audit": plan.audit}
-    most = expected_width(_WIDEST, _WIDEST, **sizes)
+    sizes["questions"] = plan.questions
+    most = expected_width(_WIDEST, _WIDEST, effect=plan.alike, **sizes)
     if most is None:
         return None
-    left = report.calibrated.residual_variance if report else None
-    if left is None or isinstance(left, Undefined) or not plan.unreviewed:
+    made = report.calibrated if report and plan.unreviewed else None
+    left, effect = (made.residual_variance, made.design_effect) if made else (None, None)
+    if not isinstance(left, Number) or not isinstance(effect, Number):
         return Width(most, None)
-    return Width(most, expected_width(left.value, _WIDEST, **sizes))
+    return Width(most, expected_width(left.value, _WIDEST, effect=effect.value, **sizes))
 
 
 def beta_for(found: Expectation, target: float) -> float | None:

@@ -249,7 +249,7 @@ def learned_of(round_: Round, run: Run) -> RoutingFit:
     found = routing(columns, sheet.level, sheet.judged, places, wrong, rng)
     scores = found.probability if found.used else sheet.bpde
     following = _after_the_cut(round_, sheet, scores, places)
-    fit = described(found) | {"next": expected_errors(found, columns, following, rng).as_json()}
+    fit = described(found) | {"next": expected_errors(found, following).as_json()}
     return RoutingFit(found.used, fit, _scores(sheet, scores))
 
 
@@ -543,8 +543,8 @@ class Calibrated:
 
     accuracy, kappa: of the judge over this project. labels: audited examples. learned: False if the
     verdict itself predicts people best. width_ratio: of the interval of the win rate to that of
-    judge and people. residual_variance: of what the prediction leaves open, by which the planner
-    predicts a width.
+    judge and people. residual_variance: of what the prediction leaves open; design_effect: of the
+    labels where questions repeat. By both the planner predicts a width.
     """
 
     labels: int
@@ -553,6 +553,7 @@ class Calibrated:
     kappa: Figure
     width_ratio: Number | Undefined
     residual_variance: Number | Undefined
+    design_effect: Number | Undefined
 
 
 def read_calibration(analysis: Analysis) -> Data:
@@ -609,12 +610,13 @@ def calibrated(analysis: Analysis) -> tuple[Figure, Calibrated]:
         kappa=narrower(of_judge.kappa, kappa),
         width_ratio=width_ratio(rate, plain),
         residual_variance=Number(float(left.var(ddof=1))),
+        design_effect=Number(found.labels.effect),
     )
 
 
 def _not_calibrated(why: Figure, labels: int = 0) -> tuple[Figure, Calibrated]:
     reason = why if isinstance(why, Undefined) else ALL_KNOWN
-    return reason, Calibrated(labels, False, reason, reason, reason, reason)
+    return reason, Calibrated(labels, False, *(reason,) * 5)
 
 
 def _calibrating(analysis: Analysis, samples: SampleArrays, texts: Data) -> tuple[Floats, Floats]:

@@ -30,7 +30,6 @@ DRAWS = 2_000
 # A figure may rest on some of the examples, and on some of the votes.
 TOO_FEW = "none of these examples has two votes that count"
 ONE_CATEGORY = "all votes are in one category, so chance agreement is complete"
-REPEATS = 500
 PERMUTATIONS = 999
 # Examples of which the agreement is tested: more take long and change nothing.
 MOST_TESTED = 2_000
@@ -220,7 +219,7 @@ def percent_agreement(counts: Floats, times: Floats | None = None) -> float | Un
     rows, often = _with(counts, times, 2)
     if not len(rows):
         return Undefined(TOO_FEW)
-    return float(often @ _pairs_agreeing(rows) / often.sum())
+    return float(_percents(rows, often[None])[0])
 
 
 def fleiss_kappa(counts: Floats, times: Floats | None = None) -> float | Undefined:
@@ -234,13 +233,8 @@ def fleiss_kappa(counts: Floats, times: Floats | None = None) -> float | Undefin
         return Undefined(TOO_FEW)
     if np.ptp(raters) != 0:
         return Undefined("the examples have different numbers of votes; see Krippendorff's alpha")
-    given = often @ rows
-    shares = given / given.sum()
-    chance = float(shares @ shares)
-    if np.count_nonzero(given) == 1:
-        return Undefined(ONE_CATEGORY)
-    observed = float(often @ _pairs_agreeing(rows) / often.sum())
-    return (observed - chance) / (1 - chance)
+    value = float(_fleiss_kappas(rows, often[None])[0])
+    return value if np.isfinite(value) else Undefined(ONE_CATEGORY)
 
 
 def gwet_ac1(counts: Floats, times: Floats | None = None) -> float | Undefined:
@@ -250,17 +244,12 @@ def gwet_ac1(counts: Floats, times: Floats | None = None) -> float | Undefined:
 
     Args: counts, times: as in `percent_agreement`.
     Returns: AC1, at most 1, or Undefined."""
-    categories = counts.shape[1]
-    twice, often = _with(counts, times, 2)
-    if not len(twice):
+    rows, often = _with(counts, times, 1)
+    if not len(rows) or rows.sum(axis=1).max() < 2:
         return Undefined(TOO_FEW)
-    if categories < 2:
+    if counts.shape[1] < 2:
         return Undefined(ONE_CATEGORY)
-    voted, often_voted = _with(counts, times, 1)
-    shares = often_voted @ (voted / voted.sum(axis=1, keepdims=True)) / often_voted.sum()
-    chance = float((shares * (1 - shares)).sum() / (categories - 1))
-    observed = float(often @ _pairs_agreeing(twice) / often.sum())
-    return (observed - chance) / (1 - chance)
+    return float(_ac1s(rows, often[None])[0])
 
 
 def krippendorff_alpha(
@@ -275,14 +264,8 @@ def krippendorff_alpha(
     rows, often = _with(counts, times, 2)
     if not len(rows):
         return Undefined(TOO_FEW)
-    per_pair = rows * (often / (rows.sum(axis=1) - 1))[:, None]
-    coincidence = per_pair.T @ rows - np.diag(per_pair.sum(axis=0))
-    totals = often @ rows
-    distance = _ordinal_distance(totals) if ordinal else 1 - np.eye(len(totals))
-    if np.count_nonzero(totals) == 1:
-        return Undefined(ONE_CATEGORY)
-    expected = float(totals @ distance @ totals) / (totals.sum() - 1)
-    return float(1 - (coincidence * distance).sum() / expected)
+    value = float(_alphas(rows, often[None], ordinal=ordinal)[0])
+    return value if np.isfinite(value) else Undefined(ONE_CATEGORY)
 
 
 def _with(counts: Floats, times: Floats | None, fewest: int) -> tuple[Floats, Floats]:
@@ -292,16 +275,52 @@ def _with(counts: Floats, times: Floats | None, fewest: int) -> tuple[Floats, Fl
     return counts[rows], often[rows]
 
 
-def _ordinal_distance(totals: Floats) -> Floats:
-    """(sum of the values from c to k, less half of those at c and at k), squared."""
-    middle = np.cumsum(totals) - totals / 2
-    return np.asarray((middle[:, None] - middle[None, :]) ** 2)
+def _percents(rows: Floats, often: Floats) -> Floats:
+    """(R,) of (n, c) counts that occur (R, n) times, as the statistics below; NaN if undefined."""
+    twice = rows.sum(axis=1) >= 2
+    raters = rows[twice].sum(axis=1)
+    agreeing = (rows * (rows - 1)).sum(axis=1)[twice] / (raters * (raters - 1))
+    return ratio(often[:, twice] @ agreeing, often[:, twice].sum(axis=1))
 
 
-def _pairs_agreeing(counts: Floats) -> Floats:
-    raters = counts.sum(axis=1)
-    agreeing = (counts * (counts - 1)).sum(axis=1)
-    return np.asarray(agreeing / (raters * (raters - 1)))
+def _fleiss_kappas(rows: Floats, often: Floats) -> Floats:
+    given = often @ rows
+    chance = np.square(ratio(given, given.sum(axis=1, keepdims=True))).sum(axis=1)
+    found = ratio(_percents(rows, often) - chance, 1 - chance)
+    return np.where(np.count_nonzero(given, axis=1) > 1, found, np.nan)
+
+
+def _ac1s(rows: Floats, often: Floats) -> Floats:
+    voted = rows.sum(axis=1)
+    shares = ratio(often @ ratio(rows, voted[:, None], 0.0), (often @ (voted > 0))[:, None])
+    chance = (shares * (1 - shares)).sum(axis=1) / (rows.shape[1] - 1)
+    return ratio(_percents(rows, often) - chance, 1 - chance)
+
+
+def _alphas(rows: Floats, often: Floats, *, ordinal: bool = False) -> Floats:
+    raters = rows.sum(axis=1)
+    rows, often = rows[raters >= 2], often[:, raters >= 2]
+    pairs = rows[:, :, None] * rows[:, None, :] - rows[:, :, None] * np.eye(rows.shape[1])
+    pairs /= (rows.sum(axis=1) - 1)[:, None, None]
+    totals = often @ rows
+    if ordinal:
+        # The sum of the values from c to k, less half of those at c and at k, squared.
+        middle = np.cumsum(totals, axis=1) - totals / 2
+        distance = (middle[:, :, None] - middle[:, None, :]) ** 2
+    else:
+        distance = np.broadcast_to(1 - np.eye(rows.shape[1]), (len(often), *pairs.shape[1:]))
+    observed = (np.tensordot(often, pairs, 1) * distance).sum(axis=(1, 2))
+    expected = np.einsum("rc,rcd,rd->r", totals, distance, totals) / (totals.sum(axis=1) - 1)
+    return np.asarray(1 - ratio(observed, expected))
+
+
+# The statistics of many resamples at once.
+MANY: dict[Statistic, Callable[[Floats, Floats], Floats]] = {
+    percent_agreement: _percents,
+    fleiss_kappa: _fleiss_kappas,
+    gwet_ac1: _ac1s,
+    krippendorff_alpha: _alphas,
+}
 
 
 def agreement_interval(
@@ -319,7 +338,7 @@ def agreement_interval(
     this statistic; resampled questions cover too little.
 
     Args:
-        statistic: from counts and times to the value, for example `gwet_ac1`.
+        statistic: one of `MANY`, for example `gwet_ac1`.
         counts: (N, c) from `category_counts`.
         question: (N,) equal codes share a question and are resampled together.
         rng, confidence: for the resamples, and the level.
@@ -341,17 +360,14 @@ def agreement_interval(
     rows, drawn = _likely(rows, often / effect, rng)
     # Alpha corrects for the number of votes, so that each resample has as many as there are.
     drawn *= n / drawn[:, rows.sum(axis=1) >= 2].sum(axis=1, keepdims=True)
-    found = [statistic(rows, times) for times in drawn]
-    values = [np.nan if isinstance(one, Undefined) else one for one in found]
-    low, high, lacking = interval(values, confidence)
+    low, high, lacking = interval(MANY[statistic](rows, drawn), confidence)
     note = f"undefined in {lacking} of {len(drawn)} resamples" if lacking else ""
     return Estimate(float(value), n, min(low, value), max(high, value), note)
 
 
 def _moved(statistic: Statistic, rows: Floats, often: Floats, value: float) -> Floats:
     """(rows,) by how much the statistic moves without one example of each kind."""
-    left = [statistic(rows, times) for times in often - np.eye(len(often))]
-    return np.array([0.0 if isinstance(one, Undefined) else one - value for one in left])
+    return np.nan_to_num(MANY[statistic](rows, often - np.eye(len(often))) - value)
 
 
 def _likely(rows: Floats, often: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
@@ -369,7 +385,7 @@ def _likely(rows: Floats, often: Floats, rng: np.random.Generator) -> tuple[Floa
             np.full(len(differ), 0.5 / max(len(differ), 1)),
         )
     )
-    drawn = rng.standard_gamma(prior, size=(REPEATS, len(prior)))
+    drawn = rng.standard_gamma(prior, size=(DRAWS, len(prior)))
     return np.vstack((rows, agree, differ)), drawn
 
 

@@ -217,6 +217,8 @@ def expected_width(
     audit: int,
     about: About = About.EXAMPLES_LIKE_THESE,
     confidence: float = 0.95,
+    effect: float = 1.0,
+    questions: int | None = None,
 ) -> float | None:
     """Predict how wide the interval of `win_rate` will be, at most 1.
 
@@ -225,14 +227,17 @@ def expected_width(
             the width is the widest that people alone can have.
         total, n_rest, audit: N, N_U and n of the planned round.
         about, confidence: as in `win_rate`.
-    Returns: the width, or None below 10 audited examples of a rest."""
-    sampling = spread / total if about is About.EXAMPLES_LIKE_THESE else 0.0
-    checking, degrees = 0.0, total - 1
+        effect, questions: as in `AuditedLabels`.
+    Returns: the width, or None below 10 audited examples of a rest and for a single question."""
+    if questions == 1:
+        return None
+    sampling = effect * spread / total if about is About.EXAMPLES_LIKE_THESE else 0.0
+    checking, degrees = 0.0, (questions or total) - 1
     if n_rest:
         if audit < FEWEST_AUDITED:
             return None
         # Two pseudo-observations at a distance of 1, as in the plus-two rule.
-        apart, degrees = (audit * residual + 2) / (audit + 2), audit - 1
+        apart, degrees = (audit * residual + 2) / (audit + 2), min(audit, questions or audit) - 1
         checking = (n_rest / total) ** 2 * (1 - audit / n_rest) * apart / (audit + 1)
     reach = float(scipy.stats.t.ppf((1 + confidence) / 2, degrees))
     return min(1.0, 2 * reach * float(np.sqrt(checking + sampling)))

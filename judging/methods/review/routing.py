@@ -31,7 +31,6 @@ BAR, BAR_OF_FEW = 0.5, 1.0
 FEW = 10
 # Below it there is nothing to learn from.
 FEWEST = 5
-DRAWS = 2_000
 Z = 1.959963984540054
 
 
@@ -334,25 +333,14 @@ def routing(
     return _fitted(columns, judged, rows, target, trial, found.ridge, reason, notes)
 
 
-def expected_errors(
-    found: Routing, columns: Features, next_rows: Codes, rng: np.random.Generator
-) -> Figure:
+def expected_errors(found: Routing, next_rows: Codes) -> Figure:
     """Predict how many errors labelling these examples will find.
 
-    Args:
-        found, columns: the routing, and its features.
-        next_rows: (m,) places.
-        rng: source of coefficients and labels.
-    Returns: the number with a 95 % predictive interval, or Undefined if m is 0."""
+    Args: found, next_rows: the routing, and (m,) places.
+    Returns: the number, without an interval as it depends on the fit, or Undefined if m is 0."""
     if not len(next_rows):
         return Undefined("no example is left to label")
-    value = float(np.nansum(found.probability[next_rows]))
-    drawn = rng.multivariate_normal(found.fit.coefficients[0], found.fit.covariance[0], DRAWS)
-    used = columns.values[next_rows][:, : len(found.names)]
-    chance = sigmoid(drawn[:, :1] + drawn[:, 1:] @ used.T)
-    errors = (rng.random(chance.shape) < chance).sum(axis=1)
-    low, high = np.quantile(errors, (0.025, 0.975))
-    return Estimate(value, len(next_rows), float(low), float(high))
+    return Estimate(float(np.nansum(found.probability[next_rows])), len(next_rows))
 
 
 def _prior_of(columns: Features) -> Floats:

@@ -15,7 +15,7 @@ from annotation.rounds.progress import interventions_in
 from annotation.votes import aside
 from annotation.votes.voting import record_vote
 from judging.core.errors import UserError
-from judging.projects.models import AuditEvent
+from judging.projects.models import AuditEvent, Project
 from tests.factories import make_annotator, make_examples, make_project
 
 pytestmark = [pytest.mark.django_db, pytest.mark.databases]
@@ -35,11 +35,15 @@ def round_of(project, *rules, checks=4, pairs=2, **fields):
 
 
 def answer(round_, annotator, *right):
-    """Answer everything handed out, checks in turn as said; the first refusal ends it."""
+    """Answer everything handed out, checks in turn as said, None if they can't be judged; the first
+    refusal ends it."""
     right = list(right)
     while right and isinstance(draft := claim_next(round_, annotator), Draft):
         is_check = draft.item.selection.kind == "check"
         wins = right.pop(0) if is_check else True
+        if wins is None:
+            record_vote(draft, {"overall": "cant_judge"}, comment="Both are in Finnish.")
+            continue
         side = draft.left_response if wins else 3 - draft.left_response
         record_vote(draft, {"overall": "left" if side == 1 else "right"})
     return claim_next(round_, annotator)
@@ -108,6 +112,17 @@ def test_nothing_happens_at_the_mark_or_before_enough_checks(project, ana):
     # Two wrong of two are too few to judge, and two of four are not below 50 %.
     assert answer(round_, ana, False, True, True, False) == NoItem("done")
     assert not Intervention.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_who_cannot_judge_a_check_was_neither_right_nor_wrong(project, ana):
+    Project.objects.filter(pk=project.pk).update(cant_judge=True)
+    project.refresh_from_db()
+    round_ = round_of(project, (2, 60, "stop"))
+    assert isinstance(answer(round_, ana, None, None, True), Draft)
+    assert not Intervention.objects.exists()
+    assert answer(round_, ana, False) == NoItem("failed")
+    assert made(round_, "stop").reason.startswith("1 of 2 attention checks right")
 
 
 @pytest.mark.django_db(transaction=True)

@@ -5,7 +5,7 @@ import pytest
 from benchmarks.simulations import bars, figures, looks
 from benchmarks.simulations.certificates import Case, simulate
 from benchmarks.simulations.coverage import INTERVALS, SETTINGS, SIMULATED, coverage
-from benchmarks.simulations.page import END, START
+from benchmarks.simulations.page import END, HEAD, START
 from benchmarks.simulations.page import main as write_page
 from benchmarks.simulations.projects import LEVELS, Setting, settings
 from benchmarks.simulations.shown import PEOPLE
@@ -127,11 +127,21 @@ def test_the_page_keeps_the_rows_of_figures_that_were_not_drawn_again(tmp_path, 
         "| share: N=80 | 100% | 97.00% | 0.1 | kept |\n"
         "| share: rare | 5% | 20.00% | 0.1 | kept |\n"
     )
+    more = tmp_path / "more.md"
+    more.write_text(
+        "### Shares, 2,000 repeats each\n\n| share: N=20 | 100% | 95.00% | 0.1 | kept |\n"
+    )
     monkeypatch.setattr("benchmarks.simulations.page.PAGE", page)
     monkeypatch.setattr("sys.argv", ["page", str(printed)])
     write_page()
-    assert page.read_text().splitlines() == [
-        "before", START, "", "| Figure | Settings |", "|---|---|---|---|---|---|", "| Old | 1 |",
-        # Of five repeats nothing is told.
-        "| Share | 2 | 100 | 93.0 % | N=20 | 95.0 % |", "", END, "after",
+    written = [
+        "before", START, "", *HEAD, "| Old | 1 |",
+        # Of five repeats nothing is told. P(93 or fewer of 100) is .234, and .41 in one of two.
+        "| Share | 2 | 100 | 93.0 % | N=20 | 95.0 % | 0.41 |", "", END, "after",
     ]  # fmt: skip
+    assert page.read_text().splitlines() == written
+    # A setting that was drawn more often replaces its row. P(1,900 or fewer of 2,000) is .513.
+    monkeypatch.setattr("sys.argv", ["page", str(printed), str(more)])
+    write_page()
+    written[6] = "| Share | 2 | 100 to 2,000 | 95.0 % | N=20 (2,000 repeats) | 96.0 % | 0.76 |"
+    assert page.read_text().splitlines() == written

@@ -274,6 +274,7 @@ def figures_shown():
         if line.startswith("| `"):
             yield "gate " + line.split("`")[1].split("(")[0]
     yield from (f"gate {name}" for name in ("changed", "shift", "accuracy_difference"))
+    yield from ("planner at_least", "adaptive agreement")
 
 
 def test_each_figure_with_an_interval_has_a_row_in_make_simulate():

@@ -1,5 +1,6 @@
 """The calibrated judge in a project: its figures, the planned estimate, and the planner."""
 
+from collections import Counter
 from decimal import Decimal
 
 import pytest
@@ -106,6 +107,28 @@ def test_the_planner_says_how_wide_the_interval_will_be(project, run):
     everything = width_of(found, plan(project, run, RoundSettings(everything=True, votes=1)))
     assert everything.most < before.most
     assert everything.expected is None
+
+
+def test_the_planned_width_counts_examples_that_share_a_question(project, run):
+    settings = RoundSettings(beta=Decimal(10), votes=1, audit=60)
+    apart = width_of(None, plan(project, run, settings))
+    # Of which the first is better is what their question says.
+    for example in project.examples.all():
+        example.question = f"{example.question[:25]} {example.number // 16}"
+        example.save(update_fields=["question"])
+    sizes = Counter(project.examples.values_list("question", flat=True)).values()
+    found, planned = labelled(project, run), plan(project, run, settings)
+    assert planned.questions == len(sizes) < 60
+    assert planned.alike == pytest.approx(sum(size**2 for size in sizes) / 240)
+    together = width_of(found, planned)
+    # The most is that of examples that are decided by their question.
+    assert together.most > 1.5 * apart.most
+    assert together.expected == pytest.approx(width(found.win_rate.calibrated), rel=0.1)
+    assert found.calibrated.design_effect.value > 1
+    project.examples.update(question="The same question")
+    assert width_of(None, plan(project, run, settings)) is None
+    project.examples.update(question="")
+    assert width_of(None, plan(project, run, settings)) == apart
 
 
 def test_the_choice_is_made_on_the_page_and_by_the_command(client, project, run):

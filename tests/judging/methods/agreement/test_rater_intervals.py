@@ -1,7 +1,10 @@
 """Intervals of agreement among people, by question."""
 
+from itertools import product
+
 import numpy as np
 import pytest
+from scipy.stats import multinomial
 
 from judging.methods.agreement.votes import (
     agreement_interval,
@@ -101,3 +104,17 @@ def test_no_limit_is_above_perfect_agreement_if_votes_meet_on_two_examples(stati
     found = interval_of(statistic, counts, np.arange(len(counts)))
     assert -1 <= found.low <= found.value <= found.high <= 1
     assert found.n == 2
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("chance", [(0.9, 0.09, 0.01), (0.3, 0.5, 0.2)])
+def test_every_outcome_of_twenty_examples_is_counted(chance):
+    """How probable those are whose interval holds the truth. chance: of 3, 2 and 0 equal votes."""
+    n, truth, covered = 20, chance[0] + chance[1] / 3, 0.0
+    kinds = np.array([[3.0, 0, 0], [2, 1, 0], [1, 1, 1]])
+    for alike, two in product(range(n + 1), repeat=2):
+        often = [alike, two, n - alike - two]
+        if often[2] >= 0 and (probable := multinomial.pmf(often, n, chance)) > 1e-5:
+            found = interval_of(percent_agreement, np.repeat(kinds, often, axis=0), np.arange(n))
+            covered += probable * (found.low - 1e-9 <= truth <= found.high + 1e-9)
+    assert covered >= 0.945

@@ -90,3 +90,13 @@ def test_what_nobody_saw_has_hypergeometric_limits():
     assert unseen_total(1.5, 4, 8)[0] == pytest.approx(3)
     assert unseen_total(0, 0, 8) == (4, 0, 8)
     assert unseen_total(3, 4, 0) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(("rest", "n"), [(64, 20), (320, 60), (800, 100)])
+def test_these_limits_hold_whatever_the_rest_contains(rest, n):
+    """Every sample of every rest, counted and not drawn: make simulate needs no repeats here."""
+    right, seen = np.arange(rest + 1)[:, None], np.arange(n + 1)
+    low, high = np.array([unseen_total(one, n, rest - n)[1:] for one in seen]).T
+    held = (low <= right - seen) & (right - seen <= high)
+    covered = (stats.hypergeom.pmf(seen, rest, right, n) * held).sum(axis=1)
+    assert 0.95 <= covered.min() < 0.96

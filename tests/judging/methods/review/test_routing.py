@@ -175,19 +175,20 @@ def test_the_cross_validated_score_does_not_flatter_noise():
     assert np.mean(areas) == pytest.approx(0.5, abs=0.04)
 
 
-def test_what_the_next_labels_find_is_within_what_was_expected():
+def test_the_next_labels_find_about_what_was_expected():
     columns, bpde, wrong = made(n=3000, of_length=1.0)
-    inside = 0
+    expected_of_all = found_of_all = 0.0
     for seed in range(20):
         order = np.random.default_rng(seed).permutation(3000)
         mixed = type(columns)(columns.names, columns.values[order], (), ())
         found = learned(mixed, bpde[order], wrong[order], n=100, seed=seed)
         top = 100 + np.argsort(-found.probability[100:])[:20]
-        expected = expected_errors(found, mixed, top, np.random.default_rng(seed))
-        assert expected.n == 20
-        inside += expected.low <= wrong[order][top].sum() <= expected.high
-    # the top is chosen by the very fit that predicts it, so a little below 95 %
-    assert inside >= 16
+        expected = expected_errors(found, top)
+        assert (expected.n, expected.low) == (20, None)
+        expected_of_all += expected.value
+        found_of_all += wrong[order][top].sum()
+    # The top is chosen by the very fit that predicts it, which flatters.
+    assert 0.75 * expected_of_all < found_of_all < 1.1 * expected_of_all
 
 
 def test_a_hundred_thousand_examples_take_less_than_a_second():
