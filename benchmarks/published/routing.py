@@ -11,8 +11,9 @@ from judging.core.formatting import decimals
 from judging.methods.arrays import Booleans, Floats
 from judging.methods.intervals.estimates import Estimate, Undefined
 from judging.methods.review.auroc import auroc
+from judging.methods.review.certificate import trust_or_escalate
 from judging.methods.review.curve import review_curve
-from judging.methods.review.panels import equal_weights, panel, trust_or_escalate
+from judging.methods.review.panels import equal_weights, panel
 from judging.methods.review.routing import Features, routing, wrongness
 from judging.projects.models import Project
 from judging.runs.models import Run

@@ -11,8 +11,13 @@ import numpy as np
 from benchmarks.simulations.projects import LEVELS
 from judging.methods.arrays import Counts
 from judging.methods.intervals.estimates import Undefined
-from judging.methods.review.certificate import Certificate, CertificatePlan, Tallies, certify
-from judging.methods.review.panels import trust_or_escalate
+from judging.methods.review.certificate import (
+    Certificate,
+    CertificatePlan,
+    Tallies,
+    certify,
+    trust_or_escalate,
+)
 
 ALPHA = 0.05
 # SCIENCE.md §16: 5 % of 10,000 and what chance may add.

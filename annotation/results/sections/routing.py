@@ -38,12 +38,12 @@ from judging.methods.intervals.estimates import (
 )
 from judging.methods.intervals.win_rate import WinRateScale, best_lambda, win_rate
 from judging.methods.review.auroc import AurocDifference, auroc
+from judging.methods.review.certificate import trust_or_escalate
 from judging.methods.review.panels import (
     accuracy_weights,
     cascade,
     equal_weights,
     panel,
-    trust_or_escalate,
 )
 from judging.methods.review.ridge import (
     calibrated_accuracy,
@@ -702,7 +702,7 @@ AGREEMENTS = (0.70, 0.75, 0.80, 0.85, 0.90, 0.95)
 # The chance that what a line says is not so.
 DELTA = 0.1
 MOST_JUDGES = 3
-# Where every label is known, so many are drawn as if people had been asked about them alone.
+# Where all labels are known, these are drawn as if people had been asked about them alone.
 TRIAL = 160
 BY_BPDE, BY_LEARNED = "bpde", "learned"
 NO_CASCADE_SCORE = "a score is learned for one judge alone, the one whose labels were audited"
@@ -872,8 +872,9 @@ def escalation(
 
 
 def _learned_score(analysis: Analysis, given: LabelSample) -> tuple[Floats, Booleans] | Undefined:
-    """Return a probability of an error, and whose labels of the sample it was learned from: of a
-    round that learned none, else half of them at random, as no label may teach and test."""
+    """Return the probability of an error, and the part of the sample that it was learned from.
+
+    That is none after a round that learned, else a random half: no label may teach and test."""
     sheet, samples = analysis.sheet, analysis.samples
     routed = analysis.own("routing", read_routing)
     if isinstance(routed, Data) and routed.plain.get("fit", {}).get("used"):

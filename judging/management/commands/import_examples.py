@@ -197,7 +197,8 @@ class Command(FairJudgeCommand):
 
     def report(self, imported: Import, summary: Summary, price: PairsPrice | None) -> None:
         parts = [
-            f"{number_of(imported.n_written, 'example')} imported into {imported.project.slug}"
+            f"{imported.n_written} {'example' if imported.n_written == 1 else 'examples'} "
+            f"imported into {imported.project.slug}"
         ]
         if imported.n_known:
             parts.append(f"already in the project: {count(imported.n_known)}")

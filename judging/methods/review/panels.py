@@ -1,4 +1,4 @@
-"""Several runs as one panel: its verdict, how far its members disagree, and cascades.
+"""Several runs as one panel: its verdict, how far its members disagree, and a cascade of two.
 
 A jury of cheaper judges of different families can be worth more than one large judge (Verga et
 al. 2024, arXiv:2404.18796). Members weigh the same, or by the log odds of being right, which is
@@ -11,14 +11,10 @@ from decimal import Decimal
 
 import numpy as np
 
-from judging.methods.arrays import Booleans, Codes, Counts, Floats, Signs
+from judging.methods.arrays import Booleans, Codes, Floats, Signs
 from judging.methods.intervals.bootstrap import ratio
-from judging.methods.intervals.estimates import Undefined
-from judging.methods.review.certificate import CertificatePlan, Tallies, certify, upper_bound
 
 EXACT = 1e-9
-# Thresholds of a cascade that are tried, evenly over the different scores.
-MOST_THRESHOLDS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,84 +110,6 @@ def cascade(
     if cheap is None or expensive is None or not len(ranking):
         return Cascade(m, None, right)
     return Cascade(m, cheap + expensive * m / len(ranking), right)
-
-
-@dataclass(frozen=True, slots=True)
-class Escalation:
-    """Which labels judges in a row keep; what none of them keeps is for people.
-
-    threshold: a judge keeps the labels whose score is at most this one.
-    kept: (R,) labels that each judge keeps. people: the others. Neither counts the sample.
-    audited, wrong: the sample's examples whose label is kept, and how many of these are wrong.
-    bound: upper limit of the share of wrong labels among all that are kept, 0 to 1."""
-
-    threshold: float
-    kept: tuple[int, ...]
-    people: int
-    audited: int
-    wrong: int
-    bound: float
-
-
-def trust_or_escalate(
-    scores: Floats, wrong: Booleans, sample: Booleans, epsilon: float, delta: float
-) -> Escalation | Undefined:
-    """Let judges in a row keep labels that people would contradict at most so often.
-
-    The first judge keeps the labels that it is sure of, the next one those of the rest that it is
-    sure of, and so on (Jung, Brahman and Choi, ICLR 2025, arXiv:2407.18370). One threshold serves
-    all judges, so that what they keep lies on a single path that is known before any label is.
-    Fixed-sequence testing along it, with exact limits for a finite set, then holds for the whole
-    cascade: with a chance of 1 - delta, at most epsilon of what is kept is wrong. The paper has a
-    threshold for each judge, and limits for an infinite population.
-
-    Args:
-        scores: (R, N) how unsure each judge is, such as BPDE; NaN if it has no label. No score may
-            rest on the sample's labels.
-        wrong: (R, N) if people contradict its label; read in the sample.
-        sample: (N,) bool, a random sample of the N examples.
-        epsilon, delta: share of wrong labels, and chance that the promise is broken, 0 to 1.
-    Returns: what is kept, or Undefined with the reason that nothing can be."""
-    unsure = np.where(np.isfinite(scores), scores, np.inf)
-    before = np.full_like(unsure, np.inf)
-    before[1:] = np.minimum.accumulate(unsure, axis=0)[:-1]
-    # A judge ever keeps a label only if none before it is as sure. It keeps it from its own score
-    # on until the threshold reaches the score of one before it.
-    ever = unsure < before
-    grid = np.unique(unsure[ever])
-    if not len(grid) or not sample.any():
-        return Undefined("no example has both a judge's label and one by people")
-    grid = grid[np.unique(np.linspace(0, len(grid) - 1, MOST_THRESHOLDS).astype(int))]
-    n = int(sample.sum())
-
-    def up_to(rows: Booleans) -> Counts:
-        entered, left = (
-            np.searchsorted(np.sort(one[rows]), grid, "right") for one in (unsure, before)
-        )
-        return np.asarray(entered - left, dtype=np.int64)
-
-    size, audited = up_to(ever), up_to(ever & sample)
-    # A set that would fail without a single error says nothing, and must not end the sequence.
-    able = [
-        upper_bound(int(all_), int(seen), 0, delta) <= epsilon
-        for all_, seen in zip(size, audited, strict=True)
-    ]
-    rows = np.flatnonzero(able)
-    counts = Tallies(size[rows], audited[rows], up_to(ever & sample & wrong)[rows])
-    plan = CertificatePlan(epsilon, delta, (n,), tuple(grid[rows].tolist()))
-    found = certify(plan, counts, n)
-    if isinstance(found, Undefined):
-        return found
-    keeps = ever & (unsure <= found.threshold) & (before > found.threshold) & ~sample
-    kept = keeps.sum(axis=1)
-    return Escalation(
-        threshold=found.threshold,
-        kept=tuple(kept.tolist()),
-        people=int((~sample).sum() - kept.sum()),
-        audited=found.n_audited,
-        wrong=found.n_wrong,
-        bound=found.bound,
-    )
 
 
 def _one_scale(preference: Floats, there: Booleans) -> Floats:

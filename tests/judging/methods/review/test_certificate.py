@@ -7,6 +7,7 @@ from scipy import stats
 from judging.methods.intervals.estimates import Undefined
 from judging.methods.review.certificate import (
     CertificatePlan,
+    Escalation,
     Tallies,
     audit_needed,
     certificate_plan,
@@ -14,6 +15,7 @@ from judging.methods.review.certificate import (
     fewest_audited,
     simultaneous_bounds,
     tallies,
+    trust_or_escalate,
     upper_bound,
     wrong_allowed,
 )
@@ -110,3 +112,64 @@ def test_the_bounds_of_a_slider_are_wider():
 def test_a_plan_without_proper_looks_is_refused(looks):
     with pytest.raises(ValueError, match="ascending"):
         CertificatePlan(0.05, 0.05, looks, (0.0,))
+
+
+def kept_by(scores, threshold):
+    """Whose label each example has at a threshold, by the words of the docstring; -1 for people."""
+    sure = [np.flatnonzero(column <= threshold) for column in scores.T]
+    return np.array([places[0] if len(places) else -1 for places in sure])
+
+
+@pytest.mark.parametrize("judges", [1, 2, 3])
+def test_a_cascade_is_tested_along_one_path_of_thresholds(judges):
+    """Against each threshold tried by itself, with scores that tie and labels that are missing."""
+    rng = np.random.default_rng(judges)
+    for _ in range(60):
+        n = int(rng.integers(40, 90))
+        scores = rng.integers(0, 6, (judges, n)) / 5
+        scores[rng.random((judges, n)) < 0.2] = np.nan
+        wrong = rng.random((judges, n)) < 0.4 * np.nan_to_num(scores, nan=1.0)
+        sample = np.zeros(n, bool)
+        sample[rng.choice(n, n // 2, replace=False)] = True
+        best = None
+        for threshold in np.unique(scores[np.isfinite(scores)]):
+            judge = kept_by(scores, threshold)
+            kept = judge >= 0
+            bad = kept & wrong[judge, np.arange(n)]
+            audited = int((kept & sample).sum())
+            if audited < 11:  # ln .1 / ln .8
+                continue
+            if upper_bound(int(kept.sum()), audited, 0, 0.1) > 0.2:
+                continue
+            bound = upper_bound(int(kept.sum()), audited, int((bad & sample).sum()), 0.1)
+            if bound > 0.2:
+                break
+            best = threshold, judge, audited, int((bad & sample).sum()), bound
+        found = trust_or_escalate(scores, wrong, sample, 0.2, 0.1)
+        if best is None:
+            assert isinstance(found, Undefined)
+            continue
+        threshold, judge, audited, n_wrong, bound = best
+        kept = tuple(int(((judge == one) & ~sample).sum()) for one in range(judges))
+        people = int(((judge < 0) & ~sample).sum())
+        assert found == Escalation(threshold, kept, people, audited, n_wrong, pytest.approx(bound))
+
+
+def test_a_second_judge_keeps_what_the_first_is_unsure_of():
+    scores = np.array([[0.0] * 50 + [1.0] * 50, [1.0] * 20 + [0.0] * 40 + [1.0] * 40])
+    sample = np.arange(100) % 2 == 0
+    found = trust_or_escalate(scores, np.zeros((2, 100), bool), sample, 0.1, 0.1)
+    assert (found.threshold, found.people) == (1.0, 0)
+    assert found.kept == (50, 0)
+    hard = np.arange(100) >= 60
+    found = trust_or_escalate(scores, np.broadcast_to(hard, (2, 100)), sample, 0.1, 0.1)
+    assert (found.threshold, found.kept, found.people) == (0.0, (25, 5), 20)
+
+
+def test_without_labels_of_people_nothing_is_kept():
+    nothing, unlabelled = np.zeros((1, 30), bool), np.full((1, 30), np.nan)
+    for scores, sample in ((np.zeros((1, 30)), nothing[0]), (unlabelled, ~nothing[0])):
+        found = trust_or_escalate(scores, nothing, sample, 0.1, 0.1)
+        assert found == Undefined("no example has both a judge's label and one by people")
+    found = trust_or_escalate(np.zeros((1, 30)), nothing, np.arange(30) < 5, 0.1, 0.1)
+    assert "at least 22" in found.reason
