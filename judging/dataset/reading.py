@@ -22,17 +22,8 @@ from typing import Any
 
 from judging.core.text import names_itself, unstorable
 from judging.dataset.files import Records, detect_format
-from judging.dataset.layouts import (
-    LAYOUTS,
-    MOST_KEPT,
-    PATHS,
-    Holds,
-    OneJudge,
-    Values,
-    layout_of,
-    read_row,
-    rows_of,
-)
+from judging.dataset.layouts import MOST_KEPT, Holds, Layout, OneJudge, Values, read_row
+from judging.dataset.outputs import DOCUMENTS, LAYOUTS, rows_of
 from judging.dataset.records import (
     CODES,
     CONVENTIONS,
@@ -416,10 +407,10 @@ def translated(
             yield outer
             continue
         for record in [outer] if isinstance(outer, Refused) else rows_of(outer):
-            layout = None if isinstance(record, Refused) else layout_of(record.values)
+            layout = None if isinstance(record, Refused) else _layout_of(record.values)
             if isinstance(record, Refused) or layout is None or _as_it_is(record, mapped):
                 yield record
-            elif layout.joined is not None:
+            elif layout.joined is not None and holds in layout.reads:
                 waiting[layout.tool].append(record)
             else:
                 judges = judges or OneJudge()
@@ -439,13 +430,29 @@ def _is_no_tools(values: Values, own: set[tuple[str, ...]]) -> bool:
     names = tuple(values)
     if names in own:
         return True
-    begins = {path[0] for path in PATHS}
-    maybe = bool(begins & values.keys()) or any(
-        layout.keys <= values.keys() and not layout.without & values.keys() for layout in LAYOUTS
-    )
+    begins = {one.path[0] for one in DOCUMENTS}
+    maybe = bool(begins & values.keys()) or any(_names_fit(layout, values) for layout in LAYOUTS)
     if not maybe and len(own) < MOST_KEPT:
         own.add(names)
     return not maybe
+
+
+def _names_fit(layout: Layout, values: Values) -> bool:
+    return (
+        layout.keys <= values.keys()
+        and not layout.without & values.keys()
+        and all(any(map(pattern.fullmatch, values)) for pattern in layout.some)
+    )
+
+
+def _layout_of(values: Values) -> Layout | None:
+    """Return the first layout that a row fits, if any."""
+    for layout in LAYOUTS:
+        nested = (isinstance(values[name], list | dict) for name in layout.nested)
+        if _names_fit(layout, values) and all(nested):
+            own = layout.unless is not None and layout.unless(values)
+            return None if own else layout
+    return None
 
 
 def _as_it_is(record: Record, mapped: Collection[str]) -> bool:
