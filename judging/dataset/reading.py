@@ -398,7 +398,7 @@ def translated(
         known: the IDs of the project's examples, which say who response 1 is by.
         mapped: columns that somebody mapped. A row that has one of them is read as it is.
     """
-    waiting: dict[str, list[Record]] = defaultdict(list)
+    waiting: dict[int, list[Record]] = defaultdict(list)
     judges: OneJudge | None = None
     own: set[tuple[str, ...]] = set()
     for outer in records:
@@ -411,13 +411,13 @@ def translated(
             if isinstance(record, Refused) or layout is None or _as_it_is(record, mapped):
                 yield record
             elif layout.joined is not None and holds in layout.reads:
-                waiting[layout.tool].append(record)
+                waiting[id(layout)].append(record)
             else:
                 judges = judges or OneJudge()
                 yield from judges.checked(read_row(layout, record, holds, known))
     for layout in LAYOUTS:
-        if layout.joined is not None and layout.tool in waiting:
-            for joined in layout.joined(waiting[layout.tool]):
+        if layout.joined is not None and id(layout) in waiting:
+            for joined in layout.joined(waiting[id(layout)]):
                 if isinstance(joined, Refused):
                     yield joined
                 else:
