@@ -107,7 +107,7 @@ class Command(FairJudgeCommand):
         )
         in_folder = wanted.format == "dataset" and path is not None and path.suffix != ".zip"
         if options["what"] == ALL and not in_folder:
-            raise Usage(
+            raise Misuse(
                 f"--what {ALL} writes the folder of a data set. Use --format dataset, and name a "
                 "new folder with -o."
             )
