@@ -460,7 +460,7 @@ def _mlflow_judgments(values: Values, known: Container[str]) -> Rows:
     scores = scores if first_is_1 else scores[::-1]
     said = [f"{o.model}: {as_text(o.record.values.get(justification))}" for o in outputs]
     both = {"score_1": str(scores[0]), "score_2": str(scores[1])} if len(scores) == 2 else {}
-    # Nobody was shown an order. The original one stands in for it.
+    # Nobody was shown an order, so it counts as the original one.
     yield judgment_of(
         external_id, first_is_1=True, outcome=None, model="", reply="\n\n".join(said), **both
     )
