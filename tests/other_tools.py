@@ -4,7 +4,10 @@ Each is as its tool's source or data card says: lm-sys/FastChat (llm_judge), the
 lmsys/chatbot_arena_conversations and mt_bench_human_judgments, tatsu-lab/alpaca_eval (annotators),
 lmarena/arena-hard-auto (gen_judgment), ScalerLab/JudgeBench, allenai/reward-bench,
 HuggingFaceH4/ultrafeedback_binarized, nvidia/HelpSteer2, HumanSignal/label-studio (task_format),
-argilla-io/argilla (records), promptfoo (EvaluateSummaryV3) and inspect_ai (EvalLog).
+argilla-io/argilla (records), promptfoo (EvaluateSummaryV3), inspect_ai (EvalLog), mlflow/mlflow
+(log_eval_table, create_eval_results_file, construct_eval_result_df), langchain-ai/langsmith-sdk
+(_flatten_experiment_results, get_test_results), langchain-ai/langsmith-cli (datasetExport) and
+langfuse/langfuse (database-read-stream, transformStreamToCsv).
 """
 
 import json
@@ -321,3 +324,118 @@ def inspect_log(model, answers):
             for number, answer in answers.items()
         ],
     }
+
+
+def mlflow_row(question, output, score=4.0, **change):
+    """Return a row of the table that mlflow.evaluate logs, with an LLM judge's metric."""
+    return {
+        "inputs": question,
+        "ground_truth": f"Truth of {question}",
+        "outputs": output,
+        "token_count": 5,
+        "toxicity/v1/score": 0.0001,
+        "relevance/v1/score": score,
+        "relevance/v1/justification": f"It deserves {score}.",
+    } | change
+
+
+def split(path, rows, indent=None):
+    """Write a table as mlflow.log_table does: pandas' orient="split" without its index."""
+    table = {"columns": list(rows[0]), "data": [list(row.values()) for row in rows]}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(table, indent=indent), encoding="utf-8")
+    return path
+
+
+def mlflow_result(number, run, inputs, outputs, **change):
+    """Return a row of the data frame with the results of mlflow.genai.evaluate."""
+    return {
+        "trace_id": f"tr-{run}-{number}",
+        "correctness/value": "yes",
+        "expected_response/value": f"Truth {number}",
+        "trace": "{}",
+        "client_request_id": None,
+        "state": "TraceState.OK",
+        "request_time": 1760000000000,
+        "execution_duration": 812,
+        "request": inputs,
+        "response": outputs,
+        "trace_metadata": {"mlflow.sourceRun": run, "mlflow.trace_schema.version": "3"},
+        "tags": {"mlflow.traceName": "predict"},
+        "spans": [],
+        "assessments": [{"assessment_name": "correctness", "feedback": {"value": "yes"}}],
+    } | change
+
+
+def langsmith_result(number, output, **change):
+    """Return a row of ExperimentResults.to_pandas()."""
+    return {
+        "inputs.question": f"Question {number}?",
+        "outputs.answer": output,
+        "error": None,
+        "reference.answer": f"Truth {number}",
+        "feedback.correctness": 1.0,
+        "execution_time": 0.52,
+        "example_id": f"0d3f7a52-0000-4000-8000-{number:012d}",
+        "id": f"5b1c22aa-0000-4000-8000-{number:012d}",
+    } | change
+
+
+def langfuse_trace(number, question, output, **change):
+    return {
+        "id": f"trace-{number}",
+        "timestamp": "2025-05-01T10:00:00.000Z",
+        "name": "chat",
+        "userId": None,
+        "sessionId": None,
+        "release": None,
+        "version": None,
+        "environment": "default",
+        "tags": [],
+        "bookmarked": False,
+        "public": False,
+        "input": question,
+        "output": output,
+        "metadata": {},
+        "latency": 1.2,
+        "usage": {"promptTokens": 3, "completionTokens": 4, "totalTokens": 7},
+        "level": "DEFAULT",
+        "observationCount": 1,
+        "correctness": [1],
+    } | change
+
+
+def langfuse_observation(number, model, question, output, **change):
+    return {
+        "id": f"observation-{model}-{number}",
+        "traceId": f"trace-{model}-{number}",
+        "projectId": "clkpwwm0m000gmm094odg11gi",
+        "type": "GENERATION",
+        "environment": "default",
+        "parentObservationId": None,
+        "startTime": "2025-05-01T10:00:00.000Z",
+        "endTime": "2025-05-01T10:00:01.000Z",
+        "name": "answer",
+        "metadata": {},
+        "input": question,
+        "output": output,
+        "modelParameters": {"temperature": 0},
+        "model": model,
+    } | change
+
+
+def langfuse_csv(path, rows, *, early=False):
+    """Write a table as Langfuse does: each cell in quotes, and JSON for all that is no text.
+
+    Early versions wrote texts as JSON, too.
+    """
+
+    def cell(value):
+        value = "" if value is None else value
+        text = value if isinstance(value, str) and not early else json.dumps(value)
+        return '"' + text.replace('"', '""') + '"'
+
+    written = [list(rows[0]), *(row.values() for row in rows)]
+    head, *lines = ([f'"{name}"' for name in written[0]], *(map(cell, row) for row in written[1:]))
+    path.write_text("".join(",".join(line) + "\n" for line in (head, *lines)), encoding="utf-8")
+    return path

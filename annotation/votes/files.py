@@ -281,12 +281,12 @@ def _rule(
     return rule.to_json()
 
 
-def vote_records(path: Path, file_format: str) -> Records:
+def vote_records(path: Path, file_format: str, sheet: str = "") -> Records:
     """Open a file of votes. FairEval's own layout is a .txt file of labels alone."""
     check_format(file_format, FORMATS)
     if file_format == "faireval" or (file_format == "auto" and path.suffix == ".txt"):
         file_format = "labels"
-    return Records([path], file_format)
+    return Records([path], file_format, sheet)
 
 
 def names_of(pairs: Sequence[str]) -> dict[str, str]:

@@ -64,6 +64,7 @@ def import_votes(
     protocol: str | None = None,
     maps: Sequence[str] = (),
     labels: Codes | None = None,
+    sheet: str = "",
 ) -> VotesImported:
     """Read a whole file, then write it. Raises UserError with the lines that are wrong.
 
@@ -74,7 +75,7 @@ def import_votes(
         KnownExample(*row)
         for row in examples.values_list("pk", "external_id", "model_1", "model_2")
     ]
-    records = vote_records(path, file_format)
+    records = vote_records(path, file_format, sheet)
     rows = _checked_votes(records, VoteReader(known, annotator, names_of(maps), labels or {}))
     file = _VotesFile(project, rows, protocol)
     found = compare(rows, file.held, file.key)

@@ -247,7 +247,13 @@ def withdraw_invitation(
 
 
 def new_judgments(
-    slug: str, rows: Any, *, name: str = "", labels: str = "", idempotency_key: str | None = None
+    slug: str,
+    rows: Any,
+    *,
+    name: str = "",
+    labels: str = "",
+    sheet: str = "",
+    idempotency_key: str | None = None,
 ) -> Call[m.RunOut]:
     """Make a run of judgments that were given elsewhere, as NDJSON or CSV. No judge is asked.
 
@@ -259,7 +265,7 @@ def new_judgments(
         _path("/api/v1/projects/", slug, "/judgments"),
         answer=m.RunOut,
         rows=rows,
-        query={"name": name, "labels": labels},
+        query={"name": name, "labels": labels, "sheet": sheet},
         key=idempotency_key,
     )
 
@@ -613,7 +619,7 @@ def resume_run(
 
 
 def new_scores(
-    slug: str, rows: Any, *, rater: str = "", idempotency_key: str | None = None
+    slug: str, rows: Any, *, rater: str = "", sheet: str = "", idempotency_key: str | None = None
 ) -> Call[m.ScoresOut]:
     """Import people's scores of single responses, as NDJSON or CSV: all of them or none."""
     return Call(
@@ -622,7 +628,7 @@ def new_scores(
         _path("/api/v1/projects/", slug, "/scores"),
         answer=m.ScoresOut,
         rows=rows,
-        query={"rater": rater},
+        query={"rater": rater, "sheet": sheet},
         key=idempotency_key,
     )
 
@@ -723,6 +729,7 @@ def new_votes(
     annotator: str = "",
     protocol: str = "",
     labels: str = "",
+    sheet: str = "",
     idempotency_key: str | None = None,
 ) -> Call[m.VotesOut]:
     """Import votes that were given elsewhere, as NDJSON or CSV: all of them or none."""
@@ -732,7 +739,7 @@ def new_votes(
         _path("/api/v1/projects/", slug, "/votes"),
         answer=m.VotesOut,
         rows=rows,
-        query={"annotator": annotator, "protocol": protocol, "labels": labels},
+        query={"annotator": annotator, "protocol": protocol, "labels": labels, "sheet": sheet},
         key=idempotency_key,
     )
 

@@ -538,7 +538,13 @@ class Judgments(Resource[F]):
 
     @method
     def import_(
-        self, rows: Any, *, name: str = "", labels: str = "", idempotency_key: str | None = None
+        self,
+        rows: Any,
+        *,
+        name: str = "",
+        labels: str = "",
+        sheet: str = "",
+        idempotency_key: str | None = None,
     ) -> Steps[Run[F]]:
         """Make a run of recorded judgments. No judge is asked.
 
@@ -546,10 +552,12 @@ class Judgments(Resource[F]):
             rows: As `examples.upsert` takes them.
             name: The run's name. After a crash in the middle, send the same rows under it again.
             labels: What codes mean, such as 1=win,2=lose.
+            sheet: Of a workbook. Default: the first one.
         """
         sent = calls.new_judgments(
-            self.project, rows, name=name, labels=labels, idempotency_key=idempotency_key
-        )
+            self.project, rows, name=name, labels=labels, sheet=sheet,
+            idempotency_key=idempotency_key,
+        )  # fmt: skip
         return Run(self._session, self.project, (yield from self._session.ask(sent)))
 
 
@@ -562,15 +570,18 @@ class Scores(Resource[F]):
 
     @method
     def import_(
-        self, rows: Any, *, rater: str = "", idempotency_key: str | None = None
+        self, rows: Any, *, rater: str = "", sheet: str = "", idempotency_key: str | None = None
     ) -> Steps[m.ScoresOut]:
         """Import scores: all of them or none.
 
         Args:
             rows: As `examples.upsert` takes them.
             rater: Who scored, if no column says so.
+            sheet: Of a workbook. Default: the first one.
         """
-        sent = calls.new_scores(self.project, rows, rater=rater, idempotency_key=idempotency_key)
+        sent = calls.new_scores(
+            self.project, rows, rater=rater, sheet=sheet, idempotency_key=idempotency_key
+        )
         return (yield from self._session.ask(sent))
 
 
@@ -763,6 +774,7 @@ class Project(Resource[F]):
         annotator: str = "",
         protocol: str = "",
         labels: str = "",
+        sheet: str = "",
         idempotency_key: str | None = None,
     ) -> Steps[m.VotesOut]:
         """Import votes that were given elsewhere: all of them or none.
@@ -771,9 +783,10 @@ class Project(Resource[F]):
             rows: As `examples.upsert` takes them.
             annotator: Who voted, if no column says so.
             labels: What codes mean, such as 1=win,2=lose.
+            sheet: Of a workbook. Default: the first one.
         """
         sent = calls.new_votes(
-            self.slug, rows, annotator=annotator, protocol=protocol, labels=labels,
+            self.slug, rows, annotator=annotator, protocol=protocol, labels=labels, sheet=sheet,
             idempotency_key=idempotency_key,
         )  # fmt: skip
         return (yield from self._session.ask(sent))

@@ -107,6 +107,11 @@ Labels = Annotated[
     Query(max_length=200, description="Such as 1=win,2=lose."),
     AfterValidator(storable),
 ]
+Sheet = Annotated[
+    str,
+    Query(max_length=200, description="Of a workbook. Default: the first one."),
+    AfterValidator(storable),
+]
 _PARQUET = {
     "responses": {
         200: {
@@ -245,6 +250,7 @@ def new_votes(
     annotator: Annotated[str, Query(max_length=200), AfterValidator(storable)] = "",
     protocol: Annotated[str, Query(max_length=120), AfterValidator(storable)] = "",
     labels: Labels = "",
+    sheet: Sheet = "",
 ) -> HttpResponse:
     """Import votes that were given elsewhere, as NDJSON or CSV: all of them or none."""
 
@@ -257,6 +263,7 @@ def new_votes(
             annotator=annotator,
             protocol=protocol or None,
             labels=codes_of(labels),
+            sheet=sheet,
         )
         names = VotesOut.model_fields
         return answer(VotesOut(**{name: getattr(done, name) for name in names}), 201)
@@ -289,6 +296,7 @@ def new_judgments(
     slug: str,
     name: Annotated[str, Query(max_length=200), AfterValidator(storable)] = "",
     labels: Labels = "",
+    sheet: Sheet = "",
 ) -> HttpResponse:
     """Make a run of judgments that were given elsewhere, as NDJSON or CSV. No judge is asked.
 
@@ -303,6 +311,7 @@ def new_judgments(
             file_format=file_format,
             name=name,
             labels=codes_of(labels),
+            sheet=sheet,
         )
         where = address_of(slug, "runs", run.number)
         return answer(RunOut(**run_out(run)), 201, location=where)
@@ -320,12 +329,13 @@ def new_scores(
     request: HttpRequest,
     slug: str,
     rater: Annotated[str, Query(max_length=200), AfterValidator(storable)] = "",
+    sheet: Sheet = "",
 ) -> HttpResponse:
     """Import people's scores of single responses, as NDJSON or CSV: all of them or none."""
 
     def work(access: Access, path: Path, file_format: str) -> HttpResponse:
         done = import_scores(
-            access.project, access.user, path, file_format=file_format, rater=rater
+            access.project, access.user, path, file_format=file_format, rater=rater, sheet=sheet
         )
         made = ScoresOut(
             items=done.items, added=done.scores, known=done.known, conflicts=done.conflicts

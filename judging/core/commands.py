@@ -465,6 +465,7 @@ def add_format(parser: CommandParser, formats: Sequence[str]) -> None:
     parser.add_argument(
         "--format", choices=formats, default="auto", help="default: detected from the file"
     )
+    parser.add_argument("--sheet", help="the sheet of a workbook; default: the first one")
 
 
 def decimal_argument(text: str) -> Decimal:

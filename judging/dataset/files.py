@@ -51,10 +51,9 @@ from judging.dataset.layouts import (
     answers_by_turn,
     is_answers,
     later_turns,
-    path_of,
     question_of,
-    rows_of,
 )
+from judging.dataset.outputs import path_of, rows_of
 from judging.dataset.records import (
     BOOLEANS,
     KNOWN,
@@ -69,6 +68,7 @@ from judging.dataset.records import (
     plain,
     quoted,
     refusal,
+    unpacked_name,
 )
 
 CHUNK = 1 << 16
@@ -841,14 +841,6 @@ UNREADABLE = {
     b"%PDF": "a PDF file",
 }
 LONGEST_MAGIC = 8
-
-
-PACKED_SUFFIXES = (".gz", ".zst", ".zstd")
-
-
-def unpacked_name(name: str) -> str:
-    """`pairs.csv.gz` is `pairs.csv` once it is unpacked."""
-    return name.rpartition(".")[0] if name.casefold().endswith(PACKED_SUFFIXES) else name
 
 
 def detect_format(paths: Sequence[Path]) -> str:

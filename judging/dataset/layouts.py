@@ -2,15 +2,15 @@
 
 A layout is known by the keys of its rows. It says which pairs, votes and judgments a row holds, in
 the columns that docs/files.md names, and the rooms read these columns as they read any file. So
-IDs, labels and problems have one owner each. Every layout here was looked up in its tool's own
-source or data card; docs/files.md names them.
+IDs, labels and problems have one owner each. Every layout was looked up in its tool's own source or
+data card; docs/files.md names them. The layouts here hold a pair in each row. `outputs` has those
+with one response in each row.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -72,7 +72,10 @@ class Layout:
     reads: for what a row can hold, a function that gives its values in our columns.
     nested: names among the keys whose values are lists or objects.
     without: names that no row has.
+    some: a row has a name that fits the first pattern, one that fits the second, and so on.
+    unless: says of a row that fits that its columns are read by their names all the same.
     joined: rows are put together over all files first.
+    instead: of rows that hold nothing for us, what to import in their place.
     """
 
     tool: str
@@ -80,19 +83,10 @@ class Layout:
     reads: Mapping[Holds, Read]
     nested: frozenset[str] = frozenset()
     without: frozenset[str] = frozenset()
+    some: tuple[re.Pattern[str], ...] = ()
+    unless: Callable[[Values], bool] | None = None
     joined: Callable[[Sequence[Record]], Iterator[Record | Refused]] | None = None
-
-    def fits(self, values: Values) -> bool:
-        return (
-            self.keys <= values.keys()
-            and not self.without & values.keys()
-            and all(isinstance(values[name], list | dict) for name in self.nested)
-        )
-
-
-def layout_of(values: Values) -> Layout | None:
-    """Return the first layout that a row fits, if any."""
-    return next((layout for layout in LAYOUTS if layout.fits(values)), None)
+    instead: str = ""
 
 
 def read_row(
@@ -100,9 +94,8 @@ def read_row(
 ) -> Iterator[Record | Refused]:
     read = layout.reads.get(holds)
     if read is None:
-        offered = " and ".join(layout.reads)
-        sentence = f"This row of {layout.tool} holds {offered}, and no {holds}."
-        yield record.refuse("", sentence)
+        sentence = f"holds {' and '.join(layout.reads)}, and no {holds}."
+        yield record.refuse("", f"This row of {layout.tool} {layout.instead or sentence}")
         return
     try:
         for values in read(record.values, known):
@@ -134,42 +127,6 @@ class OneJudge:
             yield record
 
 
-# Where the rows of a whole document are: promptfoo's and inspect_ai's.
-PATHS = (("results", "results"), ("samples",))
-
-
-def path_of(value: Any) -> tuple[str, ...] | None:
-    """Return the keys that lead to the rows of a document; None if it is no known one."""
-    for path in PATHS:
-        found = value
-        for key in path:
-            found = found.get(key) if isinstance(found, dict) else None
-        if isinstance(found, list) and all(isinstance(row, dict) for row in found):
-            return path
-    return None
-
-
-def rows_of(record: Record, lines: Sequence[int] = ()) -> list[Record]:
-    """Return the rows of a document, or the record itself if it is none.
-
-    Args:
-        lines: the line of each row; by default, the record's.
-    """
-    path = path_of(record.values)
-    # LLMBar has lists within its rows as well.
-    if path is None or (path == ("samples",) and "eval" not in record.values):
-        return [record]
-    rows: Any = record.values
-    for key in path:
-        rows = rows[key]
-    about = {"eval": record.values["eval"]} if path == ("samples",) else {}
-    places = [record.place._replace(line=line) for line in lines] or [record.place] * len(rows)
-    return [
-        Record(place, row | about, json.dumps(row, ensure_ascii=False))
-        for place, row in zip(places, rows, strict=True)
-    ]
-
-
 def as_text(value: Any) -> str | None:
     """Return what a judge replied as text that a database stores; None if nothing is there."""
     if value is None:
@@ -177,14 +134,14 @@ def as_text(value: Any) -> str | None:
     return storable(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 
-def _name(value: Any) -> str:
+def name_in(value: Any) -> str:
     """Return a short text or a whole number as text, "" for anything else."""
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     return value.strip() if isinstance(value, str) else ""
 
 
-def _judgment(
+def judgment_of(
     external_id: str,
     *,
     first_is_1: bool,
@@ -201,7 +158,7 @@ def _judgment(
         "outcome": outcome,
         "evidence": text,
         "raw_text": text,
-        "model": _name(model),
+        "model": name_in(model),
         **more,
     }
 
@@ -258,10 +215,10 @@ def _parted(
         question, *responses = conversations.parted(*whole)
     except Unusable as error:
         raise Unreadable(names[1], str(error)) from None
-    return _plain(question, "question"), *(_plain(said, "response_1") for said in responses)
+    return unlisted(question, "question"), *(unlisted(said, "response_1") for said in responses)
 
 
-def _plain(value: Any, field: str) -> Any:
+def unlisted(value: Any, field: str) -> Any:
     """Return the text of a list that is one message with a text; anything else as it is."""
     if isinstance(value, list) and len(value) == 1 and isinstance(value[0], dict):
         message = value[0]
@@ -277,15 +234,15 @@ def _fastchat_judgments(values: Values, known: Container[str]) -> Rows:
 
     Winners are named as models, whatever the order.
     """
-    number, judge = _name(values["question_id"]), values["judge"]
-    models = _name(values["model_1"]), _name(values["model_2"])
+    number, judge = name_in(values["question_id"]), values["judge"]
+    models = name_in(values["model_1"]), name_in(values["model_2"])
     external_id, first_is_1 = _pair_of(known, number, *models, _turn(values) or 1)
     labels = {"model_1": "win", "tie": "tie", "model_2": "lose"}
     for game, shown_first in (("g1", True), ("g2", False)):
         winner = values[f"{game}_winner"]
         if winner not in (*labels, "error"):
             raise _unexpected(f"{game}_winner", "model_1, model_2, tie or error", winner)
-        yield _judgment(
+        yield judgment_of(
             external_id,
             first_is_1=shown_first == first_is_1,
             outcome=_as_1(labels[winner], first_is_1) if winner in labels else None,
@@ -296,10 +253,10 @@ def _fastchat_judgments(values: Values, known: Container[str]) -> Rows:
 
 def _conversation_id(values: Values, known: Container[str]) -> tuple[str, bool]:
     """Return the ID: of a question's number, with both models; an arena's ID is a pair's own."""
-    number, turn = _name(values["question_id"]), _turn(values) or 1
+    number, turn = name_in(values["question_id"]), _turn(values) or 1
     if not NUMBER.fullmatch(number):
         return number, True
-    models = _name(values["model_a"]), _name(values["model_b"])
+    models = name_in(values["model_a"]), name_in(values["model_b"])
     return _pair_of(known, number, *models, turn)
 
 
@@ -308,10 +265,10 @@ def _conversation_pairs(values: Values, known: Container[str]) -> Rows:
     question, first, second = _parted(*(values[name] for name in names), names, _turn(values))
     external_id, first_is_1 = _conversation_id(values, known)
     sides = [(first, values["model_a"]), (second, values["model_b"])]
-    yield _as_pair(external_id, question, sides if first_is_1 else sides[::-1])
+    yield as_pair(external_id, question, sides if first_is_1 else sides[::-1])
 
 
-def _as_pair(
+def as_pair(
     external_id: str, question: Any, sides: Sequence[tuple[Any, Any]], **more: Any
 ) -> dict[str, Any]:
     """Return a pair; `sides` are the text and the model of response 1 and of response 2."""
@@ -321,8 +278,8 @@ def _as_pair(
         "question": question,
         "response_1": response_1,
         "response_2": response_2,
-        "model_1": _name(model_1),
-        "model_2": _name(model_2),
+        "model_1": name_in(model_1),
+        "model_2": name_in(model_2),
         **more,
     }
 
@@ -330,18 +287,18 @@ def _as_pair(
 def _conversation_votes(values: Values, known: Container[str]) -> Rows:
     """Read the vote of a person on an arena or on MT-bench."""
     judge = values.get("judge")
-    if isinstance(judge, list) or plain(_name(judge)).startswith("gpt4"):
+    if isinstance(judge, list) or plain(name_in(judge)).startswith("gpt4"):
         raise Unreadable(
             "judge", "This verdict is by a judge model. Import FastChat's file of pair judgments."
         )
     labels = {"modela": "win", "modelb": "lose", "tie": "tie", "tiebothbad": "tie"}
-    winner = plain(_name(values["winner"]))
+    winner = plain(name_in(values["winner"]))
     if winner not in labels:
         raise _unexpected("winner", "model_a, model_b, tie or tie (bothbad)", values["winner"])
     external_id, first_is_1 = _conversation_id(values, known)
     yield {
         "external_id": external_id,
-        "annotator": _name(judge) or None,
+        "annotator": name_in(judge) or None,
         "label": _as_1(labels[winner], first_is_1),
         "raw_answer": "both_bad" if winner == "tiebothbad" else None,
         "submitted_at": _moment(values.get("tstamp")),
@@ -360,12 +317,12 @@ def _alpaca_pairs(values: Values, known: Container[str]) -> Rows:
     texts = [values["instruction"], values.get("input")]
     question = "\n\n".join(text for text in texts if isinstance(text, str) and text)
     outputs = values["output_1"], values["output_2"]
-    models = _name(values.get("generator_1")), _name(values.get("generator_2"))
+    models = name_in(values.get("generator_1")), name_in(values.get("generator_2"))
     parts = (question, *outputs, *models)
     # Other values are refused as texts when the pair is read.
     external_id = content_id(map(str, parts))
     sides = list(zip(outputs, models, strict=True))
-    yield _as_pair(external_id, question, sides, category=_name(values.get("dataset")))
+    yield as_pair(external_id, question, sides, category=name_in(values.get("dataset")))
 
 
 def _alpaca_judgments(values: Values, known: Container[str]) -> Rows:
@@ -377,7 +334,7 @@ def _alpaca_judgments(values: Values, known: Container[str]) -> Rows:
     found = values["preference"]
     outcome = None
     if found is not None and found != "":
-        number = _number("preference", found, "a number from 1 to 2")
+        number = number_in("preference", found, "a number from 1 to 2")
         # Older files write 0 for a tie.
         if number and not 1 <= number <= 2:
             raise _unexpected("preference", "a number from 1 to 2", found)
@@ -385,7 +342,7 @@ def _alpaca_judgments(values: Values, known: Container[str]) -> Rows:
         outcome = "tie" if number in (0, middle) else "win" if number < middle else "lose"
     names = ("preference_raw_completion", "raw_completion")
     prices = ("preference_price_per_example", "price_per_example")
-    yield _judgment(
+    yield judgment_of(
         pair["external_id"],
         first_is_1=True,
         outcome=outcome,
@@ -395,7 +352,7 @@ def _alpaca_judgments(values: Values, known: Container[str]) -> Rows:
     )
 
 
-def _number(column: str, found: Any, expected: str) -> Decimal:
+def number_in(column: str, found: Any, expected: str) -> Decimal:
     try:
         number = Decimal(str(found).strip())
     except InvalidOperation:
@@ -423,11 +380,11 @@ def _verdict(column: str, found: Any) -> str | None:
 
 def _arena_hard_judgments(values: Values, known: Container[str]) -> Rows:
     """Read both games: game 1 shows the baseline first, game 2 the model."""
-    baseline, model = _name(values.get("baseline")), _name(values["model"])
+    baseline, model = name_in(values.get("baseline")), name_in(values["model"])
     if not baseline:
         sentence = "The row doesn't name its baseline. Add it as baseline, with the model's name."
         raise Unreadable("baseline", sentence)
-    number = _name(values.get("uid")) or _name(values.get("question_id"))
+    number = name_in(values.get("uid")) or name_in(values.get("question_id"))
     external_id, baseline_is_1 = _pair_of(known, number, baseline, model)
     games = values["games"]
     if not 1 <= len(games) <= 2:
@@ -437,7 +394,7 @@ def _arena_hard_judgments(values: Values, known: Container[str]) -> Rows:
         reply = held.get("judgment")
         first_is_1 = baseline_first == baseline_is_1
         verdict = _verdict("score", held.get("score"))
-        yield _judgment(
+        yield judgment_of(
             external_id,
             first_is_1=first_is_1,
             outcome=None if verdict is None else _as_1(verdict, first_is_1),
@@ -450,9 +407,9 @@ def _arena_hard_judgments(values: Values, known: Container[str]) -> Rows:
 def _judgebench_pairs(values: Values, known: Container[str]) -> Rows:
     sides = [(values["response_A"], ""), (values["response_B"], "")]
     gold = _verdict("label", values.get("label"))
-    category = _name(values.get("source"))
+    category = name_in(values.get("source"))
     question = values["question"]
-    yield _as_pair(_name(values["pair_id"]), question, sides, category=category, gold_label=gold)
+    yield as_pair(name_in(values["pair_id"]), question, sides, category=category, gold_label=gold)
 
 
 def _judgebench_judgments(values: Values, known: Container[str]) -> Rows:
@@ -465,8 +422,8 @@ def _judgebench_judgments(values: Values, known: Container[str]) -> Rows:
         about = held.get("judgment")
         about = about if isinstance(about, dict) else {}
         verdict = _verdict("decision", held.get("decision"))
-        yield _judgment(
-            _name(values["pair_id"]),
+        yield judgment_of(
+            name_in(values["pair_id"]),
             first_is_1=first_is_1,
             outcome=None if verdict is None else _as_1(verdict, first_is_1),
             model=about.get("judge_model", values.get("judge_name")),
@@ -485,14 +442,16 @@ def _preference_pairs(values: Values, known: Container[str]) -> Rows:
     sides = list(zip(texts, models, strict=True))
     scores = values.get("score_chosen"), values.get("score_rejected")
     tie = None not in scores and scores[0] == scores[1]
-    said = [_as_text(prompt, "question"), *sorted(_as_text(text, "response_1") for text in texts)]
+    said = [text_form(prompt, "question"), *sorted(text_form(text, "response_1") for text in texts)]
     drawn = content_id(said)
     chosen_is_1 = int(drawn, 16) % 2 == 0
-    yield _as_pair(
-        next(filter(None, (_name(values.get(n)) for n in ("external_id", "prompt_id", "id"))), ""),
+    yield as_pair(
+        next(
+            filter(None, (name_in(values.get(n)) for n in ("external_id", "prompt_id", "id"))), ""
+        ),
         prompt,
         sides if chosen_is_1 else sides[::-1],
-        category=_name(values.get("subset")),
+        category=name_in(values.get("subset")),
         gold_label="tie" if tie else _as_1("win", chosen_is_1),
         reference=values.get("reference"),
     )
@@ -502,8 +461,8 @@ def _preferred(prompt: Any, chosen: Any, rejected: Any) -> tuple[Any, Any, Any]:
     """Return the question and both responses. Lists may hold the question's messages as well."""
     sides = chosen, rejected
     if isinstance(prompt, list) or not all(isinstance(side, list) for side in sides):
-        responses = (_plain(side, "response_1") for side in sides)
-        return _plain(prompt, "question"), *responses
+        responses = (unlisted(side, "response_1") for side in sides)
+        return unlisted(prompt, "question"), *responses
     question, *responses = _parted(*sides, ("chosen", "rejected"))
     if not isinstance(question, list):
         # Of one question and its answers, the prompt is the question, whatever is before it there.
@@ -513,7 +472,7 @@ def _preferred(prompt: Any, chosen: Any, rejected: Any) -> tuple[Any, Any, Any]:
     return question, *responses
 
 
-def _as_text(value: Any, field: str) -> str:
+def text_form(value: Any, field: str) -> str:
     """Return the text form of messages. Lists that can't be used are refused later."""
     if isinstance(value, list):
         try:
@@ -530,19 +489,19 @@ def _helpsteer_pairs(values: Values, known: Container[str]) -> Rows:
     """
     gold = _strength("preference_strength", values["preference_strength"])
     sides = [(values["response_1"], ""), (values["response_2"], "")]
-    yield _as_pair("", _marked_turns(values["prompt"]), sides, gold_label=gold)
+    yield as_pair("", _marked_turns(values["prompt"]), sides, gold_label=gold)
 
 
 def _helpsteer3_pairs(values: Values, known: Container[str]) -> Rows:
     """Read HelpSteer3's preferences, whose question is a list of messages."""
     gold = _strength("overall_preference", values["overall_preference"])
     sides = [(values["response1"], ""), (values["response2"], "")]
-    question, category = _plain(values["context"], "question"), _name(values.get("domain"))
-    yield _as_pair("", question, sides, category=category, gold_label=gold)
+    question, category = unlisted(values["context"], "question"), name_in(values.get("domain"))
+    yield as_pair("", question, sides, category=category, gold_label=gold)
 
 
 def _strength(column: str, found: Any) -> str | None:
-    strength = _number(column, found, "a number from -3 to 3")
+    strength = number_in(column, found, "a number from -3 to 3")
     # -100 says that neither response is valid.
     if strength == -100:
         return None
@@ -686,194 +645,82 @@ def _answer(said: str, left: int) -> tuple[str, str | None]:
     return (said if label is None else _as_1(label, left == 1)), raw_answer
 
 
-def _joined_promptfoo(records: Sequence[Record]) -> Iterator[Record | Refused]:
-    """Put together the outputs that two providers gave to the same prompt of the same test."""
-    groups: dict[tuple[str, str, str], list[Record]] = defaultdict(list)
-    for record in records:
-        prompt = record.values["prompt"]
-        raw = prompt.get("raw") if isinstance(prompt, dict) else None
-        groups[record.place.file, str(record.values["testIdx"]), str(raw)].append(record)
-    for outputs in groups.values():
-        if len(outputs) != 2:
-            found = "1 output" if len(outputs) == 1 else f"{len(outputs)} outputs"
-            yield outputs[0].refuse(
-                "provider", f"The prompt of this test has {found}. A pair needs two providers."
-            )
-            continue
-        first, second = sorted(outputs, key=lambda one: int(one.values["promptIdx"]))
-        yield Record(first.place, {"outputs": [first.values, second.values]}, first.raw)
-
-
-def _promptfoo_pairs(values: Values, known: Container[str]) -> Rows:
-    sides = []
-    for output in values["outputs"]:
-        response, provider = output.get("response"), output.get("provider")
-        text = response.get("output") if isinstance(response, dict) else None
-        provider = provider if isinstance(provider, dict) else {}
-        # An output that was parsed as JSON is shown as its text.
-        text = as_text(text) if isinstance(text, list | dict) else text
-        sides.append((text, provider.get("label") or provider.get("id")))
-    question = values["outputs"][0]["prompt"].get("raw")
-    parts = (question, *(text for text, _ in sides), *(_name(name) for _, name in sides))
-    yield _as_pair(content_id(map(str, parts)), question, sides)
-
-
-def _promptfoo_judgments(values: Values, known: Container[str]) -> Rows:
-    """Read what `select-best` chose. It shows the outputs in the order of the prompts."""
-    (pair,) = _promptfoo_pairs(values, known)
-    chosen = []
-    for output in values["outputs"]:
-        grading = output.get("gradingResult")
-        parts = grading.get("componentResults") if isinstance(grading, dict) else None
-        chosen += [
-            (part.get("pass"), part.get("reason"))
-            for part in parts or ()
-            if isinstance(part, dict)
-            and isinstance(part.get("assertion"), dict)
-            and part["assertion"].get("type") == "select-best"
-        ]
-    if len(chosen) != 2:
-        raise Unreadable("gradingResult", "The outputs have no result of select-best.")
-    (first, why), (second, why_not) = chosen
-    outcome = None if first == second else "win" if first else "lose"
-    reply = why if first else why_not
-    yield _judgment(pair["external_id"], first_is_1=True, outcome=outcome, model="", reply=reply)
-
-
-def _joined_logs(records: Sequence[Record]) -> Iterator[Record | Refused]:
-    """Put together what two models answered to the same sample, in the order of the logs."""
-    groups: dict[tuple[str, str, str], list[Record]] = defaultdict(list)
-    for record in records:
-        about = record.values["eval"]
-        task = str(about.get("task")) if isinstance(about, dict) else ""
-        sample = str(record.values["id"]), str(record.values["epoch"])
-        groups[task, *sample].append(record)
-    for answers in groups.values():
-        if len(answers) != 2:
-            found = "1 log" if len(answers) == 1 else f"{len(answers)} logs"
-            sentence = f"The sample is in {found}. Import two logs of one task together."
-            yield answers[0].refuse("id", sentence)
-            continue
-        first, second = answers
-        yield Record(first.place, {"answers": [first.values, second.values]}, first.raw)
-
-
-def _log_pairs(values: Values, known: Container[str]) -> Rows:
-    asked, sides = [], []
-    for sample in values["answers"]:
-        question = sample["input"]
-        if isinstance(question, list):
-            question = _plain(question, "question")
-        choices = (sample["output"] or {}).get("choices")
-        message = choices[0].get("message") if choices and isinstance(choices[0], dict) else None
-        content = message.get("content") if isinstance(message, dict) else None
-        if isinstance(content, list):
-            content = "".join(
-                part.get("text", "") for part in content if part.get("type") == "text"
-            )
-        asked.append(question)
-        sides.append((content, sample["eval"].get("model")))
-    # Each log gives the messages IDs of its own.
-    if len({_as_text(question, "question") for question in asked}) != 1:
-        raise Unreadable("input", "The two logs have other inputs for this sample.")
-    first = values["answers"][0]
-    epoch = str(first["epoch"])
-    parts = [str(first["id"]), *([epoch] if epoch != "1" else []), *(_name(m) for _, m in sides)]
-    target = first.get("target")
-    reference = target if isinstance(target, str) else None
-    yield _as_pair(":".join(parts), asked[0], sides, reference=reference)
-
-
-def _layout(
+def layout_for(
     tool: str,
     keys: str,
     *,
     nested: str = "",
     without: str = "",
-    joined: Callable[[Sequence[Record]], Iterator[Record | Refused]] | None = None,
+    some: Sequence[str] = (),
     **reads: Read,
 ) -> Layout:
+    """Return a layout, whose names are parted by blanks."""
     return Layout(
         tool,
         frozenset(keys.split()),
         {Holds(name): read for name, read in reads.items()},
         frozenset(nested.split()),
         frozenset(without.split()),
-        joined,
+        tuple(map(re.compile, some)),
     )
 
 
-LAYOUTS = (
-    _layout(
+OF_PAIRS = (
+    layout_for(
         "FastChat",
         "question_id model_1 model_2 g1_winner g2_winner judge",
         judgments=_fastchat_judgments,
     ),
-    _layout(
+    layout_for(
         "Chatbot Arena or MT-bench",
         "question_id model_a model_b winner conversation_a conversation_b",
         nested="conversation_a conversation_b",
         pairs=_conversation_pairs,
         votes=_conversation_votes,
     ),
-    _layout(
+    layout_for(
         "alpaca_eval",
         "instruction output_1 output_2 preference annotator",
         pairs=_alpaca_pairs,
         judgments=_alpaca_judgments,
     ),
-    _layout("arena-hard", "model judge games", nested="games", judgments=_arena_hard_judgments),
-    _layout(
+    layout_for("arena-hard", "model judge games", nested="games", judgments=_arena_hard_judgments),
+    layout_for(
         "JudgeBench",
         "pair_id source question response_model response_A response_B",
         pairs=_judgebench_pairs,
         judgments=_judgebench_judgments,
     ),
-    _layout(
+    layout_for(
         "chosen and rejected responses",
         "prompt chosen rejected",
         without="response_1 response_2",
         pairs=_preference_pairs,
     ),
-    _layout(
+    layout_for(
         "HelpSteer2",
         "prompt response_1 response_2 preference_strength",
         pairs=_helpsteer_pairs,
     ),
-    _layout(
+    layout_for(
         "HelpSteer3",
         "context response1 response2 overall_preference",
         nested="context",
         pairs=_helpsteer3_pairs,
     ),
-    _layout(
+    layout_for(
         "Label Studio",
         "id data annotations",
         nested="data annotations",
         pairs=_label_studio_pairs,
         votes=_label_studio_votes,
     ),
-    _layout(
+    layout_for(
         "Argilla",
         "id fields responses",
         nested="fields responses",
         pairs=_argilla_pairs,
         votes=_argilla_votes,
-    ),
-    _layout(
-        "promptfoo",
-        "promptIdx testIdx prompt provider",
-        nested="prompt provider",
-        joined=_joined_promptfoo,
-        pairs=_promptfoo_pairs,
-        judgments=_promptfoo_judgments,
-    ),
-    _layout(
-        "inspect_ai",
-        "eval id epoch input output",
-        nested="eval output",
-        joined=_joined_logs,
-        pairs=_log_pairs,
     ),
 )
 
@@ -927,7 +774,7 @@ def answer_of(values: Values) -> tuple[str, Any, str]:
     number = str(values.get("question_id") or values.get("uid") or "")
     choices, messages = values.get("choices"), values.get("messages")
     text = values.get("text")
-    model = _name(values.get("model_id")) or _name(values.get("model"))
+    model = name_in(values.get("model_id")) or name_in(values.get("model"))
     if isinstance(choices, list) and choices and isinstance(choices[0], dict):
         text = next(iter(answers_by_turn(values)), None)
     elif isinstance(messages, list) and messages and isinstance(messages[-1], dict):

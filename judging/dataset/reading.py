@@ -22,17 +22,8 @@ from typing import Any
 
 from judging.core.text import names_itself, unstorable
 from judging.dataset.files import Records, detect_format
-from judging.dataset.layouts import (
-    LAYOUTS,
-    MOST_KEPT,
-    PATHS,
-    Holds,
-    OneJudge,
-    Values,
-    layout_of,
-    read_row,
-    rows_of,
-)
+from judging.dataset.layouts import MOST_KEPT, Holds, Layout, OneJudge, Values, read_row
+from judging.dataset.outputs import DOCUMENTS, LAYOUTS, rows_of
 from judging.dataset.records import (
     CODES,
     CONVENTIONS,
@@ -407,7 +398,7 @@ def translated(
         known: the IDs of the project's examples, which say who response 1 is by.
         mapped: columns that somebody mapped. A row that has one of them is read as it is.
     """
-    waiting: dict[str, list[Record]] = defaultdict(list)
+    waiting: dict[int, list[Record]] = defaultdict(list)
     judges: OneJudge | None = None
     own: set[tuple[str, ...]] = set()
     for outer in records:
@@ -416,17 +407,17 @@ def translated(
             yield outer
             continue
         for record in [outer] if isinstance(outer, Refused) else rows_of(outer):
-            layout = None if isinstance(record, Refused) else layout_of(record.values)
+            layout = None if isinstance(record, Refused) else _layout_of(record.values)
             if isinstance(record, Refused) or layout is None or _as_it_is(record, mapped):
                 yield record
-            elif layout.joined is not None:
-                waiting[layout.tool].append(record)
+            elif layout.joined is not None and holds in layout.reads:
+                waiting[id(layout)].append(record)
             else:
                 judges = judges or OneJudge()
                 yield from judges.checked(read_row(layout, record, holds, known))
     for layout in LAYOUTS:
-        if layout.joined is not None and layout.tool in waiting:
-            for joined in layout.joined(waiting[layout.tool]):
+        if layout.joined is not None and id(layout) in waiting:
+            for joined in layout.joined(waiting[id(layout)]):
                 if isinstance(joined, Refused):
                     yield joined
                 else:
@@ -439,13 +430,29 @@ def _is_no_tools(values: Values, own: set[tuple[str, ...]]) -> bool:
     names = tuple(values)
     if names in own:
         return True
-    begins = {path[0] for path in PATHS}
-    maybe = bool(begins & values.keys()) or any(
-        layout.keys <= values.keys() and not layout.without & values.keys() for layout in LAYOUTS
-    )
+    begins = {one.path[0] for one in DOCUMENTS}
+    maybe = bool(begins & values.keys()) or any(_names_fit(layout, values) for layout in LAYOUTS)
     if not maybe and len(own) < MOST_KEPT:
         own.add(names)
     return not maybe
+
+
+def _names_fit(layout: Layout, values: Values) -> bool:
+    return (
+        layout.keys <= values.keys()
+        and not layout.without & values.keys()
+        and all(any(map(pattern.fullmatch, values)) for pattern in layout.some)
+    )
+
+
+def _layout_of(values: Values) -> Layout | None:
+    """Return the first layout that a row fits, if any."""
+    for layout in LAYOUTS:
+        nested = (isinstance(values[name], list | dict) for name in layout.nested)
+        if _names_fit(layout, values) and all(nested):
+            own = layout.unless is not None and layout.unless(values)
+            return None if own else layout
+    return None
 
 
 def _as_it_is(record: Record, mapped: Collection[str]) -> bool:

@@ -58,6 +58,14 @@ class Place(NamedTuple):
         return f"{self.unit} {self.line}"
 
 
+PACKED_SUFFIXES = (".gz", ".zst", ".zstd")
+
+
+def unpacked_name(name: str) -> str:
+    """`pairs.csv.gz` is `pairs.csv` once it is unpacked."""
+    return name.rpartition(".")[0] if name.casefold().endswith(PACKED_SUFFIXES) else name
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """One reason to refuse a record; `column` is empty if it isn't about one column."""
@@ -481,7 +489,7 @@ IGNORE = "ignore"
 # first is the field. A question's ID is the last choice, since several pairs can share a question.
 ALIASES = {
     "external_id": ("externalid", "exampleid", "id", "idx", "questionid"),
-    "question": ("question", "prompt", "instruction", "query", "input"),
+    "question": ("question", "prompt", "instruction", "query", "input", "inputs"),
     "response_1": ("response1", "answer1", "output1", "responsea", "answera", "outputa"),
     "response_2": ("response2", "answer2", "output2", "responseb", "answerb", "outputb"),
     "model_1": ("model1", "modela"),
@@ -492,7 +500,7 @@ ALIASES = {
     "tags": ("tags", "tag"),
     "reference": (
         "reference", "referenceanswer", "goldanswer", "ideal", "idealanswer", "refanswer",
-        "expectedanswer", "expectedoutput",
+        "expectedanswer", "expectedoutput", "groundtruth",
     ),
 }  # fmt: skip
 FIELDS = tuple(ALIASES)

@@ -117,17 +117,22 @@ def import_scores(
     *,
     file_format: str = "auto",
     rater: str = "",
+    sheet: str = "",
     dry_run: bool = False,
 ) -> ScoresImported:
     """Check a file and write its scores, as `check_scores` and `write_scores` do."""
-    return write_scores(project, user, check_scores(path, file_format, rater), dry_run=dry_run)
+    checked = check_scores(path, file_format, rater, sheet)
+    return write_scores(project, user, checked, dry_run=dry_run)
 
 
-def check_scores(path: Path, file_format: str = "auto", rater: str = "") -> CheckedScores:
+def check_scores(
+    path: Path, file_format: str = "auto", rater: str = "", sheet: str = ""
+) -> CheckedScores:
     """Read a file of scores once. Raises UserError with the lines that are wrong.
 
     Args:
         rater: who scored, for a file without such a column.
+        sheet: of a workbook; by default the first one.
     """
     check_format(file_format, FORMATS)
     if rater and not is_name(rater):
@@ -147,7 +152,7 @@ def check_scores(path: Path, file_format: str = "auto", rater: str = "") -> Chec
             )
         return None
 
-    records = Records([path], file_format)
+    records = Records([path], file_format, sheet)
     rows = (r if isinstance(r, Refused) else _row(r, rater) for r in records)
     for _ in accepted(rows, contradiction, [path], "score"):
         pass

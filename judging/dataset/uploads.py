@@ -29,7 +29,6 @@ from judging.dataset.files import (
     data_files,
     encoding_in,
     open_sheet,
-    unpacked_name,
 )
 from judging.dataset.models import Example, Import
 from judging.dataset.reading import Reader, Summary, check, mapping_faults
@@ -41,6 +40,7 @@ from judging.dataset.records import (
     Refused,
     compare,
     documented,
+    unpacked_name,
 )
 from judging.dataset.wide import Design
 from judging.projects.access import next_number

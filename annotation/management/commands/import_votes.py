@@ -45,6 +45,7 @@ class Command(FairJudgeCommand):
             protocol=options["protocol"],
             maps=options["map"],
             labels=codes_of(options["labels"] or ""),
+            sheet=options["sheet"] or "",
         )
         self.stdout.write(
             f"{number_of(done.added, 'vote')} added by {', '.join(done.annotators)} under "

@@ -10,7 +10,7 @@ import shutil
 import tempfile
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Context, Decimal
 from itertools import islice
@@ -112,17 +112,7 @@ class Card:
         title = json.dumps(f"{self.project.name}: {self.what}", ensure_ascii=False)
         return "\n".join(
             [
-                "---",
-                "# Choose a licence that you may give, such as cc-by-4.0, and remove the mark.",
-                "# license:",
-                f"pretty_name: {title}",
-                "configs:",
-                f"- config_name: {self.what}",
-                "  default: true",
-                "  data_files:",
-                "  - split: train",
-                "    path: data/train-*.parquet",
-                "---",
+                *_head(title, {self.what: "data"}),
                 "",
                 f"# {' '.join(self.project.name.split())}: {self.what}",
                 "",
@@ -176,6 +166,43 @@ class Card:
             yield f"Rows by the source of their label: {said}."
         for words in dict.fromkeys(design.words for design in designs_of(self.project)):
             yield f"Pairs were made of more than two responses to a question: {words}."
+
+
+def _head(title: str, folders: Mapping[str, str]) -> list[str]:
+    """Return the YAML of a card: one configuration for each table, the first one by default."""
+    return [
+        "---",
+        "# Choose a licence that you may give, such as cc-by-4.0, and remove the mark.",
+        "# license:",
+        f"pretty_name: {title}",
+        "configs:",
+        *(
+            line
+            for number, (what, folder) in enumerate(folders.items())
+            for line in (
+                f"- config_name: {what}",
+                f"  default: {'false' if number else 'true'}",
+                "  data_files:",
+                "  - split: train",
+                f"    path: {folder}/train-*.parquet",
+            )
+        ),
+        "---",
+    ]
+
+
+def join_cards(folder: Path, name: str, tables: Sequence[str]) -> None:
+    """Write the card of a data set in which each table has a folder with a card of its own.
+
+    Args:
+        name: what the project is called.
+    """
+    bodies = [
+        (folder / what / "README.md").read_text(encoding="utf-8").split("\n---\n", 1)[1]
+        for what in tables
+    ]
+    head = _head(json.dumps(name, ensure_ascii=False), {what: f"{what}/data" for what in tables})
+    (folder / "README.md").write_text("\n".join((*head, *bodies)), encoding="utf-8")
 
 
 def typed_file(

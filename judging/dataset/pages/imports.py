@@ -62,6 +62,15 @@ class FilesField(forms.FileField):
         return [super(FilesField, self).clean(file, initial) for file in files]
 
 
+def sheet_field() -> forms.CharField:
+    return forms.CharField(
+        label="Sheet",
+        required=False,
+        max_length=31,
+        help_text="For Excel. By default, FairJudge reads the first sheet.",
+    )
+
+
 class UploadForm(forms.Form):
     files = FilesField(
         label="File of pairs",
@@ -72,12 +81,7 @@ class UploadForm(forms.Form):
     file_format = forms.ChoiceField(
         label="Format", choices=list(FORMAT_NAMES.items()), initial="auto"
     )
-    sheet = forms.CharField(
-        label="Sheet",
-        required=False,
-        max_length=31,
-        help_text="For Excel. By default, FairJudge reads the first sheet.",
-    )
+    sheet = sheet_field()
 
 
 DESIGNS = {
@@ -406,6 +410,7 @@ class ScoresForm(forms.Form):
     rater = forms.CharField(
         label="Rater", required=False, max_length=200, help_text="Who scored, if no column says it."
     )
+    sheet = sheet_field()
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -414,7 +419,7 @@ def scores(request: HttpRequest, slug: str) -> HttpResponse:
     form = ScoresForm(request.POST or None, request.FILES or None)
     if request.method == "POST" and form.is_valid():
         paths = store([form.cleaned_data["file"]])
-        options = {name: form.cleaned_data[name] for name in ("file_format", "rater")}
+        options = {name: form.cleaned_data[name] for name in ("file_format", "rater", "sheet")}
         try:
             added = import_scores(access.project, access.user, paths[0], **options)
         except UserError as error:

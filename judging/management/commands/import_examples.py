@@ -64,7 +64,6 @@ class Command(FairJudgeCommand):
             "the question and the responses, COL=question:messages says that cells hold messages "
             "as JSON, and COL=question:text that they hold texts",
         )
-        parser.add_argument("--sheet", help="the sheet of a workbook; default: the first one")
         parser.add_argument(
             "--design",
             help="which pairs to make of the responses to a question: all, baseline=MODEL, "

@@ -43,6 +43,7 @@ class Command(FairJudgeCommand):
                 file_format=options["format"],
                 name=options["name"] or "",
                 labels=codes_of(options["labels"] or ""),
+                sheet=options["sheet"] or "",
                 advance=progress.advance,
             )
         verdicts = Verdict.objects.filter(run=run)

@@ -45,7 +45,12 @@ class Command(FairJudgeCommand):
         if options["file"] is None:
             raise UserError("No file was named. Nothing was imported.")
         # Checked first, so that a wrong file makes no project.
-        checked = check_scores(options["file"], options["format"], (options["rater"] or "").strip())
+        checked = check_scores(
+            options["file"],
+            options["format"],
+            (options["rater"] or "").strip(),
+            options["sheet"] or "",
+        )
         if options["dry_run"]:
             existing = Project.objects.filter(slug=slug).first()
             self.describe(slug, write_scores(existing, None, checked, dry_run=True))

@@ -114,16 +114,17 @@ def import_judgments(
     file_format: str = "auto",
     name: str = "",
     labels: Codes | None = None,
+    sheet: str = "",
     advance: Advance = lambda rows: None,
 ) -> Run:
     """Make one run of all files. Raises UserError, with nothing written, if a row can't be used."""
     check_format(file_format, FORMATS)
     paths = data_files(paths)
-    survey = _check(project, paths, file_format, labels or {})
+    survey = _check(project, paths, (file_format, sheet), labels or {})
     run = _begin(project, user, paths, survey, name)
     examples = ById(project.examples.judged().values_list("external_id", "pk"))
     slots: Counter[OrderKey] = Counter()
-    records = Records(paths, file_format)
+    records = Records(paths, file_format, sheet)
     rows = (
         row
         for row in judgment_rows(records, labels or {}, examples)
@@ -141,10 +142,12 @@ def import_judgments(
     return run
 
 
-def _check(project: Project, paths: Sequence[Path], file_format: str, labels: Codes) -> Survey:
+def _check(
+    project: Project, paths: Sequence[Path], read_as: tuple[str, str], labels: Codes
+) -> Survey:
     """Read everything once, and refuse the files if any row is wrong."""
     known = ById(project.examples.judged().values_list("external_id", "pk"))
-    survey, records = Survey(), Records(paths, file_format)
+    survey, records = Survey(), Records(paths, *read_as)
 
     def fault(row: RecordedRow) -> str | None:
         if row.external_id not in known:

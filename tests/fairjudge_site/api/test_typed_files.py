@@ -3,15 +3,19 @@
 import gzip
 import io
 import json
+import re
 import zipfile
 
 import openpyxl
 import pyarrow
 import pyarrow.parquet as parquet
 import pytest
+from django.core.management import CommandError, call_command
 
+from annotation.models import Vote
 from judging.dataset import writing
-from judging.dataset.models import Example, Import
+from judging.dataset.models import Example, HumanScore, Import
+from judging.runs.models import Sample
 from tests.factories import make_examples, make_run, make_verdict
 
 pytestmark = pytest.mark.django_db
@@ -72,6 +76,46 @@ def test_bodies_of_every_kind_come_in(as_owner, project, made, kind, query):
     assert answer.status_code == 202, answer.content
     writing.write(Import.objects.get().pk)
     assert Example.objects.get().response_2 == "two"
+
+
+# What a row of the sheet becomes, by the last part of the address.
+OTHER_ROWS = {
+    "votes": {"annotator": "ana", "label": "win"},
+    "judgments": {"order": "original", "outcome": "win"},
+    "scores": {"input": "i", "output": "o", "criterion": "c", "rater": "ana", "score": "3"},
+}
+NO_SHEET = "There is no sheet answers. Sheets: Sheet, pairs."
+
+
+def n_imported():
+    return Vote.objects.count(), Sample.objects.count(), HumanScore.objects.count()
+
+
+@pytest.mark.parametrize("what", OTHER_ROWS)
+def test_votes_judgments_and_scores_come_in_from_a_named_sheet(as_owner, project, what):
+    (example,) = make_examples(project, 1)
+    kind = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+    body = as_excel(OTHER_ROWS[what] | {"external_id": example.external_id})
+    address = f"projects/vicuna/{what}?sheet="
+    refused = as_owner.post(f"{address}answers", body, **{"Content-Type": kind})
+    assert refused.status_code == 422
+    assert NO_SHEET in refused.json()["detail"]
+    assert n_imported() == (0, 0, 0)
+    answer = as_owner.post(f"{address}pairs", body, **{"Content-Type": kind})
+    assert answer.status_code == 201, answer.content
+    assert sum(n_imported()) == 1
+
+
+@pytest.mark.parametrize("what", OTHER_ROWS)
+def test_the_commands_read_a_named_sheet(project, tmp_path, what):
+    (example,) = make_examples(project, 1)
+    path = tmp_path / "book.xlsx"
+    path.write_bytes(as_excel(OTHER_ROWS[what] | {"external_id": example.external_id}))
+    with pytest.raises(CommandError, match=re.escape(NO_SHEET)):
+        call_command(f"import_{what}", "vicuna", path, "--sheet", "answers")
+    assert n_imported() == (0, 0, 0)
+    call_command(f"import_{what}", "vicuna", path, "--sheet", "pairs")
+    assert sum(n_imported()) == 1
 
 
 def test_a_problem_is_named_by_its_row(as_owner, project):

@@ -185,49 +185,6 @@ def test_a_task_without_the_fields_of_a_pair_is_refused_by_its_line(tmp_path):
     assert problem.sentence == "No field for response_2. Found: prompt, answer1."
 
 
-@pytest.mark.parametrize("indent", [2, None])
-def test_promptfoos_outputs_of_one_test_are_a_pair(tmp_path, indent):
-    path = tmp_path / "results.json"
-    results = tools.promptfoo_results([("Short.", "Long.", 0), ("Red.", "Blue.", 1)])
-    path.write_text(json.dumps(results, indent=indent), encoding="utf-8")
-    first, second = pairs(path)
-    assert (first.question, second.question) == ("Write about topic 0", "Write about topic 1")
-    assert sides(first) == (("Short.", "openai:a"), ("Long.", "openai:b"))
-
-
-def test_a_test_with_one_output_is_refused_by_the_line_of_its_output(tmp_path):
-    results = tools.promptfoo_results([("Short.", "Long.", 0), ("Red.", "Blue.", 1)])
-    del results["results"]["results"][3]
-    path = tmp_path / "results.json"
-    path.write_text(json.dumps(results, indent=2), encoding="utf-8")
-    (problem,) = problems(path)
-    lines = path.read_text().splitlines()
-    opened = [number for number, line in enumerate(lines, start=1) if line == "      {"]
-    # The prompts hold an object of the same depth first.
-    assert problem.place.line == opened[3]
-    assert "A pair needs two providers" in problem.sentence
-
-
-def test_two_inspect_logs_of_a_task_are_pairs(tmp_path):
-    logs = [
-        tools.inspect_log("openai/gpt-4o", {1: "Hello!", 2: "Hi!"}),
-        tools.inspect_log("google/gemini", {2: "Hey!", 1: "Good day!"}),
-    ]
-    files = [tools.array(tmp_path / f"{n}.json", log) for n, log in enumerate(logs)]
-    first, second = pairs(*files)
-    assert first.external_id == "1:openai/gpt-4o:google/gemini"
-    assert (first.question, first.response_1, first.response_2) == (
-        "Say hello 1",
-        "Hello!",
-        "Good day!",
-    )
-    assert (second.response_1, second.model_2) == ("Hi!", "google/gemini")
-    assert first.reference == "Hello"
-    alone = problems(files[0])
-    assert len(alone) == 2
-    assert "Import two logs of one task together" in alone[0].sentence
-
-
 def test_a_document_of_no_known_tool_is_refused(tmp_path):
     path = tmp_path / "own.json"
     path.write_text('{\n "question": "Why?"\n}', encoding="utf-8")

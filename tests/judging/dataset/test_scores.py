@@ -181,6 +181,9 @@ def test_the_page_imports_refuses_and_takes_back(client, project, researcher, fi
     assert "line 2" in refused.content.decode()
     with file(ROWS).open("rb") as good:
         assert client.post(address, {"file": good, "file_format": "auto"}).status_code == 302
+    with file(ROWS).open("rb") as text:
+        named = client.post(address, {"file": text, "file_format": "auto", "sheet": "scores"})
+    assert "is no Excel workbook, so it has no sheet scores" in named.content.decode()
     page = client.get(address).content.decode()
     assert "fluency" in page
     assert "correctness" in page

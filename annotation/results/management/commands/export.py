@@ -1,10 +1,12 @@
 """export PROJECT: labels, votes, samples, preferences, people, criteria, other tools' tables."""
 
+import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Any
 from zipfile import ZipFile
 
@@ -19,6 +21,7 @@ from annotation.results.tables.exports import (
     whole_file,
 )
 from annotation.results.tables.other_tools import OTHER_TOOLS
+from annotation.results.tables.typed import join_cards
 from judging.core.commands import (
     STANDARD,
     FairJudgeCommand,
@@ -30,7 +33,11 @@ from judging.core.errors import Misuse, UserError
 from judging.dataset.subsets import freeze, subset_from
 from judging.projects.access import project_for_command
 from judging.projects.models import Project
-from judging.runs.models import find_run
+from judging.runs.models import Run, find_run
+
+# The tables of one data set. What people cost is nobody else's business.
+ALL = "all"
+OF_ALL = ("labels", "votes", "samples", "preferences", "criteria")
 
 
 class Command(FairJudgeCommand):
@@ -40,7 +47,12 @@ class Command(FairJudgeCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         add_project(parser)
         parser.add_argument("--run", help="number, name or `latest`; default: the primary run")
-        parser.add_argument("--what", choices=KINDS, default="labels", help="default: labels")
+        parser.add_argument(
+            "--what",
+            choices=(*KINDS, ALL),
+            default="labels",
+            help=f"default: labels; {ALL} tables go into the folder of one data set",
+        )
         parser.add_argument(
             "--format",
             choices=FORMATS,
@@ -81,8 +93,11 @@ class Command(FairJudgeCommand):
         frame = run.frame if run else None
         if names_subset(options):
             frame = freeze(project, subset_from(options), within=frame)
+        tables = [options["what"]]
+        if options["what"] == ALL:
+            tables = [what for what in OF_ALL if what != "samples" or run]
         wanted = ExportRequest(
-            what=options["what"],
+            what=tables[0],
             format=_format(options["what"], options["format"], path),
             names=options["names"],
             escape=not options["no_escape"],
@@ -91,8 +106,15 @@ class Command(FairJudgeCommand):
             packing=_packing(path),
         )
         in_folder = wanted.format == "dataset" and path is not None and path.suffix != ".zip"
+        if options["what"] == ALL and not in_folder:
+            raise Misuse(
+                f"--what {ALL} writes the folder of a data set. Use --format dataset, and name a "
+                "new folder with -o."
+            )
         if in_folder:
             refuse_full(path)
+            self._write_folder(project, run, wanted, tables, path)
+            return
         pieces = export(project, run, None, wanted)
         if path is None:
             for piece in pieces:
@@ -100,24 +122,60 @@ class Command(FairJudgeCommand):
             sys.stdout.buffer.flush()
             self._tell_contradictory(project, wanted)
             return
-        if in_folder:
-            with whole_folder(path) as archive, archive.open("wb") as stream:
-                stream.writelines(pieces)
-        else:
-            with whole_file(path) as partial, open(partial, "wb") as stream:
-                stream.writelines(pieces)
-        self.stdout.write(f"{wanted.what} of {project.slug} written to {path}")
+        with whole_file(path) as partial, open(partial, "wb") as stream:
+            stream.writelines(pieces)
+        sha256 = project.exports.latest("pk").sha256
         self._tell_contradictory(project, wanted)
-        done = project.exports.latest("pk")
-        files = filter(Path.is_file, path.rglob("*")) if in_folder else [path]
+        self._tell_written(project, run, wanted.what, wanted.format, path, sha256)
+
+    def _write_folder(
+        self,
+        project: Project,
+        run: Run | None,
+        wanted: ExportRequest,
+        tables: Sequence[str],
+        path: Path,
+    ) -> None:
+        """Write a table into a new folder, or several of them into a folder each within it."""
+        hashes = {}
+        with whole_folder(path) as folder:
+            for what in tables:
+                one = replace(wanted, what=what)
+                inside = folder / what if tables[1:] else folder
+                unpack(export(project, run, None, one), inside)
+                done = project.exports.latest("pk")
+                self._tell_contradictory(project, one)
+                if done.n_rows or what == tables[0]:
+                    hashes[what] = done.sha256
+                    continue
+                # The library opens no table without rows.
+                shutil.rmtree(inside)
+                self.stderr.write(f"left out, because there are none: {what}")
+            if tables[1:]:
+                join_cards(folder, project.name, list(hashes))
+        what = ALL if tables[1:] else tables[0]
+        sha256 = hashes if tables[1:] else hashes[what]
+        self._tell_written(project, run, what, wanted.format, path, sha256)
+
+    def _tell_written(
+        self,
+        project: Project,
+        run: Run | None,
+        what: str,
+        file_format: str,
+        path: Path,
+        sha256: str | Mapping[str, str],
+    ) -> None:
+        self.stdout.write(f"{what} of {project.slug} written to {path}")
+        files = filter(Path.is_file, path.rglob("*")) if path.is_dir() else [path]
         self.tell(
             {
                 "project": project.slug,
                 "run": run and run.number,
-                "what": wanted.what,
-                "format": wanted.format,
+                "what": what,
+                "format": file_format,
                 "file": path,
-                "sha256": done.sha256,
+                "sha256": sha256,
                 "bytes": sum(one.stat().st_size for one in files),
             }
         )
@@ -143,19 +201,26 @@ def refuse_full(folder: Path) -> None:
 
 @contextmanager
 def whole_folder(folder: Path) -> Iterator[Path]:
-    """Give the path of a ZIP to write, whose content becomes the folder at the end."""
+    """Give an empty folder to fill, which gets its name at the end."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as temporary:
-            archive, unpacked = Path(temporary, "dataset.zip"), Path(temporary, "dataset")
-            yield archive
-            with ZipFile(archive) as packed:
-                packed.extractall(unpacked)
+            filled = Path(temporary, "dataset")
+            filled.mkdir()
+            yield filled
             if folder.exists():
                 folder.rmdir()
-            unpacked.rename(folder)
+            filled.rename(folder)
     except OSError as error:
         raise UserError(f"{folder} could not be written: {error.strerror}.") from error
+
+
+def unpack(pieces: Iterable[bytes], folder: Path) -> None:
+    """Write the ZIP of a data set, and leave what it holds."""
+    with TemporaryFile(dir=folder.parent) as archive:
+        archive.writelines(pieces)
+        with ZipFile(archive) as packed:
+            packed.extractall(folder)
 
 
 def _format(what: str, asked: str | None, path: Path | None) -> str:

@@ -16,6 +16,7 @@ import pyarrow
 import pytest
 from django.core.management import CommandError, call_command
 
+from annotation.results.management.commands.export import OF_ALL
 from annotation.results.tables import typed
 from annotation.results.tables.exports import (
     LABEL_COLUMNS,
@@ -61,10 +62,10 @@ def read(project, **wanted):
     return b"".join(export(project, run, None, ExportRequest(**wanted)))
 
 
-def run_datasets(folder, tmp_path):
+def run_datasets(folder, tmp_path, script=READ):
     """Let the library read the folder in a process of its own, without the network."""
     environment = os.environ | {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "cache")}
-    arguments = [sys.executable, "-c", READ, str(folder), str(tmp_path / "saved")]
+    arguments = [sys.executable, "-c", script, str(folder), str(tmp_path / "saved")]
     done = subprocess.run(arguments, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -90,6 +91,53 @@ def test_a_data_set_is_opened_by_its_library_and_comes_back(judged, tmp_path, mo
         done = import_files(fresh, None, [source])
         assert (done.n_written, done.n_refused) == (len(HOSTILE), 0)
         assert contents(fresh) == contents(judged)
+
+
+READ_EACH = """
+import json, sys
+from datasets import get_dataset_config_names, load_dataset
+names = get_dataset_config_names(sys.argv[1])
+found = {name: load_dataset(sys.argv[1], name)["train"] for name in names}
+default = load_dataset(sys.argv[1])["train"]
+print(json.dumps({
+    "rows": {name: len(rows) for name, rows in found.items()},
+    "default": default.column_names == found["labels"].column_names,
+    "voted": [row["label"] for row in found["votes"]],
+}))
+"""
+
+
+def test_all_tables_are_the_configurations_of_one_data_set(judged, tmp_path, capsys):
+    votes, folder = tmp_path / "votes.csv", tmp_path / "set"
+    votes.write_text(f"id,annotator,label\n{judged.examples.first().external_id},ana,tie\n")
+    call_command("import_votes", "pairs", votes)
+    capsys.readouterr()
+    call_command(
+        "export", "pairs", "--format", "dataset", "--run", "1", "--what", "all", "-o", folder,
+        "--json",
+    )  # fmt: skip
+    said = capsys.readouterr()
+    document = json.loads(said.out)
+    written = ["labels", "votes", "preferences"]
+    assert (document["what"], list(document["sha256"])) == ("all", written)
+    # No sample was kept, and people answered no criterion.
+    left_out = [what for what in OF_ALL if f"because there are none: {what}" in said.err]
+    assert left_out == ["samples", "criteria"]
+    sizes = [path.stat().st_size for path in folder.rglob("*") if path.is_file()]
+    assert document["bytes"] == sum(sizes)
+    found = run_datasets(folder, tmp_path, READ_EACH)
+    assert list(found["rows"]) == written
+    assert (found["rows"]["labels"], found["voted"]) == (len(HOSTILE), ["tie"])
+    assert found["default"]
+    assert import_files(make_project(), None, [folder / "labels"]).n_written == len(HOSTILE)
+
+
+@pytest.mark.parametrize(("name", "more"), [("all.csv", ()), ("all.zip", ("--format", "dataset"))])
+def test_all_tables_need_the_folder_of_a_data_set(judged, tmp_path, name, more):
+    with pytest.raises(CommandError, match="--what all writes the folder of a data set"):
+        call_command("export", "pairs", "--what", "all", "-o", tmp_path / name, *more)
+    assert list(tmp_path.iterdir()) == []
+    assert not Export.objects.exists()
 
 
 def test_the_json_document_of_a_data_set_counts_the_bytes_of_its_files(judged, tmp_path, capsys):
