@@ -679,7 +679,7 @@ class SettingsOut:
     overall_from: str
     """“” if it is asked, else weighted or lexicographic."""
     criterion_weights: dict[str, str]
-    tie_margin: str
+    tie_margin: Decimal
     rendering: str
     hide_models: bool
     no_majority: str

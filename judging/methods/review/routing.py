@@ -434,5 +434,7 @@ def _notes(columns: Features, unjudged: int) -> list[str]:
         counts = "counts" if n == 1 else "count"
         notes.append(f"{lacking} “{name}” and {counts} as average in it")
     if unjudged:
-        notes.append(f"of the learning sample, {unjudged} have no label by the judge")
+        lacking = "1 example" if unjudged == 1 else f"{unjudged} examples"
+        have = "has" if unjudged == 1 else "have"
+        notes.append(f"{lacking} of the learning sample {have} no label by the judge")
     return notes

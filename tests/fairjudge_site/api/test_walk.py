@@ -11,14 +11,17 @@ from django.db import transaction
 from django.db.models import F
 from django.test import Client
 
+from annotation.models import Adjudication, Flag, Item
 from annotation.people.invitations import Terms, invite
 from annotation.rounds.opening import RoundSettings, open_round
 from fairjudge_site.api.reference import document
 from fairjudge_site.api.urls import api
+from judging.dataset.models import Import
 from judging.dataset.subsets import change_tag
 from judging.projects.models import Delivery, Membership, Project, Role
 from judging.projects.tokens import SCOPES
 from judging.projects.webhooks import add_webhook, send_test
+from judging.runs.models import JudgeTemplate
 from tests.factories import (
     make_annotator,
     make_examples,
@@ -44,12 +47,15 @@ TABLE = {
         resume_round
         close_round reopen_round extend_round raise_votes new_decision get_table list_rows new_votes
         put_aside count_again release_person
+        cancel_round list_decisions list_undecided undo_decision list_flags settle_flag_of
+        list_imports undo_import get_report_file
+        list_templates new_template retire_template restore_template
     """,
     "researcher with the site permission": "estimate new_run resume_run raise_budget",
     "owner": """
         list_annotators list_invitations new_invitation withdraw_invitation
         list_webhooks new_webhook get_webhook pause_webhook resume_webhook rotate_webhook
-        get_settings update_settings
+        get_settings update_settings list_events list_members change_member remove_member
         send_test_event delete_webhook list_deliveries send_delivery
     """,
 }
@@ -66,6 +72,11 @@ BODIES = {
     "raise_votes": {"votes": 4},
     "new_decision": {"external_id": "e0", "label": "win", "reason": "So."},
     "new_invitation": {},
+    "new_template": {
+        "name": "own", "form": "relation", "reply": "verdict_mark", "sample_reply": "[[A]]",
+        "text": "{question} {first} {second} Answer [[A]], [[B]] or [[C]].",
+    },
+    "change_member": {"role": "annotator"},
     "update_settings": {"name": "Renamed"},
     "raise_budget": {"budget_usd": "5"},
     "assign_people": {"annotators": []},
@@ -107,7 +118,12 @@ def made(rows_of_module):
     }  # fmt: skip
     example, *_ = make_examples(project, 2)
     make_verdict(make_run(project), example, 0.5)
-    open_round(project, None, None, RoundSettings(everything=True, votes=1, seed=1))
+    round_ = open_round(project, None, None, RoundSettings(everything=True, votes=1, seed=1))
+    item = Item.objects.filter(round=round_).first()
+    Adjudication.objects.create(item=item, label="win", decided_by=people["owner"])
+    Flag.objects.create(item=item, annotator=project.annotators.get(), reason="odd")
+    Import.objects.create(project=project, number=9, state=Import.State.CHECKED)
+    JudgeTemplate.objects.create(project=project, name="kept", form="score", text="{question}")
     invite(project, None, Terms())
     send_test(add_webhook(project, None, "https://example.org/hook", ["run.done"]), None)
     change_tag(project, None, "easy", [example.pk], added=True)
@@ -144,13 +160,19 @@ def address(path, project):
     names = ("imports", "rounds", "runs", "webhooks")
     numbers = {name: getattr(project, name) for name in names}
     numbers["tags"] = project.tag_changes.annotate(number=F("pk"))
+    numbers["templates"] = project.templates.annotate(number=F("pk"))
+    members = project.memberships.exclude(role=Role.OWNER)
+    numbers["members"] = members.annotate(number=F("pk")).order_by("pk")
     named = next((rows for name, rows in numbers.items() if f"/{name}/" in path), None)
     number = named.first().number if named is not None else project.invitations.first().pk
     found = path.replace("{slug}", project.slug).replace("{number}", str(number))
     delivery = str(Delivery.objects.get().pk)
     found = found.replace("{delivery}", delivery)
     found = found.replace("{annotator}", str(project.annotators.get().number))
-    return found.replace("{what}", "labels").replace("{kind}", "jsonl")
+    found = found.replace("{decision}", str(Adjudication.objects.get().pk))
+    found = found.replace("{flag}", str(Flag.objects.get().pk))
+    kind = "tex" if "report." in found else "jsonl"
+    return found.replace("{what}", "labels").replace("{kind}", kind)
 
 
 def ask(client, name, project):
@@ -232,6 +254,6 @@ def test_whoever_gets_judge_output_is_marked_and_nobody_else(
     seen = Membership.objects.get(user=owner, project=project).unblinded_at is not None
     shows = {
         "list_examples", "get_report", "get_certificate", "get_table", "list_rows", "get_parquet",
-        "gate", "compare",
+        "gate", "compare", "get_report_file",
     }  # fmt: skip
     assert seen == (name in shows)
