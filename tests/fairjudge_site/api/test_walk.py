@@ -73,7 +73,10 @@ BODIES = {
     "new_decision": {"external_id": "e0", "label": "win", "reason": "So."},
     "new_invitation": {},
     "new_template": {
-        "name": "own", "form": "relation", "reply": "verdict_mark", "sample_reply": "[[A]]",
+        "name": "own",
+        "form": "relation",
+        "reply": "verdict_mark",
+        "sample_reply": "[[A]]",
         "text": "{question} {first} {second} Answer [[A]], [[B]] or [[C]].",
     },
     "change_member": {"role": "annotator"},
