@@ -202,7 +202,9 @@ def mark(request: HttpRequest, slug: str, number: int) -> HttpResponse:
         else:
             said = f"{number_of(marked.changed, 'submission')} changed."
             if marked.unknown:
-                said += f" {number_of(marked.unknown, 'row')} named nobody who came by this link."
+                said += (
+                    f" {number_of(marked.unknown, 'row')} named people who never used this link."
+                )
             if form.cleaned_data["aside"]:
                 rejected = rejected_with_votes(round_)
                 n = put_aside_all(round_, rejected, access.user, REJECTED)

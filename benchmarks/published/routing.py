@@ -26,12 +26,12 @@ ROUTES = ("BPDE", "learned", "learned, with the other judge", "jury's disagreeme
 HEAD = """
 ## LLMBar, routing that learns
 
-A random sample of the pairs is taken as labelled, with the known labels. What was learned from
-it orders the rest, and all figures are about that rest, so that no label is used twice. Means
-over {draws} draws. Learned: by the fallback rule, so BPDE's order where the fit does not beat it
-by half the standard error (by a whole one with fewer than ten errors). *Used* says how often the
-fit beat it. The jury's disagreement needs no label: it is the entropy of both judges' verdicts. A
-judge's tie is half an error.
+A random sample of the pairs counts as labelled, with the known labels. FairJudge learns from it and
+orders the rest. All figures are means over {draws} draws and about that rest, so no label is used
+twice. The route *learned* uses BPDE's order unless the fit beats it by half the standard error, or
+by a whole one with fewer than ten errors. *Used* says how often the fit beat it. The jury's
+disagreement needs no label: it is the entropy of both judges' verdicts. A judge's tie is half an
+error.
 """
 
 

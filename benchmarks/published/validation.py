@@ -59,9 +59,9 @@ def _head() -> Iterator[str]:
         "",
         "`make validation DATA=folder` imports the recorded judgments of LLMBar and the votes and",
         "judgments of PandaLM, computes the report of each, and writes this page. No judge is",
-        "asked. Intervals are 95 %. Where a judge says tie and the known labels have none, the",
-        "tie counts as half right or as wrong; both are shown, since the choice can turn a",
-        "conclusion over.",
+        "asked. Intervals are 95 %. If a judge says tie and the known labels have no ties, the tie",
+        "counts as half right or as wrong. Both are shown, because the choice can change a",
+        "conclusion.",
         "",
     ]
 
@@ -141,7 +141,7 @@ def _pandalm(folder: Path, project: Any) -> Iterator[str]:
         ("Judge's Cohen's kappa", figure(own.kappa)),
         ("Win rate of response 1 by people", figure(found.win_rate.people)),
         ("by the judge, sampling error only", figure(found.win_rate.judge)),
-        ("Judge's length bias, γ less people's γ", figure(found.length.bias)),
+        ("Judge's length bias, γ minus people's γ", figure(found.length.bias)),
     ]
     rows += [
         (f"Agreement of {' and '.join(pair.annotators)}: Cohen's kappa", figure(pair.kappa))

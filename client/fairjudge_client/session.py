@@ -211,7 +211,9 @@ class Session(ABC):
 
     def _unreachable(self, reason: str, attempts: int) -> Unreachable:
         times = "once" if attempts == 1 else f"{attempts} times"
-        return Unreachable(self.without_token(f"The site didn't answer, asked {times}: {reason}."))
+        return Unreachable(
+            self.without_token(f"The site didn't answer, although it was asked {times}: {reason}.")
+        )
 
     def _read(self, call: Call[T], reply: Reply) -> T:
         if call.answer is None:
@@ -220,8 +222,8 @@ class Session(ABC):
             answer: T = read(call.answer, json.loads(reply.body))
         except (ValueError, NotReadable) as error:
             raise NotUnderstood(
-                f"The answer of {call.operation} is none of FairJudge's: {error}. Is the URL that "
-                "of a FairJudge site?",
+                f"The answer of {call.operation} isn't one of FairJudge's: {error}. Is the URL "
+                "that of a FairJudge site?",
                 status=reply.status,
             ) from None
         return answer

@@ -39,7 +39,7 @@ def refuse(request: HttpRequest, error: Exception) -> HttpResponse:
     if isinstance(error, ValidationError):
         return of_validation(error.errors).response()
     if isinstance(error, HttpError):
-        return Refusal("not_readable", "The body is no JSON that can be read.").response()
+        return Refusal("not_readable", "The body isn't JSON that can be read.").response()
     return refusal_of(error).response()
 
 

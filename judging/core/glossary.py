@@ -78,8 +78,9 @@ _TERMS = (
     ),
     Term(
         "calibrated judge",
-        "The judge's labels with a prediction of people's label in their place, learned from the "
-        "examples that people labelled; each of these is predicted by a fit that left it out.",
+        "For each example, a prediction of people's label in place of the judge's label. It is "
+        "learned from the examples that people labelled, and each of these is predicted by a fit "
+        "that left it out.",
     ),
     Term(
         "HITLC",

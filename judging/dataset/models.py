@@ -282,7 +282,7 @@ def questions_of(project_id: int, examples: Sequence[int]) -> NDArray[np.intp]:
 
 
 def alike_questions(examples: QuerySet[Example]) -> tuple[float, int]:
-    """Return how many examples share a question, seen from an example, and how many questions
+    """Return how many examples share a question, averaged over examples, and how many questions
     there are. One query.
 
     The first is the design effect of labels that depend on the question alone.

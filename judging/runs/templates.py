@@ -126,7 +126,9 @@ def with_criteria(project: Project, chosen: Template, criteria: str) -> Template
             "in the project's settings. Nothing was started."
         )
     if len({fold(name) for name in names}) < len(names):
-        raise UserError("Two criteria have the same name but for case. Nothing was started.")
+        raise UserError(
+            "Two criteria have names that differ only in upper and lower case. Nothing was started."
+        )
     if len(names) > MOST_CRITERIA or max(map(len, names)) > LONGEST_CRITERION:
         raise UserError(
             f"A run scores {MOST_CRITERIA} criteria at most, each with a name of "

@@ -93,3 +93,17 @@ def test_the_owners_page_fits_a_phone(log_in, link, owner, looked_at):
     page.reload(wait_until="networkidle")
     page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true })")
     looked_at(page, "owner-dark")
+
+
+def test_on_a_wide_window_there_is_a_way_to_finish(pages, link):
+    page = pages.take({"viewport": {"width": 1440, "height": 900}})
+    page.goto(address(link))
+    agree(page)
+    page.get_by_role("button", name="Start").click()
+    expect(page.locator("#item")).to_be_visible()
+    page.get_by_role("link", name="Finish or stop").click()
+    expect(page.get_by_role("heading", name="Your part in this study")).to_be_visible()
+    # The colours are at the right, as on every other page.
+    menu = page.locator(".who").bounding_box()
+    assert menu["x"] > 720
+    pages.give_back(page)

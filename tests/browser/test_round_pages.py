@@ -258,9 +258,7 @@ def test_votes_are_put_aside_and_counted_again_on_the_page_of_a_person(
     page.get_by_label("Why?").fill(HOSTILE)
     page.get_by_role("button", name="Put 2 votes aside").click()
     expect(page.get_by_text("2 votes put aside.")).to_be_visible()
-    expect(
-        page.get_by_text("Nothing more of this round is handed out to this person.")
-    ).to_be_visible()
+    expect(page.get_by_text("This person gets no more pairs of this round.")).to_be_visible()
     for _ in in_both_schemes(page):
         assert serious(page) == []
     page.get_by_role("button", name="Let them label again").click()

@@ -75,7 +75,7 @@ def test_events_that_nobody_took_are_named_until_they_are_sent(site, project):
 
 
 def test_work_under_way_is_listed_until_it_is_done(site, project):
-    assert "No run, import, round or deletion is at work." in said(site)
+    assert "No run, import, round or deletion is in progress." in said(site)
     make_examples(project, 4)
     run = make_run(project, state="running")
     make_run(project)

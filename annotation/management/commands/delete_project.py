@@ -13,7 +13,7 @@ from judging.projects.models import Deletion, Project
 class Command(FairJudgeCommand):
     help = (
         "Delete a project with its examples, runs, votes, exports and uploaded files. Only a "
-        "backup can bring them back. The same command goes on with a deletion that was cut off."
+        "backup can bring them back. If a deletion was cut off, run the same command again."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:

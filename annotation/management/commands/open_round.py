@@ -152,7 +152,7 @@ def _add_selection(parser: CommandParser) -> None:
         "--resume",
         type=int,
         metavar="ROUND",
-        help="go on with opening or changing this round, after a kill",
+        help="finish opening or changing this round after it was cut off",
     )
     how_much.add_argument(
         "--cancel",

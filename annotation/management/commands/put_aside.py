@@ -71,6 +71,6 @@ def _person(project: Project, named: str) -> Annotator:
             f"{project.slug} has no annotator “{named}”. Use a name, or a pseudonym of an export."
             if not found
             else f"“{named}” is the name of one person and the pseudonym of another. Use the other "
-            "name of whom you mean."
+            "name of the person you mean."
         )
     return found[0]

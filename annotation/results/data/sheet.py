@@ -59,7 +59,7 @@ def why_unsettled(asked: Mapping[int, HumanLabel], elsewhere: int, n: int) -> st
 def _some(elsewhere: int, n: int) -> str:
     if elsewhere == n:
         return (
-            "some examples have votes and the others a label that they came with; import votes for "
+            "some examples have votes, and the others have an imported label; import votes for "
             "all, or open a round with an audit"
         )
     return (

@@ -407,7 +407,7 @@ class CriterionFigures:
 
     n, votes: examples with votes on it, and these votes. win_rate: of response 1, over the
     examples; agreement, krippendorff_alpha: of two votes. same_as_overall: share of the votes whose
-    answer is the overall vote. slope: log odds of an overall win against a lose when the answer
+    answer is the overall vote. slope: log odds of an overall win against a loss when the answer
     moves from a tie to (much) better, the other answers staying as they are.
 
     Each p_holm is adjusted over the criteria: that the win rate isn't one half, that people agree
@@ -617,7 +617,7 @@ def criteria_plot(found: CriteriaFigures | Undefined) -> Plot:
     ends = [row[name] for row in rows for name in ("low", "high") if row[name] is not None]
     reach = [min([0.0, *ends]), max([0.0, *ends])]
     caption = (
-        "Log odds of an overall win against a lose when the answer moves from a tie to better, the "
+        "Log odds of an overall win against a loss when the answer moves from a tie to better, the "
         "other answers staying as they are."
     )
     title = "Weight of each criterion for the overall vote"

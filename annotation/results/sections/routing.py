@@ -699,10 +699,10 @@ def cascades(analysis: Analysis) -> list[CascadeRow]:
 
 
 AGREEMENTS = (0.70, 0.75, 0.80, 0.85, 0.90, 0.95)
-# The chance that what a line says is not so.
+# The chance that what a row says is untrue.
 DELTA = 0.1
 MOST_JUDGES = 3
-# Where all labels are known, these are drawn as if people had been asked about them alone.
+# If every label is known, this number is drawn as if people had labelled only these.
 TRIAL = 160
 BY_BPDE, BY_LEARNED = "bpde", "learned"
 NO_CASCADE_SCORE = "a score is learned for one judge alone, the one whose labels were audited"

@@ -39,8 +39,8 @@ DRAWN = 501
 ONE = "CalibraEval needs at least two examples with a probability under X0, X1 and X2"
 ALIKE = "all probabilities are equal, so there is no order to preserve"
 COLLAPSED = (
-    "the calibrated probabilities all came out alike: that agrees with itself and says nothing; "
-    "a larger lambda, or the whole objective, keeps them apart"
+    "the calibrated probabilities all came out alike, so they agree with each other but say "
+    "nothing; a larger lambda, or the whole objective, keeps them apart"
 )
 
 

@@ -199,7 +199,7 @@ def _recommendation(rows: Sequence[CalibrationRow], balanced: bool) -> tuple[str
         )
     gain, method = max(better)
     return method, (
-        f"On examples that it was not fitted on, the calibrated mean is right in "
-        f"{100 * gain:.1f} points more than the plain mean, beyond chance even with as many "
-        "methods compared."
+        f"On examples that it was not fitted on, the accuracy of the calibrated mean is "
+        f"{100 * gain:.1f} points higher than that of the plain mean. That is beyond chance, even "
+        "though several methods are compared."
     )

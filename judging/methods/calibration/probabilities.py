@@ -127,7 +127,7 @@ def choice_probabilities(
     Raises: ValueError for wrong shapes or names, or a probability outside 0 to 1."""
     p = np.asarray(p_t1, dtype=np.float64)
     if p.ndim != 2 or p.shape[1] != len(permutations) or not permutations:
-        raise ValueError("A row an example and a column a permutation are needed.")
+        raise ValueError("One row per example and one column per permutation are needed.")
     if len(set(permutations)) != len(permutations):
         raise ValueError("A permutation is named twice.")
     for name in permutations:

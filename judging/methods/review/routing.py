@@ -327,7 +327,7 @@ def routing(
     reason = _not_better(trial.advantage, found.ridge, bar)
     if not reason and _separated(columns, tried, target[found.rows]):
         notes.append(
-            "the features part the errors from the right labels without an exception, so only "
+            "the features separate errors and right labels completely, so only "
             "the ridge keeps the coefficients finite"
         )
     return _fitted(columns, judged, rows, target, trial, found.ridge, reason, notes)

@@ -120,7 +120,7 @@ def comparison(run: Run, points: PointwiseScores) -> Json | None:
     if earlier is None:
         return {"reason": f"run {kept['run']}, whose items were shown, is no longer there"}
     if len(pointwise_scores(earlier)) != len(points):
-        return {"reason": "items were imported since, so that the split is another one"}
+        return {"reason": "items were imported since then, so the split is a different one"}
     test = ~training_part(earlier, points)
     compared = None if kept["at_random"] else shown_at_random(run, earlier)
     before = pointwise_scores(compared or earlier)

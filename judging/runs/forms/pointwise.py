@@ -90,8 +90,8 @@ def named_criteria(project: Project, criteria: str) -> list[str]:
     names = list(dict.fromkeys(names))
     if len(names) > MOST_CRITERIA:
         raise UserError(
-            f"A run asks about {MOST_CRITERIA} criteria at most, a call for each and each item, "
-            f"not {len(names)}. Name those to ask about. Nothing was started."
+            f"A run asks about at most {MOST_CRITERIA} criteria, because each takes a call per "
+            f"item, and there are {len(names)}. Name those to ask about. Nothing was started."
         )
     return names
 

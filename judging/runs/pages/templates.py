@@ -69,8 +69,8 @@ class TemplateForm(forms.Form):
         "{reference} (the example's reference answer) and {criteria} (the project's criteria) if "
         "you want them. {Q}, {R1} and {R2} mean the first three. With {reference}, a run starts "
         "only if each example has a reference answer. {conversation_first} and "
-        "{conversation_second} are whole conversations, the question's messages and a response's, "
-        "and take the place of the first three.",
+        "{conversation_second} are whole conversations: the messages of the question and of one "
+        "response. They replace the first three.",
     )
     sample_reply = forms.CharField(
         label="A sample reply",

@@ -295,7 +295,7 @@ def replay_run(run: Run, confidence: float) -> Replay:
     in_rounds = run.method in (Method.MEC_BPC, Method.IMPORTED) and not run.stages
     if not in_rounds or len(run.orders) < 2 or run.k < 2:
         raise UserError(
-            f"Run {run.name} can't be replayed: it has no several rounds in two orders."
+            f"Run {run.name} can't be replayed: it doesn't have several rounds in both orders."
         )
     if adaptive_of(run) is not None:
         raise UserError(f"Run {run.name} was adaptive itself: only a full run can be replayed.")

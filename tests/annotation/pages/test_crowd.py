@@ -85,7 +85,7 @@ def test_terms_that_cannot_hold_are_refused(as_owner, page, change, said):
 
 def test_a_closed_round_takes_nobody(as_owner, round_, page):
     close(round_, None)
-    assert "takes nobody" in text_of(as_owner.get(page))
+    assert "nobody can join it" in text_of(as_owner.get(page))
     assert as_owner.post(page, FORM).status_code == 422
 
 
@@ -172,7 +172,7 @@ MTURK = """\
 def test_prolifics_list_is_read_as_it_is(upload, came, as_owner, round_):
     assert crowd_places(round_.pk) == 0
     answer = upload(PROLIFIC)
-    assert "3 submissions changed. 1 row named nobody" in text_of(answer)
+    assert "3 submissions changed. 1 row named people who never used" in text_of(answer)
     assert states() == ["approved", "rejected", "returned"]
     assert crowd_places(round_.pk) == 2
     assert Vote.objects.count() == 3

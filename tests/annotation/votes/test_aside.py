@@ -480,7 +480,7 @@ def test_the_page_of_a_person_puts_aside_and_undoes(client, voted, ana):
     assert not Vote.every.filter(aside_at__isnull=False).exists()
     done = client.post(address, {"aside": "1", "reason": WHY, "stop": "on"}, follow=True).text
     assert "3 votes put aside." in done
-    assert "Nothing more of this round is handed out to this person." in done
+    assert "This person gets no more pairs of this round." in done
     assert WHY in done
     assert "rosa" in done
     page = client.get(reverse("round", args=[voted.project.slug, voted.number])).text

@@ -62,7 +62,7 @@ class Command(FairJudgeCommand):
             "--confidence",
             type=_share,
             default=Decimal("0.9"),
-            help="how surely they do (default 0.9)",
+            help="confidence that they do (default 0.9)",
         )
         parser.add_argument(
             "--score",
@@ -145,7 +145,9 @@ def _judges(analysis: Analysis, runs: list[Run]) -> list[OtherRun]:
 
 def _lines(plan: EscalationPlan, confidence: float) -> Iterator[str]:
     (row,) = plan.rows
-    taught = f", and {count(plan.taught)} others taught the score" if plan.taught else ""
+    taught = (
+        f", and {count(plan.taught)} others were used to learn the score" if plan.taught else ""
+    )
     yield f"{count(plan.labels)} labels by people choose the threshold{taught}."
     if row.reason:
         yield f"Nothing can be kept: {row.reason}."

@@ -59,7 +59,7 @@ def test_a_cut_that_learning_uses_up_is_refused_with_the_smallest_that_works(
 
 def test_the_preview_tells_the_sample_and_leaves_out_what_goes_by_rank(client, page, settings_of):
     preview = text_of(client.get(f"{page}/preview", settings_of()))
-    assert "20 by what 12 random ones teach + 4 audit = 24 of 40" in preview
+    assert "20 by a score learned from 12 of them + 4 audit = 24 of 40" in preview
     assert "Drawn at random first" in preview
     assert "Disputed examples covered" not in preview
     by_bpde = text_of(client.get(f"{page}/preview", settings_of(route="bpde")))

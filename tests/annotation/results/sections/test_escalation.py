@@ -163,4 +163,4 @@ def test_the_page_shows_each_line(project, run, audited, client, owner):
     text = client.get(f"/p/{project.slug}/results/trust").text
     assert "Which labels may judges keep?" in text
     assert "Left to people" in text
-    assert text.count("Asked agreement") == 3
+    assert text.count("Agreement asked for") == 3

@@ -154,7 +154,7 @@ def test_criteria_can_be_given_with_the_run_and_must_differ(asked, settings):
             "wit",
             "depth",
         )
-        with pytest.raises(UserError, match="same name but for case"):
+        with pytest.raises(UserError, match="differ only in upper and lower case"):
             choose_judge(asked, criteria="wit, Wit", **given)
         asked.criteria = []
         with pytest.raises(UserError, match="there are none"):
