@@ -288,7 +288,16 @@ def reopen_round(request: HttpRequest, slug: str, number: Number) -> HttpRespons
 @router.post("/projects/{slug}/rounds/{number}/cancel", auth=WRITE, response=RoundOut)
 def cancel_round(request: HttpRequest, slug: str, number: Number) -> HttpResponse:
     """Undo what is still being written: the whole round, more items, or more votes."""
-    return _changed(request, slug, number, lambda *of: growing.cancel(*of, background=True))
+    access = access_to(request, slug, Role.RESEARCHER)
+    round_ = _round_of(access, number)
+
+    def work(keep: Callable[[HttpResponse], None]) -> None:
+        growing.cancel(round_, access.user, background=True)
+        # A round that was being opened goes. The answer is then what it was.
+        now = Round.every.filter(pk=round_.pk).select_related("run", "frame").first()
+        keep(answer(RoundOut(**_out(now or round_))))
+
+    return once_made(request, work, alone=True)
 
 
 @router.post("/projects/{slug}/rounds/{number}/extend", auth=WRITE, response=RoundOut)
