@@ -190,6 +190,8 @@ def test_every_operation_has_a_method(proxy, token, media, tmp_path, client):
         assert do(round_.undecided()) == []
         (decision,) = do(round_.decisions())
         assert (decision.external_id, do(round_.undo_decision(decision.id))) == ("e1", decision)
+        assert do(round_.decisions()) == []
+        Item.objects.filter(example__external_id="e1").update(state=Item.State.ADJUDICATE)
         assert [one.external_id for one in do(round_.undecided())] == ["e1"]
         assert do(round_.decide(external_id="e1", label="tie", reason="So.")).label == "tie"
         voter = next(one for one in do(project.people.list()) if one.name == "zoe").number
@@ -234,7 +236,7 @@ def test_every_operation_has_a_method(proxy, token, media, tmp_path, client):
         saved = do(project.save("labels", tmp_path / "labels.csv"))
         assert saved.read_text().startswith("external_id,")
         assert do(project.labels(format="parquet")).shape[0] == 4
-        assert do(project.table("people", frame="pandas")).votes.sum() == 1
+        assert do(project.table("people", frame="pandas")).imported_votes.sum() == 1
         assert {one.format for one in do(project.exports())} == {"jsonl", "csv", "parquet"}
 
         hook = do(project.webhooks.add(url="https://example.org/hook", events=["run.done"]))
@@ -276,7 +278,8 @@ def world(proxy, token, media):
 
 
 VALUES = TEMPLATE | {
-    "role": "annotator",     "slug": "world", "number": 1, "what": "labels", "kind": "jsonl", "name": "Another",
+    "role": "annotator",
+    "slug": "world", "number": 1, "what": "labels", "kind": "jsonl", "name": "Another",
     "beta": 50, "votes": 3, "external_id": "e0", "label": "win", "reason": "So.", "tag": "hard",
     "annotators": [], "budget_usd": 5, "require": ["coverage>=0.5"], "before": 1, "after": 1,
     "annotator": 1, "url": "https://example.org/another",
