@@ -91,7 +91,7 @@ TABLE = {
         api_pause_run api_pause_webhook api_resume_webhook api_rotate_webhook api_send_delivery
         api_send_test_event api_plan_round api_raise_votes api_reopen_round api_resume_round
         api_put_aside api_count_again api_release_person api_estimate_examples
-        api_cancel_round api_list_decisions api_list_undecided api_undo_decision api_list_flags
+        api_cancel_round api_list_undecided api_undo_decision api_list_flags
         api_settle_flag_of api_list_imports api_undo_import api_get_report_file api_list_templates
         api_retire_template api_restore_template api_list_events api_list_members
         api_change_member api_remove_member

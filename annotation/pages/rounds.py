@@ -6,12 +6,12 @@ from django.contrib import messages
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from annotation.models import Annotator, Flag, Round, Slot
 from annotation.pages.forms import AsideForm, AssignForm, ExtendForm, VotesForm
 from annotation.people.annotators import assign
+from annotation.queue.queue import settle_flag
 from annotation.queue.settling import counted_slots
 from annotation.rendering import render as rendered
 from annotation.rounds import changes, growing
@@ -21,7 +21,6 @@ from annotation.votes import aside
 from annotation.votes.agreement import RoundAgreement
 from judging.core.errors import UserError
 from judging.core.formatting import number_of
-from judging.projects import access as projects_access
 from judging.projects.access import Access, project_for, version_of
 from judging.projects.models import Role
 
@@ -243,14 +242,12 @@ def _said_of_counting(done: aside.CountedAgain) -> str:
 @require_POST
 def flag_settle(request: HttpRequest, slug: str, number: int, flag: int) -> HttpResponse:
     access, found = managed_round(request, slug, number)
-    flags = Flag.objects.select_related("item__example")
+    flags = Flag.objects.select_related("item__example", "item__round__project")
     row = get_object_or_404(flags, item__round=found, pk=flag)
     if request.POST.get("made_for") not in (None, version_of(row.reason)):
         messages.error(request, "The flag has changed. Read what is wrong again.")
-    elif Flag.objects.filter(pk=row.pk, settled_at=None).update(settled_at=timezone.now()):
-        projects_access.record_event(
-            access.project, request.user, "flag settled", row.item.example.external_id
-        )
+    else:
+        settle_flag(row, access.user)
     return redirect("round", slug, number)
 
 

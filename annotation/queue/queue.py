@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.contrib.auth.models import AbstractUser
 from django.db import IntegrityError, transaction
 from django.db.models import Exists, Min, OuterRef, Q, QuerySet, Subquery
 from django.utils import timezone
@@ -421,6 +422,13 @@ def flag(draft: Draft, reason: str) -> Flag:
         if not is_recorded:
             record_item_event(draft.annotator, draft.item, FLAGGED, reason=reason)
     return row
+
+
+def settle_flag(row: Flag, user: AbstractUser) -> None:
+    """Note that somebody has dealt with what a flag says. Once settled, it stays so."""
+    if Flag.objects.filter(pk=row.pk, settled_at=None).update(settled_at=timezone.now()):
+        subject = row.item.example.external_id
+        access.record_event(row.item.round.project, user, "flag settled", subject)
 
 
 def record_item_event(annotator: Annotator, item: Item, action: str, **detail: str) -> None:

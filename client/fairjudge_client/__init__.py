@@ -28,14 +28,13 @@ from fairjudge_client.resources import (
     Filters,
     Import,
     Judgments,
-    People,
     Project,
-    Round,
-    Rounds,
     Run,
     Runs,
     Scores,
+    Templates,
 )
+from fairjudge_client.rounds import People, Round, Rounds
 from fairjudge_client.steps import Async, Sync
 from fairjudge_client.webhooks import Webhook, Webhooks
 
@@ -66,6 +65,7 @@ __all__ = [
     "Scores",
     "ServerFailed",
     "Sync",
+    "Templates",
     "TooLarge",
     "Unauthorized",
     "Unreachable",

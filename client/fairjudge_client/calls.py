@@ -196,6 +196,17 @@ def gate(
     )
 
 
+def list_imports(slug: str, *, limit: int = 100, cursor: str = "") -> Call[m.Page[m.ImportOut]]:
+    """List what was imported, the oldest first."""
+    return Call(
+        "list_imports",
+        "GET",
+        _path("/api/v1/projects/", slug, "/imports"),
+        answer=m.Page[m.ImportOut],
+        query={"limit": limit, "cursor": cursor},
+    )
+
+
 def get_import(slug: str, number: int) -> Call[m.ImportOut]:
     """Say how far an import is."""
     return Call(
@@ -203,6 +214,17 @@ def get_import(slug: str, number: int) -> Call[m.ImportOut]:
         "GET",
         _path("/api/v1/projects/", slug, "/imports/", number),
         answer=m.ImportOut,
+    )
+
+
+def undo_import(slug: str, number: int, *, idempotency_key: str | None = None) -> Call[m.ImportOut]:
+    """Undo an import of examples or scores. What was judged, selected or voted on stays."""
+    return Call(
+        "undo_import",
+        "POST",
+        _path("/api/v1/projects/", slug, "/imports/", number, "/undo"),
+        answer=m.ImportOut,
+        key=idempotency_key,
     )
 
 
@@ -270,6 +292,44 @@ def new_judgments(
     )
 
 
+def list_members(slug: str, *, limit: int = 100, cursor: str = "") -> Call[m.Page[m.MemberOut]]:
+    """List who belongs to the project, with their roles."""
+    return Call(
+        "list_members",
+        "GET",
+        _path("/api/v1/projects/", slug, "/members"),
+        answer=m.Page[m.MemberOut],
+        query={"limit": limit, "cursor": cursor},
+    )
+
+
+def remove_member(
+    slug: str, number: int, *, idempotency_key: str | None = None
+) -> Call[m.MemberOut]:
+    """Remove a member. Their votes stay."""
+    return Call(
+        "remove_member",
+        "POST",
+        _path("/api/v1/projects/", slug, "/members/", number, "/remove"),
+        answer=m.MemberOut,
+        key=idempotency_key,
+    )
+
+
+def change_member(
+    slug: str, number: int, *, idempotency_key: str | None = None, **body: Unpack[m.RoleIn]
+) -> Call[m.MemberOut]:
+    """Change a member's role. A project keeps an owner."""
+    return Call(
+        "change_member",
+        "POST",
+        _path("/api/v1/projects/", slug, "/members/", number, "/role"),
+        answer=m.MemberOut,
+        key=idempotency_key,
+        body=body,
+    )
+
+
 def get_people_report(slug: str) -> Call[dict[str, Any]]:
     """Return what people alone say, which needs no run: labels, agreement and costs.
 
@@ -332,6 +392,17 @@ def get_round(slug: str, number: int) -> Call[m.StandingOut]:
     )
 
 
+def cancel_round(slug: str, number: int, *, idempotency_key: str | None = None) -> Call[m.RoundOut]:
+    """Undo what is still being written: the whole round, more items, or more votes."""
+    return Call(
+        "cancel_round",
+        "POST",
+        _path("/api/v1/projects/", slug, "/rounds/", number, "/cancel"),
+        answer=m.RoundOut,
+        key=idempotency_key,
+    )
+
+
 def close_round(slug: str, number: int, *, idempotency_key: str | None = None) -> Call[m.RoundOut]:
     """End the round and settle its items."""
     return Call(
@@ -340,6 +411,19 @@ def close_round(slug: str, number: int, *, idempotency_key: str | None = None) -
         _path("/api/v1/projects/", slug, "/rounds/", number, "/close"),
         answer=m.RoundOut,
         key=idempotency_key,
+    )
+
+
+def list_decisions(
+    slug: str, number: int, *, limit: int = 100, cursor: str = ""
+) -> Call[m.Page[m.DecisionOut]]:
+    """List the decisions in a round, the oldest first. The last one about an item holds."""
+    return Call(
+        "list_decisions",
+        "GET",
+        _path("/api/v1/projects/", slug, "/rounds/", number, "/decisions"),
+        answer=m.Page[m.DecisionOut],
+        query={"limit": limit, "cursor": cursor},
     )
 
 
@@ -357,6 +441,19 @@ def new_decision(
     )
 
 
+def undo_decision(
+    slug: str, number: int, decision: int, *, idempotency_key: str | None = None
+) -> Call[m.DecisionOut]:
+    """Take your own last decision on an item back, so that it waits again."""
+    return Call(
+        "undo_decision",
+        "POST",
+        _path("/api/v1/projects/", slug, "/rounds/", number, "/decisions/", decision, "/undo"),
+        answer=m.DecisionOut,
+        key=idempotency_key,
+    )
+
+
 def extend_round(
     slug: str, number: int, *, idempotency_key: str | None = None, **body: Unpack[m.ExtendIn]
 ) -> Call[m.RoundOut]:
@@ -368,6 +465,32 @@ def extend_round(
         answer=m.RoundOut,
         key=idempotency_key,
         body=body,
+    )
+
+
+def list_flags(
+    slug: str, number: int, *, limit: int = 100, cursor: str = ""
+) -> Call[m.Page[m.FlagOut]]:
+    """List what annotators say is wrong with items of a round, the oldest first."""
+    return Call(
+        "list_flags",
+        "GET",
+        _path("/api/v1/projects/", slug, "/rounds/", number, "/flags"),
+        answer=m.Page[m.FlagOut],
+        query={"limit": limit, "cursor": cursor},
+    )
+
+
+def settle_flag_of(
+    slug: str, number: int, flag: int, *, idempotency_key: str | None = None
+) -> Call[m.FlagOut]:
+    """Note that somebody has dealt with a flag."""
+    return Call(
+        "settle_flag_of",
+        "POST",
+        _path("/api/v1/projects/", slug, "/rounds/", number, "/flags/", flag, "/settle"),
+        answer=m.FlagOut,
+        key=idempotency_key,
     )
 
 
@@ -460,6 +583,19 @@ def resume_round(slug: str, number: int, *, idempotency_key: str | None = None) 
         _path("/api/v1/projects/", slug, "/rounds/", number, "/resume"),
         answer=m.RoundOut,
         key=idempotency_key,
+    )
+
+
+def list_undecided(
+    slug: str, number: int, *, limit: int = 100, cursor: str = ""
+) -> Call[m.Page[m.UndecidedOut]]:
+    """List the items of a round that wait for a decision."""
+    return Call(
+        "list_undecided",
+        "GET",
+        _path("/api/v1/projects/", slug, "/rounds/", number, "/undecided"),
+        answer=m.Page[m.UndecidedOut],
+        query={"limit": limit, "cursor": cursor},
     )
 
 
@@ -604,6 +740,16 @@ def get_report(slug: str, number: int) -> Call[dict[str, Any]]:
     )
 
 
+def get_report_file(slug: str, number: int, kind: Literal["html", "zip", "tex"]) -> Call[bytes]:
+    """Return the report as one page, for LaTeX, or as a ZIP that `verify` checks."""
+    return Call(
+        "get_report_file",
+        "GET",
+        _path("/api/v1/projects/", slug, "/runs/", number, "/report.", kind),
+        answer=None,
+    )
+
+
 def resume_run(
     slug: str, number: int, *, idempotency_key: str | None = None, **body: Unpack[m.ResumeIn]
 ) -> Call[m.RunOut]:
@@ -655,7 +801,7 @@ def update_settings(
 
 def list_rows(
     slug: str,
-    what: Literal["labels", "votes", "samples", "preferences", "criteria"],
+    what: Literal["labels", "votes", "samples", "preferences", "criteria", "people"],
     *,
     external_id: str = "",
     category: str = "",
@@ -719,6 +865,68 @@ def undo_tags(
         _path("/api/v1/projects/", slug, "/tags/", number, "/undo"),
         answer=m.TagChangeOut,
         key=idempotency_key,
+    )
+
+
+def list_templates(slug: str, *, limit: int = 100, cursor: str = "") -> Call[m.Page[m.TemplateOut]]:
+    """List the versions of the project's own judge templates, the oldest first."""
+    return Call(
+        "list_templates",
+        "GET",
+        _path("/api/v1/projects/", slug, "/templates"),
+        answer=m.Page[m.TemplateOut],
+        query={"limit": limit, "cursor": cursor},
+    )
+
+
+def new_template(
+    slug: str, *, idempotency_key: str | None = None, **body: Unpack[m.TemplateIn]
+) -> Call[m.TemplateOut]:
+    """Keep a judge template. A name that the project has already gets a new version."""
+    return Call(
+        "new_template",
+        "POST",
+        _path("/api/v1/projects/", slug, "/templates"),
+        answer=m.TemplateOut,
+        key=idempotency_key,
+        body=body,
+    )
+
+
+def restore_template(
+    slug: str, number: int, *, idempotency_key: str | None = None
+) -> Call[m.TemplateOut]:
+    """Put a retired version back."""
+    return Call(
+        "restore_template",
+        "POST",
+        _path("/api/v1/projects/", slug, "/templates/", number, "/restore"),
+        answer=m.TemplateOut,
+        key=idempotency_key,
+    )
+
+
+def retire_template(
+    slug: str, number: int, *, idempotency_key: str | None = None
+) -> Call[m.TemplateOut]:
+    """Take a version out of the choice for new runs. Its name means the one before it."""
+    return Call(
+        "retire_template",
+        "POST",
+        _path("/api/v1/projects/", slug, "/templates/", number, "/retire"),
+        answer=m.TemplateOut,
+        key=idempotency_key,
+    )
+
+
+def list_events(slug: str, *, limit: int = 100, cursor: str = "") -> Call[m.Page[m.EventOut]]:
+    """List the audit trail: who did what, the oldest first."""
+    return Call(
+        "list_events",
+        "GET",
+        _path("/api/v1/projects/", slug, "/trail"),
+        answer=m.Page[m.EventOut],
+        query={"limit": limit, "cursor": cursor},
     )
 
 
@@ -871,7 +1079,7 @@ def send_test_event(
 
 def get_parquet(
     slug: str,
-    what: Literal["labels", "votes", "samples", "preferences", "criteria"],
+    what: Literal["labels", "votes", "samples", "preferences", "criteria", "people"],
     *,
     external_id: str = "",
     category: str = "",
@@ -909,7 +1117,7 @@ def get_parquet(
 
 def get_table(
     slug: str,
-    what: Literal["labels", "votes", "samples", "preferences", "criteria"],
+    what: Literal["labels", "votes", "samples", "preferences", "criteria", "people"],
     kind: Literal["csv", "jsonl", "arrow", "xlsx", "zip"],
     *,
     external_id: str = "",
@@ -928,7 +1136,7 @@ def get_table(
     """Stream a whole table; docs/files.md has its columns. Preferences are no CSV.
 
     `zip` holds the folder of a data set, as `datasets.load_dataset` opens it once it is unpacked.
-    The export goes on record. All but votes show judge output or the names of models.
+    The export goes on record. All but votes and people show judge output or models' names.
     """
     return Call(
         "get_table",

@@ -114,9 +114,12 @@ class DecisionIn(TypedDict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionOut:
+    id: int
     external_id: str
     label: str
     reason: str
+    by: str
+    """Who decided. Empty for a login that was deleted."""
     decided_at: datetime
 
 
@@ -163,6 +166,19 @@ class EstimateOut:
     model: str
     endpoint: str
     basis: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventOut:
+    """An event of the audit trail."""
+
+    id: int
+    actor: str
+    """Empty for a command, and for a login that was deleted."""
+    action: str
+    subject: str
+    detail: dict[str, Any]
+    at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,6 +242,18 @@ class Filters:
     status: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlagOut:
+    """What an annotator says is wrong with an item."""
+
+    id: int
+    external_id: str
+    annotator: int
+    reason: str
+    at: datetime
+    settled_at: datetime | None
+
+
 class GateIn(TypedDict):
     """What a run has to keep."""
 
@@ -265,6 +293,8 @@ class ImportOut:
     """An import. Its rows are seen once all of them are written: then `state` is `done`."""
 
     number: int
+    kind: str
+    """examples, points (scores), judgments or votes."""
     state: str
     """checked, writing, interrupted, done, undone or failed."""
     rows: int
@@ -308,6 +338,14 @@ class Me:
     may_create_projects: bool
     may_start_runs: bool
     token: TokenOut
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberOut:
+    id: int
+    user: str
+    role: str
+    joined_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -506,6 +544,10 @@ class ResumeIn(TypedDict):
     max_tokens: NotRequired[int | None]
     retry: NotRequired[list[str]]
     """Statuses to repeat besides errors."""
+
+
+class RoleIn(TypedDict):
+    role: Literal["owner", "researcher", "annotator"]
 
 
 class RoundIn(TypedDict):
@@ -743,6 +785,31 @@ class TagIn(TypedDict):
     """Such as `category=math`; docs/files.md has the names."""
 
 
+class TemplateIn(TypedDict):
+    """A judge template, with the keys that a file for `judge --template` has."""
+
+    form: str
+    name: str
+    reply: NotRequired[str]
+    sample_reply: str
+    """As the judge would write it, with a verdict that FairJudge can read."""
+    scale: NotRequired[list[Decimal | float | str] | None]
+    """The lowest and the highest score."""
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TemplateOut:
+    """A version of a template. Its name means the newest version that is not retired."""
+
+    id: int
+    name: str
+    form: str
+    text: str
+    created_at: datetime
+    retired_at: datetime | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenOut:
     prefix: str
@@ -751,6 +818,13 @@ class TokenOut:
     project: str | None
     """The only project that the token opens; null: all."""
     expires_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndecidedOut:
+    """An item whose votes gave no majority. `new_decision` decides about it."""
+
+    external_id: str
 
 
 class VotesIn(TypedDict):

@@ -1,18 +1,19 @@
-"""Projects and what is in them: examples, runs, rounds, people, tables, reports and gates."""
+"""Projects and what is in them: examples, runs, templates, tables, reports and gates."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, Any, Literal, NotRequired, TypedDict, Unpack
+from typing import IO, Any, Literal, NotRequired, TypedDict, Unpack, get_args
 
 from fairjudge_client import calls
 from fairjudge_client import models as m
-from fairjudge_client.errors import FairJudgeError, NotFinished, Unreachable
+from fairjudge_client.errors import FairJudgeError, Unreachable
 from fairjudge_client.progress import Progress, in_words
+from fairjudge_client.rounds import People, Rounds
 from fairjudge_client.session import MOST_ROWS, Session, pages
 from fairjudge_client.steps import (
     Call,
@@ -30,14 +31,21 @@ from fairjudge_client.steps import (
     rows_method,
 )
 from fairjudge_client.tables import Columns, frame_of_parquet, kind_of_frame
-from fairjudge_client.waiting import waited
+from fairjudge_client.waiting import other_end, waited
 from fairjudge_client.webhooks import Webhooks
 
-Table = Literal["labels", "votes", "samples", "preferences", "criteria"]
+Table = Literal["labels", "votes", "samples", "preferences", "criteria", "people"]
 Format = Literal["jsonl", "parquet"]
-_SUFFIXES: dict[str, Literal["csv", "jsonl"]] = {".csv": "csv", ".jsonl": "jsonl"}
-_PARQUET = ".parquet"
-_PARQUET_ENDS = b"PAR1"
+TableFile = Literal["csv", "jsonl", "arrow", "xlsx", "zip"]
+ReportFile = Literal["html", "tex", "zip"]
+_PARQUET = "parquet"
+# The last bytes of a whole file, of this number. A ZIP's, without a comment, begin with the mark.
+_LAST = 22
+_ENDS: dict[str, Callable[[bytes], bool]] = {
+    _PARQUET: lambda last: last.endswith(b"PAR1"),
+    "arrow": lambda last: last.endswith(b"ARROW1"),
+    **dict.fromkeys(("xlsx", "zip"), lambda last: last.startswith(b"PK\x05\x06")),
+}
 
 
 class Filters(TypedDict):
@@ -95,7 +103,13 @@ class Import(Resource[F]):
             progress=progress,
         )
         if self.state != "done":
-            raise _other_end(f"Import {self.number}", self.state, self.info.reason)
+            raise other_end(f"Import {self.number}", self.state, self.info.reason)
+        return self
+
+    @method
+    def undo(self) -> Steps[Import[F]]:
+        """Undo an import of examples or scores. What was judged or voted on stays."""
+        self.info = yield from self._session.ask(calls.undo_import(self.project, self.number))
         return self
 
 
@@ -114,17 +128,20 @@ class Examples(Resource[F]):
         skip_invalid: bool = False,
         design: str = "",
         seed: int = 0,
+        sheet: str = "",
         idempotency_key: str | None = None,
     ) -> Steps[Import[F]]:
         """Add examples by their IDs. What the project has already stays as it is.
 
         Args:
-            rows: A DataFrame, dictionaries (also an iterator of them), or the path of a CSV or
-                JSONL file. The columns are those that FairJudge imports.
+            rows: A DataFrame, dictionaries (also an iterator of them), or the path of a file: CSV,
+                JSONL, Parquet, Arrow or Excel, or .gz and .zst of a text. The columns are those
+                that FairJudge imports.
             skip_invalid: Leave out rows that can't be imported. Otherwise one of them refuses all.
             design: Which pairs to make of rows with the responses of several models: "all",
                 "baseline=MODEL", "random=2" or "blocks=2".
             seed: Of a random design.
+            sheet: Of a workbook. Default: the first one.
 
         Returns:
             The import. Wait for it: a worker writes the rows.
@@ -133,7 +150,7 @@ class Examples(Resource[F]):
             Invalid: `errors` names each problem by line. Nothing was imported.
         """
         sent = calls.upsert_examples(
-            self.project, rows, skip_invalid=skip_invalid, design=design, seed=seed,
+            self.project, rows, skip_invalid=skip_invalid, design=design, seed=seed, sheet=sheet,
             idempotency_key=idempotency_key,
         )  # fmt: skip
         return Import(self._session, self.project, (yield from self._session.ask(sent)))
@@ -146,6 +163,7 @@ class Examples(Resource[F]):
         skip_invalid: bool = False,
         design: str = "",
         seed: int = 0,
+        sheet: str = "",
         run: int | None = None,
     ) -> Steps[m.PairsOut]:
         """Say what `upsert` would add, and what a judge would need for it. Nothing is written.
@@ -153,8 +171,9 @@ class Examples(Resource[F]):
         Calls and cost are those of `run`, by default the primary run, for its own examples.
         """
         sent = calls.estimate_examples(
-            self.project, rows, skip_invalid=skip_invalid, design=design, seed=seed, run=run
-        )
+            self.project, rows, skip_invalid=skip_invalid, design=design, seed=seed, sheet=sheet,
+            run=run,
+        )  # fmt: skip
         return (yield from self._session.ask(sent))
 
     @rows_method
@@ -244,7 +263,7 @@ class Run(Resource[F]):
             progress=progress,
         )
         if self.state != "done":
-            raise _other_end(f"Run {self.number}", self.state, self.info.reason)
+            raise other_end(f"Run {self.number}", self.state, self.info.reason)
         return self
 
     @method
@@ -289,6 +308,14 @@ class Run(Resource[F]):
         """Return what the audit certifies."""
         wanted = calls.get_certificate(self.project, self.number)
         return (yield from self._session.ask(wanted, within=timeout))
+
+    @method
+    def save_report(self, path: str | Path) -> Steps[Path]:
+        """Write the report to a .html, .tex or .zip file. No partial file is left."""
+        target = Path(path)
+        kind = _kind_of(target, get_args(ReportFile))
+        call = calls.get_report_file(self.project, self.number, kind)
+        return (yield from _saved(self._session, call, target))
 
     @method
     def gate(
@@ -351,184 +378,6 @@ class Runs(Resource[F]):
         )
 
 
-class Round(Resource[F]):
-    """Examples that people are asked about."""
-
-    def __init__(self, session: Session, project: str, info: m.RoundOut | m.StandingOut) -> None:
-        super().__init__(session)
-        self.project, self.number, self.info = project, info.number, info
-
-    def __repr__(self) -> str:
-        return f"<Round {self.number} of {self.project}: {self.state}>"
-
-    @property
-    def state(self) -> str:
-        return self.info.state
-
-    @method
-    def progress(self) -> Steps[m.StandingOut]:
-        """Return how far people are."""
-        found = yield from self._session.ask(calls.get_round(self.project, self.number))
-        self.info = found
-        return found
-
-    @method
-    def wait(self, timeout: float | None = None, progress: bool | None = None) -> Steps[Round[F]]:
-        """Wait until people have given all votes, or the round is closed.
-
-        Items that votes didn't settle may still need a decision: `info.undecided` counts them.
-
-        Raises:
-            NotFinished: It was paused.
-            WaitTimeout: Votes are missing after `timeout` seconds.
-        """
-        self.info = yield from waited(
-            self._session,
-            calls.get_round(self.project, self.number),
-            f"round {self.number}",
-            has_ended=lambda info: info.state in ("paused", "closed") or _is_complete(info),
-            show=_show_round,
-            timeout=timeout,
-            progress=progress,
-        )
-        if self.state == "paused" and not _is_complete(self.info):
-            raise _other_end(f"Round {self.number}", self.state, "")
-        return self
-
-    @method
-    def pause(self) -> Steps[Round[F]]:
-        """Hand out no new items."""
-        return (yield from self._changed(calls.pause_round(self.project, self.number)))
-
-    @method
-    def resume(self) -> Steps[Round[F]]:
-        """Hand out items again."""
-        return (yield from self._changed(calls.resume_round(self.project, self.number)))
-
-    @method
-    def close(self) -> Steps[Round[F]]:
-        """End the round and settle its items."""
-        return (yield from self._changed(calls.close_round(self.project, self.number)))
-
-    @method
-    def reopen(self) -> Steps[Round[F]]:
-        """Go on with the items that didn't get all their votes."""
-        return (yield from self._changed(calls.reopen_round(self.project, self.number)))
-
-    @method
-    def extend(self, **settings: Unpack[m.ExtendIn]) -> Steps[Round[F]]:
-        """Select up to a larger cut: `beta` is in percent of all examples."""
-        return (yield from self._changed(calls.extend_round(self.project, self.number, **settings)))
-
-    @method
-    def raise_votes(self, **settings: Unpack[m.VotesIn]) -> Steps[Round[F]]:
-        """Ask for more votes per item."""
-        return (yield from self._changed(calls.raise_votes(self.project, self.number, **settings)))
-
-    @method
-    def assign(self, **people: Unpack[m.PeopleIn]) -> Steps[Round[F]]:
-        """Choose who labels, and how much each. Votes that others gave stay."""
-        return (yield from self._changed(calls.assign_people(self.project, self.number, **people)))
-
-    @method
-    def put_aside(self, annotator: int, **why: Unpack[m.AsideIn]) -> Steps[m.PersonOut]:
-        """Let the votes that a person gave in this round no longer count: `reason`, `stop`."""
-        sent = calls.put_aside(self.project, self.number, annotator, **why)
-        return (yield from self._session.ask(sent))
-
-    @method
-    def count_again(self, annotator: int) -> Steps[m.PersonOut]:
-        """Count a person's votes again, as far as their pairs still need votes."""
-        sent = calls.count_again(self.project, self.number, annotator)
-        return (yield from self._session.ask(sent))
-
-    @method
-    def release(self, annotator: int) -> Steps[m.PersonOut]:
-        """Let a person who was stopped or paused label in this round again."""
-        sent = calls.release_person(self.project, self.number, annotator)
-        return (yield from self._session.ask(sent))
-
-    @method
-    def decide(self, **decision: Unpack[m.DecisionIn]) -> Steps[m.DecisionOut]:
-        """Decide about an item that votes did not settle."""
-        sent = calls.new_decision(self.project, self.number, **decision)
-        return (yield from self._session.ask(sent))
-
-    def _changed(self, call: Call[m.RoundOut]) -> Steps[Round[F]]:
-        self.info = yield from self._session.ask(call)
-        return self
-
-
-class Rounds(Resource[F]):
-    """The rounds of a project."""
-
-    def __init__(self, session: Session, project: str) -> None:
-        super().__init__(session)
-        self.project = project
-
-    @method
-    def plan(self, **settings: Unpack[m.RoundIn]) -> Steps[m.PlanOut]:
-        """Return what a round with these settings selects and costs. Nothing is opened."""
-        return (yield from self._session.ask(calls.plan_round(self.project, **settings)))
-
-    @method
-    def open(
-        self, *, idempotency_key: str | None = None, **settings: Unpack[m.RoundIn]
-    ) -> Steps[Round[F]]:
-        """Open a round. Give exactly one of `beta`, `budget_usd` and `everything`."""
-        sent = calls.new_round(self.project, idempotency_key=idempotency_key, **settings)
-        return Round(self._session, self.project, (yield from self._session.ask(sent)))
-
-    @method
-    def get(self, number: int) -> Steps[Round[F]]:
-        """Return a round by its number."""
-        info = yield from self._session.ask(calls.get_round(self.project, number))
-        return Round(self._session, self.project, info)
-
-    @rows_method
-    def list(self) -> Rows[Round[F]]:
-        """Iterate over the rounds, the oldest first."""
-        return pages(
-            self._session,
-            lambda cursor: calls.list_rounds(self.project, limit=MOST_ROWS, cursor=cursor),
-            lambda info: Round(self._session, self.project, info),
-        )
-
-
-class People(Resource[F]):
-    """Who labels in a project, and the links that invite others. It needs the role of an owner."""
-
-    def __init__(self, session: Session, project: str) -> None:
-        super().__init__(session)
-        self.project = project
-
-    @rows_method
-    def list(self) -> Rows[m.AnnotatorOut]:
-        """Iterate over who labels, and whose votes were imported."""
-        return pages(
-            self._session,
-            lambda cursor: calls.list_annotators(self.project, limit=MOST_ROWS, cursor=cursor),
-        )
-
-    @method
-    def invite(self, **terms: Unpack[m.InvitationIn]) -> Steps[m.InvitationOut]:
-        """Make a link that lets people join. Anybody who has it can."""
-        return (yield from self._session.ask(calls.new_invitation(self.project, **terms)))
-
-    @rows_method
-    def invitations(self) -> Rows[m.InvitationOut]:
-        """Iterate over the invitations whose link still works."""
-        return pages(
-            self._session,
-            lambda cursor: calls.list_invitations(self.project, limit=MOST_ROWS, cursor=cursor),
-        )
-
-    @method
-    def withdraw(self, invitation: int) -> Steps[m.InvitationOut]:
-        """Withdraw a link by its `id`. People who joined by it stay."""
-        return (yield from self._session.ask(calls.withdraw_invitation(self.project, invitation)))
-
-
 class Judgments(Resource[F]):
     """Judgments that were given elsewhere."""
 
@@ -585,6 +434,37 @@ class Scores(Resource[F]):
         return (yield from self._session.ask(sent))
 
 
+class Templates(Resource[F]):
+    """The project's own judge templates, in versions."""
+
+    def __init__(self, session: Session, project: str) -> None:
+        super().__init__(session)
+        self.project = project
+
+    @rows_method
+    def list(self) -> Rows[m.TemplateOut]:
+        """Iterate over all versions, the oldest first."""
+        return pages(
+            self._session,
+            lambda cursor: calls.list_templates(self.project, limit=MOST_ROWS, cursor=cursor),
+        )
+
+    @method
+    def add(self, **template: Unpack[m.TemplateIn]) -> Steps[m.TemplateOut]:
+        """Keep a template, for `runs.start(template=name)`. A known name gets a new version."""
+        return (yield from self._session.ask(calls.new_template(self.project, **template)))
+
+    @method
+    def retire(self, version: int) -> Steps[m.TemplateOut]:
+        """Take a version out of the choice for new runs, by its `id`."""
+        return (yield from self._session.ask(calls.retire_template(self.project, version)))
+
+    @method
+    def restore(self, version: int) -> Steps[m.TemplateOut]:
+        """Put a retired version back."""
+        return (yield from self._session.ask(calls.restore_template(self.project, version)))
+
+
 class Project(Resource[F]):
     """A project by its slug. Nothing is asked until you call a method."""
 
@@ -597,6 +477,7 @@ class Project(Resource[F]):
         self.people: People[F] = People(session, slug)
         self.judgments: Judgments[F] = Judgments(session, slug)
         self.scores: Scores[F] = Scores(session, slug)
+        self.templates: Templates[F] = Templates(session, slug)
         self.webhooks: Webhooks[F] = Webhooks(session, slug)
 
     def __repr__(self) -> str:
@@ -620,7 +501,38 @@ class Project(Resource[F]):
         """
         return (yield from self._session.ask(calls.update_settings(self.slug, **settings)))
 
+    @rows_method
+    def imports(self) -> Rows[Import[F]]:
+        """Iterate over what was imported, the oldest first."""
+        return pages(
+            self._session,
+            lambda cursor: calls.list_imports(self.slug, limit=MOST_ROWS, cursor=cursor),
+            lambda info: Import(self._session, self.slug, info),
+        )
+
+    @rows_method
+    def trail(self) -> Rows[m.EventOut]:
+        """Iterate over the audit trail: who did what, the oldest first. For owners alone."""
+        return pages(
+            self._session,
+            lambda cursor: calls.list_events(self.slug, limit=MOST_ROWS, cursor=cursor),
+        )
+
     # Tables
+
+    @method
+    def table(
+        self,
+        what: Table,
+        run: int | Run[F] | None = None,
+        *,
+        frame: str | None = None,
+        format: Format = "jsonl",  # noqa: A002 the name that files have elsewhere
+        names: bool = False,
+        **filters: Unpack[Filters],
+    ) -> Steps[Any]:
+        """Return any table as a DataFrame, also `criteria` and `people`. See `labels`."""
+        return (yield from self._frame(what, run, frame, format, names, filters))
 
     @method
     def labels(
@@ -727,36 +639,23 @@ class Project(Resource[F]):
         escape: bool = True,
         **filters: Unpack[Filters],
     ) -> Steps[Path]:
-        """Write a table to a .csv, .jsonl or .parquet file, in little memory.
-
-        No partial file is left.
+        """Write a table to a file, in little memory. No partial file is left.
 
         Args:
+            path: It ends with .csv, .jsonl, .parquet, .arrow, .xlsx, or .zip for a data set.
             escape: Protect spreadsheets from cells that they would compute, in CSV.
             filters: Only rows that have these values. See `labels`.
         """
         target = Path(path)
-        suffix = target.suffix.lower()
-        allowed = [".jsonl", _PARQUET] if what == "preferences" else [*_SUFFIXES, _PARQUET]
-        if suffix not in allowed:
-            *first, last = allowed
-            ends = f"{', '.join(first)} or {last}"
-            raise ValueError(f"{target.name} doesn't end with {ends}. Nothing was written.")
-        if suffix == _PARQUET:
+        kinds = [kind for kind in get_args(TableFile) if (what, kind) != ("preferences", "csv")]
+        kind = _kind_of(target, [*kinds, _PARQUET])
+        if kind == _PARQUET:
             call = calls.get_parquet(self.slug, what, run=_number(run), names=names, **filters)
         else:
             call = calls.get_table(
-                self.slug, what, _SUFFIXES[suffix], run=_number(run), names=names, escape=escape,
-                **filters,
-            )  # fmt: skip
-        partial = target.with_name(f"{target.name}.part")
-        try:
-            with partial.open("wb") as file:
-                yield from self._written(call, file)
-            partial.replace(target)
-        finally:
-            partial.unlink(missing_ok=True)
-        return target
+                self.slug, what, kind, run=_number(run), names=names, escape=escape, **filters
+            )
+        return (yield from _saved(self._session, call, target))
 
     @rows_method
     def exports(self) -> Rows[m.ExportOut]:
@@ -893,11 +792,11 @@ class Project(Resource[F]):
             call = calls.get_parquet(self.slug, what, run=_number(run), names=names, **filters)
             read = frame_of_parquet(kind)
             with TemporaryFile() as file:
-                yield from self._written(call, file)
+                yield from _written(self._session, call, file, _PARQUET)
                 return (yield Work(lambda: read(file)))
         if file_format != "jsonl":
             raise ValueError(f"format is {file_format!r}. It can be jsonl or parquet.")
-        for is_last in self._attempts():
+        for is_last in _attempts(self._session):
             columns = Columns()
             try:
                 yield from gathered(self._streamed(what, run, names, filters), columns.add)
@@ -908,27 +807,6 @@ class Project(Resource[F]):
             else:
                 return columns.frame(kind)
         raise AssertionError("the last attempt returns or raises")
-
-    def _written(self, call: Call[bytes], file: IO[bytes]) -> Steps[None]:
-        """Write a whole table to a file. If it breaks off, begin again."""
-        ending = _PARQUET_ENDS if call.operation == "get_parquet" else b""
-        for is_last in self._attempts():
-            file.seek(0)
-            file.truncate()
-            try:
-                yield from self._session.opened(call)
-                last = b""
-                while piece := (yield Read()):
-                    file.write(piece)
-                    last = (last + piece)[-len(_PARQUET_ENDS) :]
-                if last.endswith(ending):
-                    return
-                # A proxy in between may end an answer as if it were whole.
-                raise Lost("its end is missing", was_sent=True)
-            except Lost as lost:
-                if is_last:
-                    raise _broken_off(lost) from None
-            yield Pause(1.0)
 
     def _streamed(
         self, what: Table, run: int | Run[F] | None, names: bool, filters: Filters
@@ -950,13 +828,58 @@ class Project(Resource[F]):
             if not piece:
                 return
 
-    def _attempts(self) -> Iterator[bool]:
-        """Yield once for each attempt at a whole table, and whether it is the last one."""
-        most = self._session.retries
-        return (n == most for n in range(most + 1))
-
 
 _BROKEN_OFF = "broken_off"
+
+
+def _kind_of(target: Path, kinds: Sequence[str]) -> Any:
+    """Return which kind of file the name asks for."""
+    kind = target.suffix.lower().removeprefix(".")
+    if kind not in kinds:
+        *first, last = (f".{one}" for one in kinds)
+        ends = f"{', '.join(first)} or {last}"
+        raise ValueError(f"{target.name} doesn't end with {ends}. Nothing was written.")
+    return kind
+
+
+def _saved(session: Session, call: Call[bytes], target: Path) -> Steps[Path]:
+    """Write a whole answer to a file, or leave the file as it was."""
+    partial = target.with_name(f"{target.name}.part")
+    try:
+        with partial.open("wb") as file:
+            kind = target.suffix.lower().removeprefix(".")
+            yield from _written(session, call, file, kind)
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)
+    return target
+
+
+def _written(session: Session, call: Call[bytes], file: IO[bytes], kind: str) -> Steps[None]:
+    """Write a whole answer to an open file. If it breaks off, begin again."""
+    is_whole = _ENDS.get(kind)
+    for is_last in _attempts(session):
+        file.seek(0)
+        file.truncate()
+        try:
+            yield from session.opened(call)
+            last = b""
+            while piece := (yield Read()):
+                file.write(piece)
+                last = (last + piece)[-_LAST:]
+            if is_whole is None or is_whole(last):
+                return
+            # A proxy in between may end an answer as if it were whole.
+            raise Lost("its end is missing", was_sent=True)
+        except Lost as lost:
+            if is_last:
+                raise _broken_off(lost) from None
+        yield Pause(1.0)
+
+
+def _attempts(session: Session) -> Iterator[bool]:
+    """Yield once for each attempt at a whole file, and whether it is the last one."""
+    return (n == session.retries for n in range(session.retries + 1))
 
 
 def _broken_off(lost: Lost) -> Unreachable:
@@ -973,13 +896,6 @@ def _known(run: int | Run[Any]) -> int:
     return run.number if isinstance(run, Run) else run
 
 
-def _is_complete(info: m.RoundOut | m.StandingOut) -> bool:
-    """Return True if people have nothing more to do. A round that learns selects more first."""
-    if not isinstance(info, m.StandingOut) or info.items is None or info.stage == "learn":
-        return False
-    return (info.done or 0) + (info.undecided or 0) >= info.items
-
-
 def _show_run(line: Progress, info: m.ProgressOut) -> None:
     cost = "" if info.spent_usd is None else f"${info.spent_usd:.2f}"
     left = in_words(info.eta_seconds) if info.settled < info.expected else ""
@@ -987,14 +903,3 @@ def _show_run(line: Progress, info: m.ProgressOut) -> None:
         left = "no worker is running"
     state = info.state if info.state != "running" else ""
     line.show(f"run {info.number}", info.settled, info.expected, state, cost, left)
-
-
-def _show_round(line: Progress, info: m.StandingOut) -> None:
-    undecided = f"{info.undecided} undecided" if info.undecided else ""
-    state = info.state if info.state != "open" else ""
-    line.show(f"round {info.number}", info.votes_given, info.votes_asked, state, undecided)
-
-
-def _other_end(what: str, state: str, reason: str) -> NotFinished:
-    said = f"{what} is {state}" + (f": {reason}" if reason else ".")
-    return NotFinished(said, state=state, reason=reason)

@@ -27,6 +27,12 @@ _TYPES = {
     ".csv": "text/csv",
     ".jsonl": "application/x-ndjson",
     ".ndjson": "application/x-ndjson",
+    ".parquet": "application/vnd.apache.parquet",
+    ".arrow": "application/vnd.apache.arrow.file",
+    ".feather": "application/vnd.apache.arrow.file",
+    ".xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    ".gz": "application/gzip",
+    ".zst": "application/zstd",
 }
 # Columns whose values come as text so that no digit is lost, and as numbers in DataFrames.
 _NUMBERS = frozenset({"judge_usd", "human_usd", "usd"})
@@ -49,7 +55,8 @@ class Upload:
         if isinstance(data, str | os.PathLike):
             path = Path(data)
             if path.suffix.lower() not in _TYPES:
-                raise ValueError(f"{path.name} is neither .csv nor .jsonl. Nothing was sent.")
+                ends = ", ".join(_TYPES)
+                raise ValueError(f"{path.name} ends with none of {ends}. Nothing was sent.")
             self.content_type = _TYPES[path.suffix.lower()]
             self._stream: IO[bytes] = path.open("rb")
         else:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from fairjudge_client.errors import WaitTimeout
+from fairjudge_client.errors import NotFinished, WaitTimeout
 from fairjudge_client.progress import Progress
 from fairjudge_client.session import Session
 from fairjudge_client.steps import Call, Pause, Steps
@@ -49,3 +49,8 @@ def waited(
                 )
             yield Pause(min(pause, left))
             pause = min(pause * GROWTH, LONGEST)
+
+
+def other_end(what: str, state: str, reason: str) -> NotFinished:
+    said = f"{what} is {state}" + (f": {reason}" if reason else ".")
+    return NotFinished(said, state=state, reason=reason)

@@ -1,5 +1,6 @@
 """Examples: pages of them, and many at once by their ids, written by a worker."""
 
+from collections.abc import Callable
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
@@ -22,13 +23,15 @@ from fairjudge_site.api.bodies import (
     storable,
     stored_body,
 )
-from fairjudge_site.api.gate import READ, WRITE, access_to, answer, once
+from fairjudge_site.api.gate import READ, WRITE, access_to, answer, once, once_made
 from fairjudge_site.api.problems import FieldError, Refusal
 from fairjudge_site.api.projects import address_of
 from judging.core.conversations import unpacked
+from judging.core.errors import UserError
 from judging.dataset import writing
 from judging.dataset.models import Example, Import, TagChange, tags_of_examples
 from judging.dataset.records import CONVERSATION, Place
+from judging.dataset.scores import undo_scores
 from judging.dataset.subsets import change_tag, condition_of, undo_tag
 from judging.dataset.uploads import FirstPass, first_pass, record_checked
 from judging.dataset.wide import LARGEST_SEED, Design
@@ -60,6 +63,7 @@ class ImportOut(Schema):
     """An import. Its rows are seen once all of them are written: then `state` is `done`."""
 
     number: int
+    kind: str = Field(description="examples, points (scores), judgments or votes.")
     state: str = Field(description="checked, writing, interrupted, done, undone or failed.")
     rows: int
     written: int = Field(description="New examples.")
@@ -274,12 +278,45 @@ def upsert_examples(request: HttpRequest, slug: str, options: ReadAs) -> HttpRes
 def get_import(request: HttpRequest, slug: str, number: Number) -> dict[str, Any]:
     """Say how far an import is."""
     access = access_to(request, slug, Role.RESEARCHER)
-    imported = Import.objects.filter(
-        project=access.project, number=number, kind=Import.Kind.EXAMPLES
-    ).first()
-    if imported is None:
+    return _out(writing.look_after(_import_of(access, number)))
+
+
+@router.get("/projects/{slug}/imports", auth=READ, response=Page[ImportOut])
+def list_imports(
+    request: HttpRequest, slug: str, limit: Limit = 100, cursor: Cursor = ""
+) -> dict[str, Any]:
+    """List what was imported, the oldest first."""
+    access = access_to(request, slug, Role.RESEARCHER)
+    return page_of(access.project.imports.all(), cursor, limit, _out, by="number")
+
+
+@router.post("/projects/{slug}/imports/{number}/undo", auth=WRITE, response=ImportOut)
+def undo_import(request: HttpRequest, slug: str, number: Number) -> HttpResponse:
+    """Undo an import of examples or scores. What was judged, selected or voted on stays."""
+    access = access_to(request, slug, Role.RESEARCHER)
+    imported = _import_of(access, number)
+    undo = _UNDO.get(imported.kind)
+    if undo is None:
+        said = imported.get_kind_display()
+        raise UserError(f"An import of {said} can't be undone. Nothing was changed.")
+
+    # Many rows go in short transactions, and a repeat goes on.
+    def work(keep: Callable[[HttpResponse], None]) -> None:
+        undo(imported, access.user)
+        imported.refresh_from_db()
+        keep(answer(ImportOut(**_out(imported))))
+
+    return once_made(request, work, alone=True)
+
+
+_UNDO = {Import.Kind.EXAMPLES.value: writing.undo, Import.Kind.POINTS.value: undo_scores}
+
+
+def _import_of(access: Access, number: int) -> Import:
+    found = Import.objects.filter(project=access.project, number=number).first()
+    if found is None:
         raise Http404("No such import.")
-    return _out(writing.look_after(imported))
+    return found
 
 
 def _refuse_invalid(checked: FirstPass, skip_invalid: bool) -> None:
@@ -304,6 +341,7 @@ def line(place: Place) -> int:
 def _out(imported: Import) -> dict[str, Any]:
     return {
         "number": imported.number,
+        "kind": imported.kind,
         "state": imported.state,
         "rows": imported.n_rows,
         "written": imported.n_written,

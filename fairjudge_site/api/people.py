@@ -1,4 +1,4 @@
-"""Annotators of a project, and the links that invite people. Owners alone invite."""
+"""Members and annotators of a project, and the links that invite people, for owners alone."""
 
 from datetime import datetime
 from typing import Annotated, Any
@@ -8,6 +8,7 @@ from ninja import Router, Schema
 from pydantic import Field
 
 from annotation.models import Annotator, Invitation
+from annotation.people.annotators import leave_project
 from annotation.people.invitations import (
     MAX_DAYS,
     MAX_USES,
@@ -19,7 +20,8 @@ from annotation.people.invitations import (
 )
 from fairjudge_site.api.bodies import Cursor, Limit, Number, Page, Text, page_of
 from fairjudge_site.api.gate import READ, WRITE, access_to, answer, once
-from judging.projects.models import Role
+from judging.projects.access import Access, change_role
+from judging.projects.models import Membership, Role
 
 router = Router(tags=["people"])
 
@@ -47,6 +49,68 @@ class InvitationOut(Schema):
     most_uses: int
     expires_at: datetime
     note: str
+
+
+class MemberOut(Schema):
+    id: int
+    user: str
+    role: str
+    joined_at: datetime
+
+
+class RoleIn(Schema):
+    role: Annotated[str, Field(pattern="^(owner|researcher|annotator)$")]
+
+
+@router.get("/projects/{slug}/members", auth=READ, response=Page[MemberOut])
+def list_members(
+    request: HttpRequest, slug: str, limit: Limit = 100, cursor: Cursor = ""
+) -> dict[str, Any]:
+    """List who belongs to the project, with their roles."""
+    access = access_to(request, slug, Role.OWNER)
+    rows = access.project.memberships.select_related("user")
+    return page_of(rows, cursor, limit, _member)
+
+
+@router.post("/projects/{slug}/members/{number}/role", auth=WRITE, response=MemberOut)
+def change_member(request: HttpRequest, slug: str, number: Number, body: RoleIn) -> HttpResponse:
+    """Change a member's role. A project keeps an owner."""
+    access = access_to(request, slug, Role.OWNER)
+    found = _membership(access, number)
+
+    def work() -> HttpResponse:
+        change_role(found, access.user, body.role)
+        return answer(MemberOut(**_member(found)))
+
+    return once(request, work)
+
+
+@router.post("/projects/{slug}/members/{number}/remove", auth=WRITE, response=MemberOut)
+def remove_member(request: HttpRequest, slug: str, number: Number) -> HttpResponse:
+    """Remove a member. Their votes stay."""
+    access = access_to(request, slug, Role.OWNER)
+
+    def work() -> HttpResponse:
+        # Looked for here, so that a repeat is told what the first request was.
+        found = _membership(access, number)
+        was = _member(found)
+        leave_project(found, access.user)
+        return answer(MemberOut(**was))
+
+    return once(request, work)
+
+
+def _membership(access: Access, number: int) -> Membership:
+    rows = access.project.memberships.select_related("user", "project")
+    found = rows.filter(pk=number).first()
+    if found is None:
+        raise Http404("No such member.")
+    return found
+
+
+def _member(one: Membership) -> dict[str, Any]:
+    named = {name: getattr(one, name) for name in ("id", "role", "joined_at")}
+    return named | {"user": one.user.get_username()}
 
 
 @router.get("/projects/{slug}/annotators", auth=READ, response=Page[AnnotatorOut])

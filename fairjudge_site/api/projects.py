@@ -81,6 +81,17 @@ class SettingsOut(Schema):
     cost_basis: str
 
 
+class EventOut(Schema):
+    """An event of the audit trail."""
+
+    id: int
+    actor: str = Field(description="Empty for a command, and for a login that was deleted.")
+    action: str
+    subject: str
+    detail: dict[str, Any]
+    at: datetime
+
+
 Weight = Annotated[Decimal, Field(ge=0, max_digits=10, decimal_places=4)]
 Share = Annotated[Decimal, Field(ge=0, le=Decimal("0.5"), max_digits=4, decimal_places=3)]
 
@@ -203,6 +214,15 @@ def update_settings(request: HttpRequest, slug: str, body: SettingsIn) -> Projec
         said = f"{errors[0].field}: {errors[0].detail} Nothing was changed."
         raise Refusal("field_unusable", said, errors=errors)
     return Project.objects.get(pk=access.project.pk)
+
+
+@router.get("/projects/{slug}/trail", auth=READ, response=Page[EventOut])
+def list_events(
+    request: HttpRequest, slug: str, limit: Limit = 100, cursor: Cursor = ""
+) -> dict[str, Any]:
+    """List the audit trail: who did what, the oldest first."""
+    access = access_to(request, slug, Role.OWNER)
+    return page_of(access.project.audit_events.all(), cursor, limit, EventOut.from_orm)
 
 
 def address_of(slug: str, *parts: object) -> str:

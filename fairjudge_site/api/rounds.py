@@ -5,19 +5,21 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 
+from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from ninja import Router, Schema
 from pydantic import Field
 
-from annotation.models import Annotator, Item, Round
+from annotation.models import Adjudication, Annotator, Flag, Item, Round
 from annotation.people.annotators import assign, assignable
+from annotation.queue.queue import settle_flag
 from annotation.results.planner.planning import plan as plan_of
 from annotation.results.planner.planning import problems
-from annotation.rounds import changes
+from annotation.rounds import changes, growing
 from annotation.rounds.opening import CHECK_ACTIONS, CheckRule, RoundSettings, open_round
 from annotation.rounds.progress import round_progress
 from annotation.votes import aside
-from annotation.votes.voting import decide
+from annotation.votes.voting import decide, withdraw
 from fairjudge_site.api.bodies import Cursor, Limit, Number, Page, SubsetIn, Text, page_of
 from fairjudge_site.api.gate import READ, WRITE, access_to, answer, once, once_made
 from fairjudge_site.api.problems import FieldError, Refusal
@@ -157,10 +159,29 @@ class DecisionIn(Schema):
 
 
 class DecisionOut(Schema):
+    id: int
     external_id: str
     label: str
     reason: str
+    by: str = Field(description="Who decided. Empty for a login that was deleted.")
     decided_at: datetime
+
+
+class UndecidedOut(Schema):
+    """An item whose votes gave no majority. `new_decision` decides about it."""
+
+    external_id: str
+
+
+class FlagOut(Schema):
+    """What an annotator says is wrong with an item."""
+
+    id: int
+    external_id: str
+    annotator: int
+    reason: str
+    at: datetime
+    settled_at: datetime | None
 
 
 @router.post("/projects/{slug}/rounds/plan", auth=READ, response=PlanOut)
@@ -262,6 +283,21 @@ def close_round(request: HttpRequest, slug: str, number: Number) -> HttpResponse
 def reopen_round(request: HttpRequest, slug: str, number: Number) -> HttpResponse:
     """Go on with the items that didn't get all their votes."""
     return _changed(request, slug, number, lambda *of: changes.reopen(*of, background=True))
+
+
+@router.post("/projects/{slug}/rounds/{number}/cancel", auth=WRITE, response=RoundOut)
+def cancel_round(request: HttpRequest, slug: str, number: Number) -> HttpResponse:
+    """Undo what is still being written: the whole round, more items, or more votes."""
+    access = access_to(request, slug, Role.RESEARCHER)
+    round_ = _round_of(access, number)
+
+    def work(keep: Callable[[HttpResponse], None]) -> None:
+        growing.cancel(round_, access.user, background=True)
+        # A round that was being opened goes. The answer is then what it was.
+        now = Round.every.filter(pk=round_.pk).select_related("run", "frame").first()
+        keep(answer(RoundOut(**_out(now or round_))))
+
+    return once_made(request, work, alone=True)
 
 
 @router.post("/projects/{slug}/rounds/{number}/extend", auth=WRITE, response=RoundOut)
@@ -372,10 +408,106 @@ def new_decision(request: HttpRequest, slug: str, number: Number, body: Decision
 
     def work() -> HttpResponse:
         made = decide(item, access.user, body.label, body.reason)
-        named = {"external_id": body.external_id, "decided_at": made.at}
-        return answer(DecisionOut(label=made.label, reason=made.reason, **named), 201)
+        return answer(DecisionOut(**_decision(made)), 201)
 
     return once(request, work)
+
+
+@router.get(
+    "/projects/{slug}/rounds/{number}/decisions",
+    auth=READ,
+    response=Page[DecisionOut],
+    tags=["decisions"],
+)
+def list_decisions(
+    request: HttpRequest, slug: str, number: Number, limit: Limit = 100, cursor: Cursor = ""
+) -> dict[str, Any]:
+    """List the decisions in a round, the oldest first. The last one about an item holds."""
+    round_ = _round_of(access_to(request, slug, Role.RESEARCHER), number)
+    rows = Adjudication.objects.filter(item__round=round_).select_related("item__example")
+    return page_of(rows, cursor, limit, _decision)
+
+
+@router.get(
+    "/projects/{slug}/rounds/{number}/undecided",
+    auth=READ,
+    response=Page[UndecidedOut],
+    tags=["decisions"],
+)
+def list_undecided(
+    request: HttpRequest, slug: str, number: Number, limit: Limit = 100, cursor: Cursor = ""
+) -> dict[str, Any]:
+    """List the items of a round that wait for a decision."""
+    round_ = _round_of(access_to(request, slug, Role.RESEARCHER), number)
+    rows = Item.objects.filter(round=round_, state=Item.State.ADJUDICATE)
+    rows = rows.select_related("example")
+    return page_of(rows, cursor, limit, lambda row: {"external_id": row.example.external_id})
+
+
+@router.post(
+    "/projects/{slug}/rounds/{number}/decisions/{decision}/undo",
+    auth=WRITE,
+    response=DecisionOut,
+    tags=["decisions"],
+)
+def undo_decision(
+    request: HttpRequest, slug: str, number: Number, decision: Number
+) -> HttpResponse:
+    """Take your own last decision on an item back, so that it waits again."""
+    access = access_to(request, slug, Role.RESEARCHER)
+    rows = Adjudication.objects.select_related("item__example", "item__round__project")
+    row = rows.filter(item__round=_round_of(access, number), pk=decision).first()
+    if row is None:
+        raise Http404("No such decision.")
+    was = _decision(row)
+
+    def work() -> HttpResponse:
+        withdraw(row, access.user)
+        return answer(DecisionOut(**was))
+
+    return once(request, work)
+
+
+@router.get("/projects/{slug}/rounds/{number}/flags", auth=READ, response=Page[FlagOut])
+def list_flags(
+    request: HttpRequest, slug: str, number: Number, limit: Limit = 100, cursor: Cursor = ""
+) -> dict[str, Any]:
+    """List what annotators say is wrong with items of a round, the oldest first."""
+    rows = _flags_of(_round_of(access_to(request, slug, Role.RESEARCHER), number))
+    return page_of(rows, cursor, limit, _flag)
+
+
+@router.post("/projects/{slug}/rounds/{number}/flags/{flag}/settle", auth=WRITE, response=FlagOut)
+def settle_flag_of(request: HttpRequest, slug: str, number: Number, flag: Number) -> HttpResponse:
+    """Note that somebody has dealt with a flag."""
+    access = access_to(request, slug, Role.RESEARCHER)
+    rows = _flags_of(_round_of(access, number)).filter(pk=flag)
+    row = rows.first()
+    if row is None:
+        raise Http404("No such flag.")
+
+    def work() -> HttpResponse:
+        settle_flag(row, access.user)
+        return answer(FlagOut(**_flag(rows.get())))
+
+    return once(request, work)
+
+
+def _flags_of(round_: Round) -> QuerySet[Flag]:
+    named = ("annotator", "item__example", "item__round__project")
+    return Flag.objects.filter(item__round=round_).select_related(*named)
+
+
+def _flag(row: Flag) -> dict[str, Any]:
+    named = {name: getattr(row, name) for name in ("id", "reason", "at", "settled_at")}
+    about = {"external_id": row.item.example.external_id}
+    return named | about | {"annotator": row.annotator.number}
+
+
+def _decision(row: Adjudication) -> dict[str, Any]:
+    named = {name: getattr(row, name) for name in ("id", "label", "reason")}
+    about = {"external_id": row.item.example.external_id}
+    return named | about | {"by": row.decider, "decided_at": row.at}
 
 
 def _chosen(access: Access, body: RoundIn) -> tuple[Run | None, RoundSettings]:

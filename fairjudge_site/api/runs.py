@@ -3,27 +3,32 @@
 from collections.abc import Callable
 from datetime import datetime
 from decimal import Decimal
-from typing import Annotated, Any
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any, Literal
 
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import FileResponse, Http404, HttpRequest, HttpResponse
 from ninja import Query, Router, Schema
 from pydantic import Field
 
 from annotation.results.data.figures import to_json
+from annotation.results.delivery.package import deliver
 from annotation.results.report.cache import kept_people, shown_report
 from fairjudge_site.api.bodies import Cursor, Limit, Number, Page, SubsetIn, Text, page_of
 from fairjudge_site.api.gate import READ, SPEND, WRITE, access_to, answer, once, once_made
 from fairjudge_site.api.projects import address_of
 from judging.core.errors import UserError
+from judging.llm.own_templates import TemplateRefused, custom_template
 from judging.projects.access import Access
 from judging.projects.models import Role
-from judging.runs import lifecycle
+from judging.runs import lifecycle, templates
 from judging.runs.engine import rereading
 from judging.runs.engine.progress import progress_of
 from judging.runs.forms.portia import PortiaOptions
 from judging.runs.models import Parse, Run
 from judging.runs.pages.runs import MAY_NOT_START
+from judging.runs.pages.templates import LONGEST_REPLY, LONGEST_TEXT
 from judging.runs.planning.estimate import estimate_run
 from judging.runs.planning.start import LARGEST_SEED, start_run
 
@@ -32,6 +37,32 @@ router = Router(tags=["runs"])
 Dollars = Annotated[Decimal, Field(ge=0, le=1_000_000_000, max_digits=20, decimal_places=10)]
 Whole = Annotated[int, Field(ge=1, le=10_000_000)]
 Name = Annotated[Text, Field(max_length=200)]
+
+
+class TemplateIn(Schema):
+    """A judge template, with the keys that a file for `judge --template` has."""
+
+    name: Annotated[str, Field(pattern="^[-a-zA-Z0-9_]+$", max_length=80)]
+    form: Annotated[Text, Field(max_length=20)]
+    reply: Annotated[Text, Field(max_length=40)] = ""
+    text: Annotated[Text, Field(min_length=1, max_length=LONGEST_TEXT)]
+    scale: list[Annotated[Decimal, Field(max_digits=12, decimal_places=2)]] | None = Field(
+        None, min_length=2, max_length=2, description="The lowest and the highest score."
+    )
+    sample_reply: Annotated[Text, Field(min_length=1, max_length=LONGEST_REPLY)] = Field(
+        description="As the judge would write it, with a verdict that FairJudge can read."
+    )
+
+
+class TemplateOut(Schema):
+    """A version of a template. Its name means the newest version that is not retired."""
+
+    id: int
+    name: str
+    form: str
+    text: str
+    created_at: datetime
+    retired_at: datetime | None
 
 
 class PriceIn(Schema):
@@ -312,6 +343,36 @@ def get_report(request: HttpRequest, slug: str, number: Number) -> HttpResponse 
     return found if isinstance(found, HttpResponse) else to_json(found)
 
 
+_FILES = {"html": "text/html", "zip": "application/zip", "tex": "application/x-tex"}
+_REPORT_FILES = {
+    "responses": {
+        200: {"content": {kind: {"schema": {"type": "string", "format": "binary"}}
+                          for kind in _FILES.values()}}
+    }
+}  # fmt: skip
+
+
+@router.get(
+    "/projects/{slug}/runs/{number}/report.{kind}",
+    auth=READ,
+    response={200: None},
+    openapi_extra=_REPORT_FILES,
+)
+def get_report_file(
+    request: HttpRequest, slug: str, number: Number, kind: Literal["html", "zip", "tex"]
+) -> FileResponse:
+    """Return the report as one page, for LaTeX, or as a ZIP that `verify` checks."""
+    access = access_to(request, slug, Role.RESEARCHER, shows_judge=True)
+    run = _run_of(access, number)
+    if run.ranked_at is None:
+        raise UserError(run.why_unranked)
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / f"{slug}-run{number}-report.{kind}"
+        deliver(access.project, run, access.user, path)
+        # Opened before the folder is removed, the file lives until it is sent.
+        return FileResponse(path.open("rb"), content_type=_FILES[kind], filename=path.name)
+
+
 @router.get("/projects/{slug}/runs/{number}/certificate", auth=READ, response=dict[str, Any])
 def get_certificate(
     request: HttpRequest, slug: str, number: Number
@@ -337,6 +398,69 @@ def get_people_report(request: HttpRequest, slug: str) -> dict[str, Any]:
         raise UserError(f"Nobody has voted in {slug} yet. Open a round or import votes.")
     figures: dict[str, Any] = to_json(found)
     return figures
+
+
+@router.get("/projects/{slug}/templates", auth=READ, response=Page[TemplateOut], tags=["templates"])
+def list_templates(
+    request: HttpRequest, slug: str, limit: Limit = 100, cursor: Cursor = ""
+) -> dict[str, Any]:
+    """List the versions of the project's own judge templates, the oldest first."""
+    access = access_to(request, slug, Role.RESEARCHER)
+    return page_of(access.project.templates.all(), cursor, limit, TemplateOut.from_orm)
+
+
+@router.post(
+    "/projects/{slug}/templates", auth=WRITE, response={201: TemplateOut}, tags=["templates"]
+)
+def new_template(request: HttpRequest, slug: str, body: TemplateIn) -> HttpResponse:
+    """Keep a judge template. A name that the project has already gets a new version."""
+    access = access_to(request, slug, Role.RESEARCHER)
+    try:
+        written = custom_template(body.name, body.dict(exclude_none=True))
+    except TemplateRefused as refused:
+        raise UserError(f"{refused} Nothing was kept.") from None
+
+    def work() -> HttpResponse:
+        version = templates.keep(access.project, access.user, written, body.sample_reply)
+        return answer(TemplateOut.from_orm(version), 201)
+
+    return once(request, work)
+
+
+@router.post(
+    "/projects/{slug}/templates/{number}/retire",
+    auth=WRITE,
+    response=TemplateOut,
+    tags=["templates"],
+)
+def retire_template(request: HttpRequest, slug: str, number: Number) -> HttpResponse:
+    """Take a version out of the choice for new runs. Its name means the one before it."""
+    return _retired(request, slug, number, retired=True)
+
+
+@router.post(
+    "/projects/{slug}/templates/{number}/restore",
+    auth=WRITE,
+    response=TemplateOut,
+    tags=["templates"],
+)
+def restore_template(request: HttpRequest, slug: str, number: Number) -> HttpResponse:
+    """Put a retired version back."""
+    return _retired(request, slug, number, retired=False)
+
+
+def _retired(request: HttpRequest, slug: str, number: int, *, retired: bool) -> HttpResponse:
+    access = access_to(request, slug, Role.RESEARCHER)
+    version = access.project.templates.select_related("project").filter(pk=number).first()
+    if version is None:
+        raise Http404("No such template.")
+
+    def work() -> HttpResponse:
+        templates.set_retired(version, access.user, retired=retired)
+        version.refresh_from_db()
+        return answer(TemplateOut.from_orm(version))
+
+    return once(request, work)
 
 
 def _report(access: Access, run: Run) -> Any:

@@ -1,4 +1,4 @@
-"""Labels, votes, samples, preferences and criteria: whole tables as streams, or page by page.
+"""Labels, votes, people and other tables: as whole streams, or page by page.
 
 Votes, recorded judgments and scores come in here, and what was exported is listed.
 """
@@ -13,7 +13,13 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from ninja import Query, Router, Schema
 from pydantic import AfterValidator, Field
 
-from annotation.results.tables.exports import CONTENT_TYPES, ExportRequest, export, rows_as_json
+from annotation.results.tables.exports import (
+    BLIND_KINDS,
+    CONTENT_TYPES,
+    ExportRequest,
+    export,
+    rows_as_json,
+)
 from annotation.votes.imports import import_votes
 from fairjudge_site.api.bodies import (
     Cursor,
@@ -41,7 +47,7 @@ from judging.runs.recorded.writing import import_judgments
 
 router = Router(tags=["tables"])
 
-What = Literal["labels", "votes", "samples", "preferences", "criteria"]
+What = Literal["labels", "votes", "samples", "preferences", "criteria", "people"]
 
 
 class Filters(Schema):
@@ -144,7 +150,7 @@ def _streamed(
     wanted: ExportRequest,
     where: list[str] | None,
 ) -> StreamingHttpResponse:
-    access = access_to(request, slug, Role.RESEARCHER, shows_judge=wanted.what != "votes")
+    access = access_to(request, slug, Role.RESEARCHER, shows_judge=wanted.what not in BLIND_KINDS)
     chosen = run_named(access, run)
     wanted = replace(wanted, frame=_frame(access, chosen, where))
     pieces = export(access.project, chosen, access.user, wanted)
@@ -186,7 +192,7 @@ def get_table(
     """Stream a whole table; docs/files.md has its columns. Preferences are no CSV.
 
     `zip` holds the folder of a data set, as `datasets.load_dataset` opens it once it is unpacked.
-    The export goes on record. All but votes show judge output or the names of models.
+    The export goes on record. All but votes and people show judge output or models' names.
     """
     file_format = "dataset" if kind == "zip" else kind
     wanted = ExportRequest(
@@ -208,7 +214,7 @@ def list_rows(
     where: Where = None,
 ) -> dict[str, Any]:
     """Return a page of a table, with the keys that JSON lines have."""
-    access = access_to(request, slug, Role.RESEARCHER, shows_judge=what != "votes")
+    access = access_to(request, slug, Role.RESEARCHER, shows_judge=what not in BLIND_KINDS)
     chosen = run_named(access, run)
     frame = _frame(access, chosen, where)
     values = filters.values()

@@ -10,7 +10,8 @@ from typing import Any, Self
 
 ROW = {"question": "Q?", "response_1": "x" * 1000, "response_2": "y" * 1000}
 IMPORT = {
-    "number": 1, "state": "writing", "rows": 0, "written": 0, "known": 0, "conflicts": 0,
+    "number": 1, "kind": "examples", "state": "writing",
+    "rows": 0, "written": 0, "known": 0, "conflicts": 0,
     "refused": 0, "conflicting": [], "reason": "", "created_at": "2026-01-02T03:04:05Z",
 }  # fmt: skip
 

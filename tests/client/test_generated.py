@@ -11,7 +11,7 @@ from pathlib import Path
 import fairjudge_client
 import generate
 import pytest
-from fairjudge_client import AsyncFairJudge, FairJudge, models, resources
+from fairjudge_client import AsyncFairJudge, FairJudge, Round, models
 from fairjudge_client.api import Api
 from fairjudge_client.reading import NotReadable, read
 from fairjudge_client.steps import operation, signature_of
@@ -120,6 +120,8 @@ def test_models_keep_every_digit_and_leave_what_they_do_not_know():
 
 def test_times_have_their_zone():
     decided = {
+        "id": 1,
+        "by": "olga",
         "external_id": "a",
         "label": "win",
         "reason": "So.",
@@ -133,7 +135,7 @@ def test_help_shows_each_setting_by_its_name():
     shown = inspect.signature(FairJudge("http://a.example", "fj_x").project("x").runs.start)
     assert {"k", "budget_usd", "idempotency_key"} <= set(shown.parameters)
     assert shown.return_annotation == "Run"
-    decide = signature_of(resources.Round.decide.body)
+    decide = signature_of(Round.decide.body)
     assert decide.parameters["reason"].default is inspect.Parameter.empty
 
 

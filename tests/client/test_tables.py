@@ -2,18 +2,23 @@
 
 import asyncio
 import datetime
+import gzip
 import json
 import os
 import subprocess
 import sys
+import zipfile
 from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
 
 import numpy
+import openpyxl
 import pandas
 import polars
 import pyarrow
+import pyarrow.feather
+import pyarrow.ipc
 import pyarrow.parquet
 import pytest
 from fairjudge_client import FairJudge, Filters, Invalid, NotFound, Unreachable, tables
@@ -105,7 +110,7 @@ def test_values_that_json_does_not_have():
         ([["a", 1]], "Row 1 is a list"),
         ({"a": 1}, "can't be read from a dict"),
         (7, "can't be read from a int"),
-        ("pairs.xlsx", r"neither \.csv nor \.jsonl"),
+        ("pairs.pdf", r"ends with none of \.csv, \.jsonl"),
         (pandas.DataFrame([[1, 2]], columns=["a", "a"]), "two columns of the same name"),
     ],
 )
@@ -216,10 +221,10 @@ def test_a_file_is_written_whole_or_not_at_all(project, proxy, tmp_path):
     with pytest.raises(NotFound):
         project.save("labels", target, run=99)
     assert target.read_text() == "mine"
-    with pytest.raises(ValueError, match=r"with \.jsonl or \.parquet\."):
+    with pytest.raises(ValueError, match=r"with \.jsonl, \.arrow, .* or \.parquet\."):
         project.save("preferences", target)
-    with pytest.raises(ValueError, match=r"\.csv, \.jsonl or \.parquet"):
-        project.save("labels", tmp_path / "labels.xlsx")
+    with pytest.raises(ValueError, match=r"\.csv, \.jsonl, .* or \.parquet"):
+        project.save("labels", tmp_path / "labels.pdf")
     project.save("labels", target)
     assert target.read_bytes().startswith(b"external_id,question,")
     assert [path.name for path in tmp_path.glob("labels*")] == ["labels.csv"]
@@ -241,6 +246,69 @@ def test_parquet_keeps_the_types_of_the_columns(project, tmp_path):
     with pytest.raises(ValueError, match="jsonl or parquet"):
         project.labels(format="csv")
     assert {one.format for one in project.exports()} == {"parquet", "jsonl"}
+
+
+FILES = {"labels.arrow": b"ARROW1", "labels.xlsx": b"PK", "labels.zip": b"PK"}
+
+
+@on_site
+@CLIENTS
+@pytest.mark.parametrize("name", FILES)
+def test_arrow_excel_and_data_sets_are_saved_whole(project, proxy, token, client, tmp_path, name):
+    with client(proxy.url, token) as (fj, do):
+        proxy.faults = [status(200, FILES[name] + b" and no end"), passed_on]
+        saved = do(fj.project("tables").save("labels", tmp_path / name))
+    content = saved.read_bytes()
+    if name.endswith("arrow"):
+        assert pyarrow.ipc.open_file(content).read_all().num_rows == 5
+    elif name.endswith("xlsx"):
+        assert openpyxl.load_workbook(saved)["labels"].max_row == 6
+    else:
+        assert zipfile.ZipFile(saved).testzip() is None
+    assert not list(tmp_path.glob("*.part"))
+
+
+ROW = {"external_id": "x", "question": "Q?", "response_1": "a", "response_2": "b"}
+
+
+def workbook(path):
+    book = openpyxl.Workbook()
+    book.create_sheet("pairs")
+    for row in (list(ROW), list(ROW.values())):
+        book["pairs"].append(row)
+    book.save(path)
+
+
+def written_by_arrow(path):
+    table = pyarrow.Table.from_pylist([ROW])
+    with pyarrow.ipc.new_file(path, table.schema) as file:
+        file.write_table(table)
+
+
+SENT = {
+    "pairs.parquet": lambda path: pyarrow.parquet.write_table(
+        pyarrow.Table.from_pylist([ROW]), path
+    ),
+    "pairs.arrow": written_by_arrow,
+    "pairs.feather": lambda path: pyarrow.feather.write_feather(
+        pyarrow.Table.from_pylist([ROW]), path
+    ),
+    "pairs.xlsx": workbook,
+    "pairs.jsonl.gz": lambda path: path.write_bytes(gzip.compress(json.dumps(ROW).encode())),
+}
+
+
+@on_site
+@pytest.mark.parametrize("name", SENT)
+def test_typed_and_compressed_files_are_sent_as_they_are(fj, tmp_path, name):
+    SENT[name](tmp_path / name)
+    examples = fj.create_project("New").examples
+    sheet = "pairs" if name.endswith("xlsx") else ""
+    assert examples.estimate(tmp_path / name, sheet=sheet).new == 1
+    examples.upsert(tmp_path / name, sheet=sheet)
+    writing.write(Import.objects.get().pk)
+    kept = Example.objects.get()
+    assert {field: getattr(kept, field) for field in ROW} == ROW
 
 
 @on_site

@@ -21,14 +21,14 @@ from fairjudge_client import (
 )
 from fairjudge_client.steps import signature_of
 
-from annotation.models import Item
+from annotation.models import Adjudication, Flag, Item
 from annotation.people.annotators import annotator_named
 from judging.dataset import writing
 from judging.dataset.models import Import, TagChange
-from judging.projects.models import Delivery, Project
+from judging.projects.models import Delivery, Membership, Project
 from tests.client.proxy import status
 from tests.client.test_generated import OPERATIONS
-from tests.factories import make_run, make_verdict
+from tests.factories import make_member, make_run, make_verdict
 
 pytestmark = pytest.mark.django_db(transaction=True)
 # Operations that only `api` has. Each should get a method that people find.
@@ -36,6 +36,10 @@ BY_NAME_ONLY: set[str] = set()
 SCORE = {
     "external_id": "p", "input": "Q", "output": "A", "model": "m", "criterion": "fluency",
     "value": 3,
+}  # fmt: skip
+TEMPLATE = {
+    "name": "own", "form": "relation", "reply": "verdict_mark", "sample_reply": "Better: [[A]]",
+    "text": "{question} {first} {second} Answer [[A]], [[B]] or [[C]].",
 }  # fmt: skip
 JUDGE = {"endpoint": "local", "model": "smollm2", "k": 1}
 
@@ -114,6 +118,7 @@ def test_every_operation_has_a_method(proxy, token, media, tmp_path, client):
         price = do(project.examples.estimate([more], design="random=1", seed=7))
         assert (price.new, price.questions, price.calls) == (2, 1, None)
         assert do(do(project.examples.get_import(1)).refresh()).state == "done"
+        assert [one.number for one in do(project.imports())] == [1]
         assert do(project.info()).examples == 4
         assert len(do(project.examples.list(model="maple-7b"))) == 4
         tagged = do(project.examples.tag(tag="hard", sample=2))
@@ -157,6 +162,13 @@ def test_every_operation_has_a_method(proxy, token, media, tmp_path, client):
         assert (compared.other, compared.run, compared.judged_by_both) == (2, 3, 1)
         scored = do(project.scores.import_([SCORE], rater="rita"))
         assert (scored.items, scored.added) == (1, 1)
+        *_, last = do(project.imports())
+        assert (last.info.kind, do(last.undo()).state) == ("points", "undone")
+        assert do(ranked.save_report(tmp_path / "report.html")).read_text().endswith("</html>\n")
+        kept = do(project.templates.add(**TEMPLATE))
+        assert do(project.templates.retire(kept.id)).retired_at is not None
+        assert do(project.templates.restore(kept.id)) == kept
+        assert do(project.templates.list()) == [kept]
 
         assert do(project.rounds.plan(everything=True, votes=2)).new_votes == 8
         round_ = do(project.rounds.open(everything=True, votes=1, seed=1))
@@ -175,12 +187,27 @@ def test_every_operation_has_a_method(proxy, token, media, tmp_path, client):
         assert do(project.import_votes(two)).added == 1
         Item.objects.filter(example__external_id="e1").update(state=Item.State.ADJUDICATE)
         assert do(round_.decide(external_id="e1", label="tie", reason="So.")).label == "tie"
+        assert do(round_.undecided()) == []
+        (decision,) = do(round_.decisions())
+        assert (decision.external_id, do(round_.undo_decision(decision.id))) == ("e1", decision)
+        assert do(round_.decisions()) == []
+        Item.objects.filter(example__external_id="e1").update(state=Item.State.ADJUDICATE)
+        assert [one.external_id for one in do(round_.undecided())] == ["e1"]
+        assert do(round_.decide(external_id="e1", label="tie", reason="So.")).label == "tie"
         voter = next(one for one in do(project.people.list()) if one.name == "zoe").number
         imported = do(project.rounds.get(2))
         assert do(imported.put_aside(voter, reason="A test.")).votes_aside == 1
         assert do(imported.count_again(voter)).votes == 1
         with pytest.raises(Problem, match="not stopped"):
             do(imported.release(voter))
+        flagged = Item.objects.filter(round__number=2).first()
+        Flag.objects.create(
+            item=flagged, annotator=flagged.round.project.annotators.first(), reason="odd"
+        )
+        (flag,) = do(imported.flags())
+        assert (flag.reason, do(imported.settle_flag(flag.id)).id) == ("odd", flag.id)
+        with pytest.raises(Problem, match="can be cancelled"):
+            do(round_.cancel())
         assert do(round_.close()).state == "closed"
         assert do(round_.wait()).state == "closed"
         assert do(round_.reopen()).state == "open"
@@ -193,6 +220,12 @@ def test_every_operation_has_a_method(proxy, token, media, tmp_path, client):
         assert [one.id for one in do(project.people.invitations())] == [link.id]
         assert do(project.people.withdraw(link.id)).id == link.id
         assert do(project.people.invitations()) == []
+        member = make_member(Project.objects.get(slug="walk"), "researcher")
+        *_, joined = do(project.people.members())
+        assert (joined.user, joined.role) == (member.get_username(), "researcher")
+        assert do(project.people.change_role(joined.id, role="annotator")).role == "annotator"
+        assert do(project.people.remove(joined.id)).id == joined.id
+        assert {one.action for one in do(project.trail())} >= {"role changed", "flag settled"}
 
         assert list(do(project.labels(ranked)).external_id) == ["e0", "e1", "e2", "e3"]
         assert do(project.votes()).annotator.notna().all()
@@ -203,6 +236,7 @@ def test_every_operation_has_a_method(proxy, token, media, tmp_path, client):
         saved = do(project.save("labels", tmp_path / "labels.csv"))
         assert saved.read_text().startswith("external_id,")
         assert do(project.labels(format="parquet")).shape[0] == 4
+        assert do(project.table("people", frame="pandas")).imported_votes.sum() == 1
         assert {one.format for one in do(project.exports())} == {"jsonl", "csv", "parquet"}
 
         hook = do(project.webhooks.add(url="https://example.org/hook", events=["run.done"]))
@@ -234,10 +268,17 @@ def world(proxy, token, media):
         project.rounds.open(everything=True, votes=1)
         project.people.invite()
         project.webhooks.add(url="https://example.org/hook").test()
+        project.templates.add(**TEMPLATE | {"name": "kept"})
+        there = Project.objects.get(slug="world")
+        make_member(there, "researcher")
+        item = Item.objects.first()
+        Adjudication.objects.create(item=item, label="win")
+        Flag.objects.create(item=item, annotator=there.annotators.first(), reason="odd")
     return project
 
 
-VALUES = {
+VALUES = TEMPLATE | {
+    "role": "annotator",
     "slug": "world", "number": 1, "what": "labels", "kind": "jsonl", "name": "Another",
     "beta": 50, "votes": 3, "external_id": "e0", "label": "win", "reason": "So.", "tag": "hard",
     "annotators": [], "budget_usd": 5, "require": ["coverage>=0.5"], "before": 1, "after": 1,
@@ -256,6 +297,8 @@ def test_each_operation_is_reached_by_its_name(world, proxy, token, client):
     values = VALUES | {
         "invitation": Project.objects.get(slug="world").invitations.get().pk,
         "delivery": Delivery.objects.get().pk,
+        "decision": Adjudication.objects.get().pk,
+        "flag": Flag.objects.get().pk,
     }
     with client(proxy.url, token) as (fj, do):
         # What others need is deleted last.
@@ -264,6 +307,12 @@ def test_each_operation_is_reached_by_its_name(world, proxy, token, client):
             now = dict(values)
             if name == "undo_tags":
                 now["number"] = TagChange.objects.latest("pk").pk
+            if name in ("retire_template", "restore_template"):
+                now["number"] = Project.objects.get(slug="world").templates.first().pk
+            if name in ("change_member", "remove_member"):
+                now["number"] = Membership.objects.exclude(role="owner").get().pk
+            if name == "get_report_file":
+                now["kind"] = "html"
             try:
                 do(getattr(fj.api, name)(**arguments_of(name, now)))
             except Invalid as refusal:
