@@ -59,6 +59,7 @@ LINES_ALLOWED = {
     "rules from criteria, replies by a schema, marked prefixes": 500,
     "tools with one response a row": 550,
     "labels that judges may keep": 400,
+    "forms of pages as operations": 300,
 }
 MOST_MODULES_IN_A_FOLDER = 30
 LEAST_SENTENCES_OF_A_ROOM = 2

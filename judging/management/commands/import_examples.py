@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from django.core.management.base import CommandParser
+from django.template.defaultfilters import pluralize
 
 from judging.core.commands import FairJudgeCommand, add_format, add_labels, add_project
 from judging.core.errors import UserError
@@ -169,7 +170,8 @@ class Command(FairJudgeCommand):
 
     def describe(self, checked: FirstPass) -> None:
         summary, write = checked.summary, self.stdout.write
-        write(f"{number_of(summary.n_rows, 'row')} can be imported ({summary.format}).")
+        n = summary.n_rows
+        write(f"{n} row{pluralize(n)} can be imported ({summary.format}).")
         for field, source in summary.columns.items():
             if field != source:
                 write(f"  {field} is read from {source}")
@@ -195,10 +197,8 @@ class Command(FairJudgeCommand):
             self.stderr.write(conflict)
 
     def report(self, imported: Import, summary: Summary, price: PairsPrice | None) -> None:
-        parts = [
-            f"{imported.n_written} {'example' if imported.n_written == 1 else 'examples'} "
-            f"imported into {imported.project.slug}"
-        ]
+        n = imported.n_written
+        parts = [f"{n} example{pluralize(n)} imported into {imported.project.slug}"]
         if imported.n_known:
             parts.append(f"already in the project: {count(imported.n_known)}")
         if imported.n_conflicts:
