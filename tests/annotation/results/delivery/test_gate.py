@@ -225,6 +225,20 @@ def test_the_round_that_is_named_is_the_one_that_opens(open_project):
     assert json.loads(out)["look"] == 2
 
 
+def test_new_examples_are_asked_for_only_if_every_example_has_a_label(open_project):
+    project, run, round_ = open_project
+    vote_all(round_, right=0.75)
+    says = "Every example has a label already"
+    assert says not in decide(project, run, "accuracy>=0.73").needed.sentence
+    for place, example in enumerate(project.examples.all()):
+        example.gold_label = "win" if place % 4 else "lose"
+        example.save()
+    run.verdicts.update(label="win")
+    found = decide(project, run, "accuracy>=0.73", restart=True)
+    assert says in found.needed.sentence
+    assert found.needed.more_examples > 0
+
+
 def test_waiting_ends_when_people_finish_and_is_resumable_when_they_do_not(
     open_project, monkeypatch
 ):

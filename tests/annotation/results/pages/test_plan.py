@@ -218,3 +218,12 @@ def test_an_audit_that_leaves_little_offers_to_label_all(client, owner, judged):
     # Ten votes of three minutes at $7.50 an hour.
     assert "Label all 10 instead: $3.75" in page
     assert "instead" not in client.get("/p/vicuna/plan/preview", sent | {"audit": "1"}).text
+
+
+def test_nothing_is_left_to_certify_only_if_people_label_everything(client, owner, judged):
+    """Ten examples: two by rank, and the others by the audit."""
+    client.force_login(owner)
+    sent = {"run": judged.pk, "how": "beta", "beta": "20", "votes": "1", "audit": "8"}
+    says = "Every example gets a person's label"
+    assert says in client.get("/p/vicuna/plan/preview", sent).text
+    assert says not in client.get("/p/vicuna/plan/preview", sent | {"audit": "7"}).text
