@@ -62,7 +62,7 @@ def test_examples_that_all_have_a_label_of_some_kind_are_not_called_only_some(
     path.write_text("external_id,annotator,label\ne0,kim,win\ne1,kim,win\n")
     import_votes(project, None, path)
     Example.objects.exclude(external_id__in=["e0", "e1"]).update(gold_label="win")
-    assert reason(run).startswith("some examples have votes and the others a label")
+    assert reason(run).startswith("some examples have votes, and the others have an imported label")
 
 
 def reason(run):

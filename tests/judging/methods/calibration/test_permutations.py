@@ -55,11 +55,11 @@ def test_turning_back_twice_changes_nothing():
     [
         ([[0.2, 1.2]], ("X0", "X1"), "between 0 and 1"),
         ([[0.2, -0.1]], ("X0", "X1"), "between 0 and 1"),
-        ([[0.2]], ("X0", "X1"), "column a permutation"),
-        ([0.2, 0.3], ("X0", "X1"), "column a permutation"),
+        ([[0.2]], ("X0", "X1"), "column per permutation"),
+        ([0.2, 0.3], ("X0", "X1"), "column per permutation"),
         ([[0.2, 0.3]], ("X0", "X0"), "twice"),
         ([[0.2, 0.3]], ("X0", "X7"), "no permutation 'X7'"),
-        ([[]], (), "column a permutation"),
+        ([[]], (), "column per permutation"),
     ],
 )
 def test_what_is_no_probability_is_refused(p, names, sentence):
