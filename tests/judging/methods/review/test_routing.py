@@ -109,7 +109,7 @@ def test_separated_labels_are_said_and_stay_finite():
     wrong = (columns.values[:, 1] > 0).astype(float)
     found = learned(columns, bpde, wrong)
     assert found.used
-    assert any("without an exception" in note for note in found.notes)
+    assert any("separate errors and right labels completely" in note for note in found.notes)
     assert all(np.isfinite(one.odds_ratio.high) for one in found.coefficients)
 
 
