@@ -235,8 +235,8 @@ def test_attention_checks_are_spread_over_both_stages(project, person, tmp_path)
     ("settings", "says"),
     [
         ({"beta": Decimal(20), "learn": 60}, r"smallest β that works is 30.25 %"),
-        ({"beta": Decimal(30), "learn": 60}, r"selects 60 examples, of which 60"),
-        ({"beta": Decimal(100), "learn": 200}, "smaller learning sample: there are only 200"),
+        ({"beta": Decimal(30), "learn": 60}, r"selects 60 examples, and 60 are for learning"),
+        ({"beta": Decimal(100), "learn": 200}, "smaller learning sample: the round is about 200"),
         ({"everything": True, "learn": 10}, "no learning sample is needed"),
         ({"beta": Decimal(50), "learn": -1}, "can't be smaller than 0"),
         ({"beta": Decimal(50), "learn": 60, "audit": 101}, "more than the 100 examples"),
