@@ -16,6 +16,7 @@ from judging.methods.review.certificate import (
     CertificatePlan,
     Tallies,
     certify,
+    first_sure,
     trust_or_escalate,
 )
 
@@ -136,7 +137,7 @@ def simulate_cascade(case: CascadeCase, repeats: int, seed: int) -> Promise:
     wrong = np.zeros(level.shape, bool)
     # Level by level, the labels that enter are made as wrong as the case says.
     for threshold in range(LEVELS):
-        judge = _first_sure(level, threshold)
+        judge = first_sure(level, threshold)
         kept = np.flatnonzero(judge >= 0)
         share = case.epsilon / 4 if threshold < case.bad_from else case.epsilon
         most = int(share * len(kept)) + (threshold >= case.bad_from)
@@ -151,13 +152,8 @@ def simulate_cascade(case: CascadeCase, repeats: int, seed: int) -> Promise:
         found = trust_or_escalate(level.astype(float), wrong, sample, case.epsilon, DELTA)
         if isinstance(found, Undefined):
             continue
-        judge = _first_sure(level, found.threshold)
+        judge = first_sure(level, found.threshold)
         kept = np.flatnonzero((judge >= 0) & ~sample)
         issued += 1
         false += bool(wrong[judge[kept], kept].sum() > case.epsilon * len(kept) + 1e-9)
     return Promise(str(case), repeats, issued, false, MOST_BROKEN_OF_10_000)
-
-
-def _first_sure(level: Counts, threshold: float) -> Counts:
-    sure = level <= threshold
-    return np.where(sure.any(axis=0), sure.argmax(axis=0), -1)

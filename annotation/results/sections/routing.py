@@ -38,7 +38,7 @@ from judging.methods.intervals.estimates import (
 )
 from judging.methods.intervals.win_rate import WinRateScale, best_lambda, win_rate
 from judging.methods.review.auroc import AurocDifference, auroc
-from judging.methods.review.certificate import trust_or_escalate
+from judging.methods.review.certificate import first_sure, trust_or_escalate
 from judging.methods.review.panels import (
     accuracy_weights,
     cascade,
@@ -804,11 +804,6 @@ class UnsureJudges:
     unsure: Floats
     taught: Booleans
 
-    def judge_at(self, threshold: float) -> Codes:
-        """Return which judge keeps each example; -1 for people."""
-        sure = np.nan_to_num(self.unsure, nan=np.inf) <= threshold
-        return np.where(sure.any(axis=0), sure.argmax(axis=0), -1)
-
 
 def as_judge(analysis: Analysis) -> OtherRun:
     """Return this run as one of a row."""
@@ -851,7 +846,7 @@ def escalation(
             people, none = int((rest & ~sample).sum()), [0] * len(judges.names)
             rows.append(EscalationRow(agreement, none, people, reason=found.reason))
             continue
-        judge = judges.judge_at(found.threshold)
+        judge = first_sure(judges.unsure, found.threshold)
         kept = np.flatnonzero(rest & ~sample & (judge >= 0))
         right = ~wrong[judge[kept], kept]
         whole = bool(given.settled[rest].all()) and len(kept)

@@ -16,7 +16,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from judging.methods.arrays import Booleans, Counts, Floats
+from judging.methods.arrays import Booleans, Codes, Counts, Floats
 from judging.methods.intervals.estimates import Undefined, most_unseen
 
 # Thresholds of judges in a row that are tried, evenly over the different scores.
@@ -259,23 +259,31 @@ def trust_or_escalate(
 
     size, audited = up_to(ever), up_to(ever & sample)
     # A set that would fail without a single error says nothing, and must not end the sequence.
-    able = [
-        upper_bound(int(all_), int(seen), 0, delta) <= epsilon
-        for all_, seen in zip(size, audited, strict=True)
-    ]
-    rows = np.flatnonzero(able)
+    unseen = size - audited
+    too_many = np.floor(epsilon * unseen) + 1
+    unnoticed = scipy.stats.hypergeom.cdf(0, size, np.minimum(too_many, unseen), audited)
+    rows = np.flatnonzero((too_many > unseen) | (unnoticed <= delta))
     counts = Tallies(size[rows], audited[rows], up_to(ever & sample & wrong)[rows])
     plan = CertificatePlan(epsilon, delta, (n,), tuple(grid[rows].tolist()))
     found = certify(plan, counts, n)
     if isinstance(found, Undefined):
         return found
-    keeps = ever & (unsure <= found.threshold) & (before > found.threshold) & ~sample
-    kept = keeps.sum(axis=1)
+    judge = first_sure(scores, found.threshold)[~sample]
+    kept = np.bincount(judge[judge >= 0], minlength=len(scores))
     return Escalation(
         threshold=found.threshold,
         kept=tuple(kept.tolist()),
-        people=int((~sample).sum() - kept.sum()),
+        people=int((judge < 0).sum()),
         audited=found.n_audited,
         wrong=found.n_wrong,
         bound=found.bound,
     )
+
+
+def first_sure(scores: Floats, threshold: float) -> Codes:
+    """Return which judge of a row keeps each example.
+
+    Args: scores, threshold: as in `trust_or_escalate`, and the largest score that is kept.
+    Returns: (N,) places in the row; -1 where no judge has such a score."""
+    sure = scores <= threshold
+    return np.where(sure.any(axis=0), sure.argmax(axis=0), -1)

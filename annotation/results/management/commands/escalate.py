@@ -32,6 +32,7 @@ from judging.core.errors import UserError
 from judging.core.formatting import count, percent
 from judging.dataset.models import frame_of
 from judging.methods.intervals.estimates import Undefined
+from judging.methods.review.certificate import first_sure
 from judging.projects.access import project_for_command
 from judging.projects.models import Project
 from judging.runs.models import Run, find_run
@@ -172,7 +173,7 @@ def _rows(
     """Who labels each example: people who were asked, a run, or nobody yet; and the label."""
     sheet = analysis.sheet
     nobody = np.full(len(sheet), -1)
-    judge = nobody if threshold is None else judges.judge_at(threshold)
+    judge = nobody if threshold is None else first_sure(judges.unsure, threshold)
     asked = given.sample | judges.taught | ~given.rest
     examples = frame_of(project, analysis.frame.pk if analysis.frame else None)
     names = dict(examples.values_list("pk", "external_id"))
