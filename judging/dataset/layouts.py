@@ -100,8 +100,20 @@ def read_row(
     try:
         for values in read(record.values, known):
             yield Record(record.place, values, record.raw)
-    except Unreadable as error:
-        yield record.refuse(error.column, str(error))
+    except UNREADABLE as error:
+        yield refused(layout.tool, record, error)
+
+
+# What reading a row raises if a value in it isn't of the kind that its tool writes.
+UNREADABLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+
+
+def refused(tool: str, record: Record, error: Exception) -> Refused:
+    """Refuse a row by what reading it raised."""
+    if isinstance(error, Unreadable):
+        return record.refuse(error.column, str(error))
+    sentence = f"This row isn't as {tool} writes it. Export it again, or delete the row."
+    return record.refuse("", sentence)
 
 
 class OneJudge:

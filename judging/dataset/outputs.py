@@ -21,6 +21,7 @@ from judging.core.bounds import is_deep
 from judging.core.conversations import dumped
 from judging.dataset import layouts
 from judging.dataset.layouts import (
+    UNREADABLE,
     Layout,
     Rows,
     Unreadable,
@@ -31,6 +32,7 @@ from judging.dataset.layouts import (
     layout_for,
     name_in,
     number_in,
+    refused,
     text_form,
     unlisted,
 )
@@ -142,7 +144,7 @@ class Output:
         return self.record.place.file, self.run
 
 
-def _together(read: Callable[[Values], Mapping[str, Any]], alone: str) -> Together:
+def _together(tool: str, read: Callable[[Values], Mapping[str, Any]], alone: str) -> Together:
     """Return how the rows of a tool are put together.
 
     Args:
@@ -154,11 +156,10 @@ def _together(read: Callable[[Values], Mapping[str, Any]], alone: str) -> Togeth
         groups: dict[tuple[str, ...], list[Output]] = defaultdict(list)
         for record in records:
             try:
-                fields = read(record.values | {"file": record.place.file})
-            except Unreadable as error:
-                yield record.refuse(error.column, str(error))
+                output = Output(record, **read(record.values | {"file": record.place.file}))
+            except UNREADABLE as error:
+                yield refused(tool, record, error)
                 continue
-            output = Output(record, **fields)
             groups[output.key].append(output)
         outputs = [output for group in groups.values() for output in group]
         names = _names_of(groups.values())
@@ -531,7 +532,7 @@ def _of_runs(
 ) -> Layout:
     """Return a layout whose rows are put together, as `_together` takes `read` and `alone`."""
     layout = layout_for(tool, keys, pairs=_pairs, **more)
-    return replace(layout, joined=_together(read, alone), unless=unless)
+    return replace(layout, joined=_together(tool, read, alone), unless=unless)
 
 
 def _without_responses(tool: str, keys: str, instead: str, **more: Any) -> Layout:

@@ -7,8 +7,10 @@ import pytest
 
 from judging.core.errors import UserError
 from judging.dataset import outputs
+from judging.dataset.layouts import Holds
 from judging.dataset.models import Example
-from judging.dataset.reading import check
+from judging.dataset.reading import check, translated
+from judging.dataset.records import Place, Record, Refused
 from judging.dataset.wide import Design
 from judging.dataset.writing import import_files
 from judging.runs.models import Sample
@@ -362,3 +364,64 @@ def test_a_model_that_wrote_json_is_shown_as_it_wrote(tmp_path):
     ]
     (pair,) = pairs(*paths)
     assert pair.response_1 == said
+
+
+DAMAGE = (None, True, 3, "x", [], ["x"], [None], {}, {"a": 1}, [{"a": 1}])
+
+
+def damaged(value, keep=()):
+    """Yield the value with each of its parts, at any depth, put in the place of something else."""
+    parts = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, part in parts:
+        changes = list(DAMAGE)
+        if isinstance(part, dict | list):
+            changes += damaged(part)
+        for change in changes:
+            again = dict(value) if isinstance(value, dict) else list(value)
+            again[key] = change
+            yield again
+
+
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [
+        ("fastchat", tools.fastchat_pair(1, "a", "b", "model_1", "tie")),
+        ("arena", tools.arena_battle("a", "tie")),
+        ("alpaca", tools.alpaca_annotation(1, 1)),
+        ("arena-hard", tools.arena_hard("u", "A>B", "B>A")),
+        ("judgebench", tools.judgebench(1, "A>B", "A>B", "B>A")),
+        ("reward", tools.reward_bench(1)),
+        ("ultrafeedback", tools.ultrafeedback(1)),
+        ("helpsteer", tools.helpsteer(1, 1)),
+        ("task", tools.label_studio_task(1, (5, "left"))),
+        ("record", tools.argilla_record("r1", ("u", "response_a"))),
+        ("promptfoo", tools.promptfoo_results([("Short.", "Long.", 0)])),
+        ("inspect", tools.inspect_log("m", {"1": "A"})),
+        ("mlflow", tools.mlflow_row("q", "o")),
+        ("mlflow-3", tools.mlflow_result(1, "r", {"q": "a"}, "b")),
+        ("langsmith", tools.langsmith_result(1, "o")),
+        ("trace", tools.langfuse_trace(1, "q", "o")),
+        ("observation", tools.langfuse_observation(1, "m", "q", "o")),
+    ],
+)
+def test_a_row_that_is_not_as_its_tool_writes_it_is_refused_or_read_never_an_error(name, row):
+    asked = 0
+    for place, values in enumerate(damaged(row), start=1):
+        record = Record(Place(f"{name}.json", place), values, json.dumps(values))
+        for holds in Holds:
+            for found in translated([record], holds):
+                asked += 1
+                if isinstance(found, Refused):
+                    assert all(problem.sentence for problem in found.problems)
+    assert asked > 100
+
+
+def test_damaged_rows_of_a_file_are_told_by_their_lines(tmp_path):
+    rows = [
+        *damaged(tools.arena_battle("a", "tie")),
+        *damaged(tools.label_studio_task(1, (5, "left"))),
+        *damaged(tools.langfuse_trace(1, "q", "o")),
+    ]
+    found = check([tools.lines(tmp_path / "rows.jsonl", rows)])
+    assert found.n_problems > 50
+    assert all(1 <= problem.place.line <= len(rows) for problem in found.problems)
