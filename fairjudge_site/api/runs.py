@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from datetime import datetime
 from decimal import Decimal
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Annotated, Any, Literal
 
 from django.core.exceptions import PermissionDenied
@@ -13,7 +11,7 @@ from ninja import Query, Router, Schema
 from pydantic import Field
 
 from annotation.results.data.figures import to_json
-from annotation.results.delivery.package import deliver
+from annotation.results.delivery.package import open_report
 from annotation.results.report.cache import kept_people, shown_report
 from fairjudge_site.api.bodies import Cursor, Limit, Number, Page, SubsetIn, Text, page_of
 from fairjudge_site.api.gate import READ, SPEND, WRITE, access_to, answer, once, once_made
@@ -363,14 +361,8 @@ def get_report_file(
 ) -> FileResponse:
     """Return the report as one page, for LaTeX, or as a ZIP that `verify` checks."""
     access = access_to(request, slug, Role.RESEARCHER, shows_judge=True)
-    run = _run_of(access, number)
-    if run.ranked_at is None:
-        raise UserError(run.why_unranked)
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / f"{slug}-run{number}-report.{kind}"
-        deliver(access.project, run, access.user, path)
-        # Opened before the folder is removed, the file lives until it is sent.
-        return FileResponse(path.open("rb"), content_type=_FILES[kind], filename=path.name)
+    file = open_report(access.project, _run_of(access, number), access.user, kind)
+    return FileResponse(file, content_type=_FILES[kind])
 
 
 @router.get("/projects/{slug}/runs/{number}/certificate", auth=READ, response=dict[str, Any])

@@ -20,7 +20,8 @@ from decimal import Decimal
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import Any, BinaryIO
 
 import numpy as np
 from django.contrib.auth.models import AbstractUser
@@ -56,6 +57,7 @@ from annotation.results.sections.trust import (
 )
 from annotation.results.tables.exports import ExportRequest, export, in_frame, whole_file
 from judging.core.bounds import MEBIBYTE, Archive, ArchiveBounds
+from judging.core.errors import UserError
 from judging.core.sql.statements import snapshot
 from judging.dataset.models import Frame
 from judging.methods.agreement.annotators import Expertise
@@ -310,6 +312,21 @@ def deliver(
         else:
             partial.write_text(as_html(run, figures), encoding="utf-8")
     return figures
+
+
+def open_report(project: Project, run: Run, user: AbstractUser, kind: str) -> BinaryIO:
+    """Return a report to send, named after project and run; it is gone once it is closed.
+
+    Raises:
+        UserError: The run isn't ranked, or the file can't be written.
+    """
+    if run.ranked_at is None:
+        raise UserError(run.why_unranked)
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / f"{project.slug}-run{run.number}-report.{kind}"
+        deliver(project, run, user, path)
+        # Opened before the folder is removed, the file lives until it is sent.
+        return path.open("rb")
 
 
 def as_html(run: Run, figures: Report, *, with_drawings: bool = True) -> str:

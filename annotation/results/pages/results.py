@@ -6,8 +6,6 @@ stay selected by their old rank until you decide otherwise.
 """
 
 from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from django.contrib import messages
@@ -27,7 +25,7 @@ from annotation.results.data.figures import (
     can_draw,
 )
 from annotation.results.data.runs import project_costs, run_totals
-from annotation.results.delivery.package import deliver
+from annotation.results.delivery.package import open_report
 from annotation.results.report.cache import (
     Shown,
     kept_for,
@@ -151,13 +149,7 @@ def report_file(request: HttpRequest, slug: str, kind: str) -> HttpResponse | Fi
     project = access.project
     try:
         run = find_run(project, request.POST.get("run", "latest"))
-        if run.ranked_at is None:
-            raise UserError(run.why_unranked)
-        with TemporaryDirectory() as folder:
-            path = Path(folder) / f"{project.slug}-run{run.number}-report.{kind}"
-            deliver(project, run, request.user, path)
-            # Opened before the folder is removed, the file lives until it is sent.
-            return FileResponse(path.open("rb"), as_attachment=True, filename=path.name)
+        return FileResponse(open_report(project, run, request.user, kind), as_attachment=True)
     except UserError as error:
         messages.error(request, str(error))
         return redirect("results_page", project.slug, EXPORT)
