@@ -27,9 +27,8 @@ from annotation.results.report.cache import (
     kept_people,
     ready_report,
     shown_report,
-    who_wins_alone,
 )
-from annotation.results.report.page import overview_context
+from annotation.results.report.page import overview_context, who_wins_alone
 from annotation.results.report.report import Report
 from annotation.screen.progress import open_work
 from judging.core.errors import UserError

@@ -31,9 +31,8 @@ from annotation.results.report.cache import (
     kept_for,
     kept_people,
     shown_report,
-    who_wins_alone,
 )
-from annotation.results.report.page import citation, page_context, parts_of
+from annotation.results.report.page import citation, page_context, parts_of, who_wins_alone
 from annotation.results.report.report import CHAPTERS, plots
 from annotation.results.sections.people import answer as people_answer
 from annotation.results.sections.people import by_person, pace_plot, times_of

@@ -18,15 +18,13 @@ from django.db.models.functions import Coalesce, Length, Ord
 from django.db.models.query import QuerySet
 
 from annotation.models import Adjudication, Item, Round, Slot, Vote
-from annotation.results.data.figures import Sentence
 from annotation.results.data.sheet import Disagreements, disagreements, label_sign
 from annotation.results.report.report import PeopleAlone, Report, people_alone, report
 from annotation.results.sections.analysis import Analysis
 from judging.core import waking
 from judging.core.caching import CACHED_SECONDS, cache_key, cached, report_cache
-from judging.core.formatting import count, in_sentence, number_of
 from judging.core.models import Worker
-from judging.dataset.models import Label, frame_of
+from judging.dataset.models import frame_of
 from judging.projects.models import Project
 from judging.runs.models import Run, Verdict
 
@@ -208,34 +206,6 @@ def kept_people(project: Project) -> PeopleAlone | None:
     """What people say without a judge; None if nobody has voted."""
     found: PeopleAlone | None = kept_for(project, "alone", lambda: people_alone(project))
     return found
-
-
-def who_wins_alone(project: Project, alone: PeopleAlone) -> dict[str, Any]:
-    """Say which model people prefer, as far as they voted, when there is no judge to compare."""
-    pairs = kept_for(
-        project,
-        "pairs_of_models",
-        lambda: list(project.examples.judged().values_list("model_1", "model_2").distinct()[:2]),
-    )
-    names = pairs[0] if len(pairs) == 1 and all(pairs[0]) else None
-    win, tie, lose = (alone.labels[name] for name in Label.values)
-    n = win + tie + lose
-    said = f"People voted on {count(alone.voted)} of {number_of(alone.examples, 'example')}."
-    if names and n:
-        first, second = map(in_sentence, names)
-        said = (
-            f"Of {number_of(n, 'label')} by people, {first} wins {count(win)} and {second} wins "
-            f"{count(lose)}; {count(tie)} {'is a tie' if tie == 1 else 'are ties'}."
-        )
-    # Several models share the places of the two responses.
-    of_models = names is not None or pairs == [("", "")]
-    whose = names[0] if names else "response 1" if of_models else "response 1 of each pair"
-    return {
-        "answer": Sentence(said, "verdict"),
-        "names": names,
-        "whose": whose,
-        "of_models": of_models,
-    }
 
 
 def _kept(run: Run, state: str) -> Report | None:

@@ -9,8 +9,10 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from annotation.results.data.figures import Json, Plot, Sentence, share, short
+from annotation.results.report.cache import kept_for
 from annotation.results.report.report import (
     Chapter,
+    PeopleAlone,
     Report,
     after,
     alone,
@@ -22,8 +24,18 @@ from annotation.results.sections import judge_card, position, review_gain, win_r
 from annotation.results.sections.analysis import Section
 from annotation.results.sections.review import ReviewCurves
 from annotation.results.sections.trust import AGAINST, certified
-from judging.core.formatting import NARROW_SPACE, count, interval, number_of, percent, set_apart
+from judging.core.formatting import (
+    NARROW_SPACE,
+    count,
+    in_sentence,
+    interval,
+    number_of,
+    percent,
+    set_apart,
+)
+from judging.dataset.models import Label
 from judging.methods.intervals.estimates import Estimate, Figure, Undefined
+from judging.projects.models import Project
 from judging.runs.models import Run
 
 
@@ -39,6 +51,34 @@ def in_short(report: Report) -> list[Sentence]:
         *([] if isinstance(report.position.conflict_rate, Undefined) else [conflict]),
         *([] if ranking is None else [ranking]),
     ]
+
+
+def who_wins_alone(project: Project, alone: PeopleAlone) -> dict[str, Any]:
+    """Say which model people prefer, as far as they voted, when there is no judge to compare."""
+    pairs = kept_for(
+        project,
+        "pairs_of_models",
+        lambda: list(project.examples.judged().values_list("model_1", "model_2").distinct()[:2]),
+    )
+    names = pairs[0] if len(pairs) == 1 and all(pairs[0]) else None
+    win, tie, lose = (alone.labels[name] for name in Label.values)
+    n = win + tie + lose
+    said = f"People voted on {count(alone.voted)} of {number_of(alone.examples, 'example')}."
+    if names and n:
+        first, second = map(in_sentence, names)
+        said = (
+            f"Of {number_of(n, 'label')} by people, {first} wins {count(win)} and {second} wins "
+            f"{count(lose)}; {count(tie)} {'is a tie' if tie == 1 else 'are ties'}."
+        )
+    # Several models share the places of the two responses.
+    of_models = names is not None or pairs == [("", "")]
+    whose = names[0] if names else "response 1" if of_models else "response 1 of each pair"
+    return {
+        "answer": Sentence(said, "verdict"),
+        "names": names,
+        "whose": whose,
+        "of_models": of_models,
+    }
 
 
 def _agreement(report: Report) -> Iterator[Sentence]:
