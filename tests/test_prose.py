@@ -80,6 +80,9 @@ def python_texts() -> Iterator[Text]:
                     yield Text(name, node.lineno, text)
 
 
+_WITH_DOCSTRING = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
+
 def notes() -> Iterator[Text]:
     """Yield each docstring and each comment."""
     for room in ("annotation", "judging", "fairjudge_site", "client"):
@@ -88,7 +91,9 @@ def notes() -> Iterator[Text]:
             if "/migrations/" in name:
                 continue
             for node in ast.walk(ast.parse(source)):
-                if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+                if isinstance(
+                    node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+                ):
                     yield Text(name, getattr(node, "lineno", 1), ast.get_docstring(node) or "")
             for token in tokenize.generate_tokens(io.StringIO(source).readline):
                 if token.type == tokenize.COMMENT:

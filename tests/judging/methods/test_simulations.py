@@ -8,7 +8,6 @@ from benchmarks.simulations.coverage import INTERVALS, SETTINGS, SIMULATED, cove
 from benchmarks.simulations.page import END, HEAD, START
 from benchmarks.simulations.page import main as write_page
 from benchmarks.simulations.projects import LEVELS, Setting, settings
-from benchmarks.simulations.shown import PEOPLE
 from benchmarks.simulations.two_stage import Stages, stages
 from benchmarks.simulations.two_stage import simulate as simulate_stages
 
@@ -83,18 +82,11 @@ def test_each_kind_of_judge_learns_in_some_setting():
     assert {one.kind for one in stages()} == {"unsure", "likes length", "anywhere"}
 
 
-@pytest.mark.parametrize(
-    ("name", "repeats"),
-    [
-        # One project of this takes as long as three of any other.
-        *((name, 20 if name == PEOPLE else 60) for name in figures.FIGURES),
-        pytest.param(PEOPLE, 60, marks=pytest.mark.long),
-    ],
-)
-def test_slopes_strengths_and_tests_keep_their_promises(name, repeats):
+@pytest.mark.parametrize("name", figures.FIGURES)
+def test_slopes_strengths_and_tests_keep_their_promises(name):
     places = figures.places(name)
     for place in places[:: max(1, len(places) // 3)]:
-        for row in figures.simulate(name, place, repeats=repeats, seed=2):
+        for row in figures.simulate(name, place, repeats=60, seed=2):
             given = row.given * row.repeats
             assert not given or row.covered >= 0.95 - 3 * (0.95 * 0.05 / given) ** 0.5, row
 
