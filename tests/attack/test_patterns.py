@@ -28,6 +28,7 @@ REPLIES = {
     "blanks after a word": f"\tand\tthe\tscores{BLANKS}",
     "blanks after a number": f"assistant 1: 7{BLANKS}x",
     "dots after a number": "7" + "." * LENGTH,
+    "commas after a label": f"Final scores: or {',' * 2000} or x",
     "labels": "Scores of Assistant 1 (a): " * 4000,
 }
 
@@ -50,7 +51,9 @@ def test_every_pattern_is_quick_on_every_text(whole, figure):
 
 
 @pytest.mark.parametrize("text", REPLIES.values(), ids=REPLIES)
-@pytest.mark.parametrize("name", ["faireval-table3", "faireval-table3-json", "portia-table13"])
+@pytest.mark.parametrize(
+    "name", ["faireval-table1", "faireval-table3", "faireval-table3-json", "portia-table13"]
+)
 def test_a_hostile_reply_is_read_at_once(text, name):
     template = templates.template(name)
     assert timed(lambda: parse(template, text, "stop"), 2 * MOST_SECONDS) is not None

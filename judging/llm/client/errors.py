@@ -422,14 +422,13 @@ LONGEST_TIME = 64
 LONGEST_NAME = 100
 SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|us|µs|d|h|m|s)")
 # "Please try again in 1m30s", "Retry after 7 hours and 12 minutes", "Please wait 43200 seconds".
-_AMOUNT = (
-    r"(\d[\d.,]*) ?(ms|us|µs|d(?:ays?)?|h(?:(?:ou)?rs?)?|m(?:in(?:ute)?s?)?|s(?:ec(?:ond)?s?)?)"
-    r"(?![a-z])"
-)
+_DIGITS = r"\d[\d.,]{0,30}"
+_UNIT = r"ms|us|µs|d(?:ays?)?|h(?:(?:ou)?rs?)?|m(?:in(?:ute)?s?)?|s(?:ec(?:ond)?s?)?"
+_AMOUNT = rf"({_DIGITS}) ?({_UNIT})(?![a-z])"
 PART_OF_STATED = re.compile(_AMOUNT, re.IGNORECASE)
 STATED = re.compile(
     r"(?:(?:try again|retry\w{0,20}|resets?|available|renews?)(?: again)?(?: after| in| within)"
-    rf"|wait)(?: about| another| for)* ({_AMOUNT}(?:,? ?(?:and )?{_AMOUNT})*|\d[\d.,]*)",
+    rf"|wait)(?: about| another| for)* ({_AMOUNT}(?:,? ?(?:and )?{_AMOUNT})*|{_DIGITS})",
     re.IGNORECASE,
 )
 # "Your limit resets at 2026-05-02T00:00:00Z".

@@ -395,7 +395,8 @@ def _evidence(answer: Answer, start: int, end: int) -> str:
 _NUMBER = re.compile(NUMBER)
 # "Actually, 6" is a label too. A comma ends no other label.
 _LABEL = re.compile(
-    rf"(?=[^:=,]{{0,200}}(?:[:=,]|\b(?:is|are)\b))(?P<final>(?:my[ \t]+)?(?:final\b|{REVISION}))?"
+    r"(?=[^:=,]{0,120}(?:[:=,]|(?:score|ating)[ \t]+is\b|cores[ \t]+are\b))"
+    rf"(?P<final>(?:my[ \t]+)?(?:final\b|{REVISION}))?"
     r"(?P<name>[^\W\d_]?(?:[^\W\d_]|[ \t]){0,60}(?:[1a][ \t]+and[ \t]+[2b][ \t]*)?)"
     r"(?:[*_]{0,2}[:=]|(?<=actually),|(?<=wait),|(?<=score|ating)[ \t]+is\b|(?<=cores)[ \t]+are\b)",
 )
@@ -448,7 +449,7 @@ def rating_place(answer: Answer, scale: Scale, *, cut: bool) -> int | None:
     texts = answer.own.split("\n")
     begin = sum(len(line) + 1 for line in texts[:chosen])
     line = unwrapped(texts[chosen])
-    label = _LABEL.search(line)
+    label = _LABEL.search(_shortened(line))
     behind = label.end() if label else 0
     for match in _NUMBER.finditer(line, behind):
         if number(match[0]) in lines[chosen].numbers:
@@ -526,7 +527,8 @@ def _lines_of_numbers(answer: Answer, scale: Scale, *, wanted: int, cut: bool) -
 
 # One word, or a range.
 _NO_SCORES = re.compile(
-    r"[^\s\x00]{1,20}|(?:(?:from|between|about|around|to|or|[0-9.,/]+|[-~\u2013\u2014])[ \t]*){2,9}"
+    r"[^\s\x00]{1,20}"
+    r"|(?:(?:from|between|about|around|to|or|[0-9.,/]++|[-~\u2013\u2014])[ \t]*){2,9}"
 )
 
 
