@@ -16,7 +16,7 @@ from annotation.queue.settling import counted_slots
 from annotation.rendering import render as rendered
 from annotation.rounds import changes, growing
 from annotation.rounds.opening import check_rules_of
-from annotation.rounds.progress import round_progress, rounds_with_counts
+from annotation.rounds.progress import round_progress, rounds_with_counts, say_what_waits
 from annotation.votes import aside
 from annotation.votes.agreement import RoundAgreement
 from judging.core.errors import UserError
@@ -42,6 +42,7 @@ def rounds(request: HttpRequest, slug: str) -> HttpResponse:
         "page": Paginator(rounds_with_counts(access.project), PAGE).get_page(
             request.GET.get("page")
         ),
+        "heading": say_what_waits(access.project),
     }
     return render(request, "annotation/rounds/list.html", context)
 

@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from annotation.models import Annotator, Intervention, Item, Round, Seat, Slot, Vote
 from annotation.people.annotators import voters_of
+from judging.core.formatting import number_of
 from judging.core.queries import count_of
 from judging.methods.review.cost import HumanRate, human_usd, human_usd_of_active_time
 from judging.projects.models import Project
@@ -220,6 +221,33 @@ def rounds_with_counts(project: Project) -> QuerySet[Round]:
         )
         .order_by("-number")
     )
+
+
+def say_undecided(n: int) -> str:
+    return f"{number_of(n, 'item')} {'needs' if n == 1 else 'need'} a decision"
+
+
+def say_waiting(n: int) -> str:
+    return f"{number_of(n, 'item')} {'waits' if n == 1 else 'wait'} for votes"
+
+
+def say_what_waits(project: Project) -> str:
+    """Say in one sentence what the project's rounds wait for."""
+    items = Item.objects.filter(round__project=project, round__kind=Round.Kind.ROUTED)
+    is_open = Q(state=Item.State.OPEN) & ~Q(round__state=Round.State.CLOSED)
+    undecided = Q(state=Item.State.ADJUDICATE)
+    numbers = items.aggregate(
+        n=Count("pk"), waiting=Count("pk", is_open), undecided=Count("pk", undecided)
+    )
+    parts = [
+        say_undecided(numbers["undecided"]) if numbers["undecided"] else "",
+        say_waiting(numbers["waiting"]) if numbers["waiting"] else "",
+    ]
+    if any(parts):
+        return f"{' and '.join(filter(None, parts))}."
+    if not numbers["n"]:
+        return "No round has asked people yet."
+    return f"Nothing waits: people are done with {number_of(numbers['n'], 'item')}."
 
 
 def count_flagged_items(round_: Round) -> int:

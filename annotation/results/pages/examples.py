@@ -17,7 +17,7 @@ from annotation.rendering import render_shown, shown_of
 from annotation.results.data.browsing import SORTS, Filter, People, browse, keys_of, neighbours
 from annotation.results.merge.final_labels import Merged, merged_page
 from judging.core.errors import UserError
-from judging.core.formatting import number_of
+from judging.core.formatting import count, number_of
 from judging.dataset.models import Example, Label, TagChange, tags_of_examples
 from judging.dataset.pages.subsets import MOST_NAMES, named, shortened
 from judging.dataset.subsets import (
@@ -92,6 +92,18 @@ class ExampleFilter(forms.Form):
         self.run = next((run for run in runs if str(run.number) == number), None)
         self.with_people = number != ""
 
+    def heading(self) -> str:
+        """Say what the project holds, whatever is filtered."""
+        n = self.project.examples.judged().count()
+        categories = len(self.fields["category"].choices) - 1
+        models = len(self.fields["model"].choices) - 1
+        found = number_of(n, "pair") if n else "No pairs yet"
+        if 1 < categories < MOST_NAMES:
+            found += f" in {count(categories)} categories"
+        if 1 < models < MOST_NAMES:
+            found += f", by {count(models)} models"
+        return f"{found}."
+
     def shown_fields(self) -> list[forms.BoundField]:
         names = ["q", "category", "tag", "model"]
         if len(self.fields["category"].choices) <= 2:
@@ -162,6 +174,7 @@ def examples(request: HttpRequest, slug: str) -> HttpResponse:
         "query": query_of(request, form),
         "shows": columns_of(page.rows) | {"tags": bool(tags)},
         "filtered": is_filtered(asked),
+        "heading": form.heading(),
     }
     return render(request, "annotation/results/examples.html", context)
 

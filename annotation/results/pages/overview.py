@@ -30,6 +30,7 @@ from annotation.results.report.cache import (
 )
 from annotation.results.report.page import overview_context, who_wins_alone
 from annotation.results.report.report import Report
+from annotation.rounds.progress import say_undecided, say_waiting
 from annotation.screen.progress import open_work
 from judging.core.errors import UserError
 from judging.core.formatting import count, number_of
@@ -133,14 +134,18 @@ def next_action(project: Any) -> Action:
         said = "Import pairs of responses to begin."
         return at(DATA, said, "Import pairs", "imports")
     if n:
-        said = f"{number_of(n, 'item')} {'needs' if n == 1 else 'need'} a decision."
-        return at(REVIEW, said, f"Decide {count(n)}", "adjudication", project.undecided_round)
+        return at(
+            REVIEW,
+            f"{say_undecided(n)}.",
+            f"Decide {count(n)}",
+            "adjudication",
+            project.undecided_round,
+        )
     if project.newest_state in STOPPED:
         said = f"Run {project.newest_run} is {Run.State(project.newest_state).label}."
         return at(JUDGE, said, "See the run", "run", project.newest_run)
     if project.n_waiting:
-        waits = "item waits" if project.n_waiting == 1 else "items wait"
-        said = f"{count(project.n_waiting)} {waits} for votes."
+        said = f"{say_waiting(project.n_waiting)}."
         return at(REVIEW, said, "See the round", "round", project.waiting_round)
     if not project.n_runs:
         said = "No judge has labelled these pairs yet."

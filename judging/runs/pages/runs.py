@@ -4,12 +4,13 @@ from typing import Any
 
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
-from django.db.models import OuterRef, QuerySet
+from django.db.models import Count, OuterRef, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from judging.core.errors import UserError
+from judging.core.formatting import count, number_of
 from judging.core.queries import count_of
 from judging.dataset.pages.imports import import_for
 from judging.projects.access import Access, project_for
@@ -49,9 +50,28 @@ def runs(request: HttpRequest, slug: str) -> HttpResponse:
     context = {
         **access.under("runs"),
         "page": Paginator(listed(access.project), PAGE).get_page(request.GET.get("page")),
+        "heading": heading(access.project),
         **judgeable(access.project),
     }
     return render(request, "judging/runs/list.html", context)
+
+
+def heading(project: Project) -> str:
+    """Say how many runs are in which state: first those that wait for a person, then by work."""
+    states = Run.objects.filter(project=project).order_by().values_list("state")
+    numbers = dict(states.annotate(n=Count("pk")))
+    wanted = dict.fromkeys([Run.State.PAUSED, Run.State.FAILED, *Run.State])
+    parts = [
+        (numbers[state], f"{'is' if numbers[state] == 1 else 'are'} {Run.State(state).label}")
+        for state in wanted
+        if state in numbers
+    ]
+    if not parts:
+        return "No judge has been asked yet."
+    runs = number_of(sum(numbers.values()), "run")
+    if len(parts) == 1:
+        return f"{runs} {parts[0][1]}."
+    return f"{runs}: {', '.join(f'{count(n)} {state}' for n, state in parts)}."
 
 
 def judgeable(project: Project) -> dict[str, int]:
@@ -66,7 +86,7 @@ def judgeable(project: Project) -> dict[str, int]:
 def run_start(request: HttpRequest, slug: str) -> HttpResponse:
     access = starter(request, slug)
     if request.method != "POST":
-        like = Run.objects.filter(project=access.project, number=number_of(request)).first()
+        like = Run.objects.filter(project=access.project, number=number_in(request)).first()
         form = StartForm(access.project, like=like)
         for name in ("category", "tag"):
             # The data browser leads here with what it shows.
@@ -115,7 +135,7 @@ def import_price(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     """Say what a judge would need for the pairs of a checked import, by one of the runs."""
     access, imported = import_for(request, slug, number)
     done = access.project.runs.exclude(form=Form.POINTWISE).order_by("-number")
-    run = done.filter(number=number_of(request, "run")).first() or access.project.primary_run
+    run = done.filter(number=number_in(request, "run")).first() or access.project.primary_run
     context = {
         **access.under("examples"),
         "import": imported,
@@ -127,7 +147,7 @@ def import_price(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     return render(request, f"judging/imports/{'_price' if part else 'price'}.html", context)
 
 
-def number_of(request: HttpRequest, name: str = "like") -> int | None:
+def number_in(request: HttpRequest, name: str = "like") -> int | None:
     text = request.GET.get(name, "")
     return int(text) if text.isdecimal() and len(text) < 10 else None
 

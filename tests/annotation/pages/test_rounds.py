@@ -190,11 +190,11 @@ def test_the_list_takes_as_many_queries_for_fifty_rounds_as_for_one(
     as_researcher, project, round_, django_assert_num_queries
 ):
     page = reverse("rounds", args=[project.slug])
-    with django_assert_num_queries(5):
+    with django_assert_num_queries(6):
         as_researcher.get(page)
     for _ in range(49):
         open_round(project, None, None, RoundSettings(everything=True, votes=1))
-    with django_assert_num_queries(5):
+    with django_assert_num_queries(6):
         as_researcher.get(page)
 
 

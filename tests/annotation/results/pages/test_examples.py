@@ -273,7 +273,7 @@ def test_as_many_queries_for_fifty_rows_as_for_one(
         make_verdict(run, example, 0.5)
     url = reverse("examples", args=[project.slug]) + "?run=1"
     as_researcher.get(url)
-    with django_assert_num_queries(22):
+    with django_assert_num_queries(23):
         as_researcher.get(url)
 
 

@@ -330,6 +330,46 @@ def test_a_step_is_done_when_nothing_in_it_waits(client, owner, project):
     assert states(client) == ["done", "done", "done", "now"]
 
 
+def headings(client):
+    pages = (
+        client.get(f"/p/vicuna/{name}").content.decode()
+        for name in ("examples", "runs/", "rounds/")
+    )
+    return [re.search(r"<h1>(.*?)</h1>", page)[1].replace("\u202f", " ") for page in pages]
+
+
+def test_the_lists_say_first_what_is_in_them_and_what_waits(client, owner, project):
+    client.force_login(owner)
+    assert headings(client) == [
+        "No pairs yet.",
+        "No judge has been asked yet.",
+        "No round has asked people yet.",
+    ]
+    make_examples(project, 3, category="math")
+    make_examples(project, 1, category="code")
+    make_run(project)
+    round_ = open_round(project, owner, None, RoundSettings(everything=True, votes=2))
+    assert headings(client) == [
+        "4 pairs in 2 categories, by 2 models.",
+        "1 run is done.",
+        "4 items wait for votes.",
+    ]
+    make_run(project, state="paused")
+    make_run(project, state="running")
+    make_run(project)
+    people = [make_annotator(project), make_annotator(project)]
+    for person, overall in zip(people, ("left", "tie"), strict=True):
+        record_vote(claim_next(round_, person), {"overall": overall})
+    assert headings(client)[1:] == [
+        "4 runs: 1 is paused, 1 is running, 2 are done.",
+        "1 item needs a decision and 3 items wait for votes.",
+    ]
+    decide(round_.items.get(state=Item.State.ADJUDICATE), owner, label="win", reason="")
+    round_.state = round_.State.CLOSED
+    round_.save()
+    assert headings(client)[2] == "Nothing waits: people are done with 4 items."
+
+
 def test_a_skipped_vote_does_not_keep_the_review_open(client, owner, judged):
     """The item is settled by the votes that are left, so that nothing waits."""
     client.force_login(owner)
