@@ -45,7 +45,18 @@ from tests.factories import (
     make_verdict,
 )
 
-ROLES = ("nobody", "outsider", "annotator", "researcher", "owner", "superuser")
+ROLES = (
+    "nobody", "outsider", "annotator", "reviewer", "observer", "researcher", "owner", "superuser",
+)  # fmt: skip
+# Whom else the smallest role that is let in leads to.
+LET_IN = {
+    "member": {"annotator", "reviewer", "observer", "researcher", "owner", "superuser"},
+    "annotator": {"annotator", "reviewer", "researcher", "owner", "superuser"},
+    "reviewer": {"reviewer", "researcher", "owner", "superuser"},
+    "observer": {"observer", "researcher", "owner", "superuser"},
+    "researcher": {"researcher", "owner", "superuser"},
+    "owner": {"owner", "superuser"},
+}
 LOGIN, UNKNOWN, REFUSED, IN = "log in first", "not found", "refused", "let in"
 TOKEN = "send a token"
 
@@ -60,22 +71,24 @@ TABLE = {
     "nobody until it is opened": "metrics",
     "superuser": "site_status site_user site_users",
     "logged in": "annotate annotate_preferences home logout password_change tokens",
-    "annotator": "annotate_leave annotate_own annotate_return annotate_round project project_leave",
+    "member": "project project_leave",
+    "annotator": "annotate_leave annotate_own annotate_return annotate_round",
     "holder": """
         annotate_ahead annotate_back annotate_beat annotate_draft annotate_flag annotate_item
         annotate_read annotate_skip annotate_texts annotate_unskip annotate_vote
     """,
+    "reviewer": "adjudication decision_undo flag_settle round round_item round_standing rounds",
+    "observer": """
+        example examples export look people_pace plot project_figures report_file results
+        results_page run run_progress runs
+    """,
     "researcher": """
-        adjudication decision_undo example examples tag_examples untag_examples export
-        flag_settle import_begin import_check import_detail import_price import_refused
-        import_undo imports
-        look people_pace plan plan_preview plot
-        project_figures report_file results results_page round round_cancel round_close
-        round_extend round_item round_pause round_people round_person
-        round_reopen round_resume round_standing round_votes rounds run run_budget run_cancel
-        run_estimate run_models run_pause run_primary run_progress run_reparse run_reselection
-        run_resume run_start runs scores scores_undo template template_retire template_write
-        templates
+        tag_examples untag_examples import_begin import_check import_detail import_price
+        import_refused import_undo imports plan plan_preview round_cancel round_close
+        round_extend round_pause round_people round_person round_reopen round_resume round_votes
+        run_budget run_cancel run_estimate run_models run_pause run_primary run_reparse
+        run_reselection run_resume run_start scores scores_undo template template_retire
+        template_write templates
     """,
     # No login and no cookie lets in: tests/fairjudge_site/api/test_walk.py asks with tokens.
     "token": """
@@ -147,6 +160,8 @@ def made(rows_of_module, tmp_path_factory):
     users = {
         "nobody": None, "owner": make_member(project, Role.OWNER, "olga"),
         "researcher": make_member(project, Role.RESEARCHER, "rosa"),
+        "reviewer": make_member(project, Role.REVIEWER, "rene"),
+        "observer": make_member(project, Role.OBSERVER, "oona"),
         "annotator": make_annotator(project, "ana").user,
         "outsider": make_user("otto", researcher=True),
         "superuser": make_user("sue", is_superuser=True),
@@ -241,8 +256,7 @@ def arguments_of(project, annotator, folder):
         kind = name.split("_")[0]
         number = numbers.get(kind, {}) if name not in numberless else {}
         found = special.get(name, number)
-        return found if NAMES[name] not in ("annotator", "researcher", "owner") or (
-            name in SIGNED) else here | found  # fmt: skip
+        return found if NAMES[name] not in LET_IN or name in SIGNED else here | found
 
     return {name: arguments(name) for name in NAMES}
 
@@ -312,7 +326,7 @@ def expected(name: str, role: str) -> str:
         return IN if role == "annotator" else UNKNOWN
     if role == "outsider" or (group == "superuser" and role != "superuser"):
         return UNKNOWN
-    return IN if ROLES.index(role) >= ROLES.index(group) else REFUSED
+    return IN if group == "superuser" or role in LET_IN[group] else REFUSED
 
 
 def outcome(response) -> str:
@@ -371,7 +385,7 @@ def test_an_owner_reaches_nothing_of_another_project_from_their_own(client, worl
 
 
 @pytest.mark.parametrize("query", UNBLINDING)
-@pytest.mark.parametrize("name", sorted(n for n in NAMES if NAMES[n] in ("researcher", "owner")))
+@pytest.mark.parametrize("name", sorted(n for n in NAMES if NAMES[n] in LET_IN and n not in SIGNED))
 @pytest.mark.django_db
 def test_whoever_looks_at_the_judge_is_marked_and_nobody_else(client, world, name, query):
     owner = world.users["owner"]
@@ -409,7 +423,7 @@ def test_no_page_or_export_names_a_model_next_to_its_response_unmarked(client, w
         assert is_marked(owner)
         transaction.set_rollback(True)
     naming = set()
-    for name in sorted(n for n in NAMES if NAMES[n] in ("researcher", "owner", "annotator")):
+    for name in sorted(n for n in NAMES if NAMES[n] in LET_IN):
         address = reverse(name, kwargs=world.arguments[name])
         for method, sent in [("get", {}), *(("post", form) for form in FORMS)]:
             with transaction.atomic():

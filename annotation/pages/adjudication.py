@@ -22,7 +22,7 @@ from annotation.models import (
     Vote,
 )
 from annotation.pages.forms import DecisionForm
-from annotation.pages.rounds import managed_round
+from annotation.pages.rounds import round_for
 from annotation.queue.drafts import side_of
 from annotation.queue.settling import counted_slots
 from annotation.rendering import render as rendered
@@ -45,7 +45,7 @@ _OPTIONS = [
 @require_safe
 def adjudication(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     """List items that wait for a decision, then those that were decided."""
-    access, round_ = managed_round(request, slug, number)
+    access, round_ = round_for(request, slug, number)
     page = Paginator(items_to_decide(round_, access), PAGE).get_page(request.GET.get("page"))
     counts = _vote_counts([item.pk for item in page if item.is_shown], access.project)
     context = {
@@ -64,7 +64,7 @@ def adjudication(request: HttpRequest, slug: str, number: int) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 def round_item(request: HttpRequest, slug: str, number: int, item: int) -> HttpResponse:
     """Show an item, and record a first choice and then a decision if votes did not settle it."""
-    access, round_ = managed_round(request, slug, number)
+    access, round_ = round_for(request, slug, number)
     rows = Item.objects.select_related("example", "round__project", "selection")
     row = get_object_or_404(rows, round=round_, pk=item)
     decisions = list(row.adjudications.order_by("-pk"))
@@ -117,7 +117,7 @@ def round_item(request: HttpRequest, slug: str, number: int, item: int) -> HttpR
 @require_POST
 def decision_undo(request: HttpRequest, slug: str, number: int, decision: int) -> HttpResponse:
     """Take back one's own last decision, and show its item again."""
-    access, round_ = managed_round(request, slug, number)
+    access, round_ = round_for(request, slug, number)
     rows = Adjudication.objects.select_related("item__example", "item__round__project")
     row = get_object_or_404(rows, item__round=round_, pk=decision)
     try:

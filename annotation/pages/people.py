@@ -33,7 +33,7 @@ from annotation.people.invitations import (
     usable_invitations,
 )
 from judging.core.errors import UserError
-from judging.projects.access import Access, change_role, is_smaller, project_for
+from judging.projects.access import Access, change_role, lacks_rights, project_for
 from judging.projects.accounts import PasswordLinks, password_link_behind, reset_link, use_up
 from judging.projects.models import Membership, Role
 
@@ -195,8 +195,8 @@ def people_page(
 
 
 def role_kept(mine: str, offered: str) -> str:
-    """Say that a link changes no member's role, or nothing if it offers no larger one."""
-    if not is_smaller(mine, than=offered):
+    """Say that a link changes no member's role, or nothing if it offers no further right."""
+    if not lacks_rights(mine, of=offered):
         return ""
     return (
         f"You are already a member, as {Role(mine).label}. This link is for a new {offered} and "
@@ -214,7 +214,7 @@ def _join(request: HttpRequest, invitation: Invitation, form: JoinForm | None) -
     with transaction.atomic():
         user = cast(User, request.user) if form is None else form.create()
         membership = accept_invitation(invitation, user)
-    if is_smaller(membership.role, than=invitation.role):
+    if lacks_rights(membership.role, of=invitation.role):
         messages.warning(request, role_kept(membership.role, invitation.role))
     if form is not None:
         login(request, user, backend=settings.LOGIN_BACKEND)

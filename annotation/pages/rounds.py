@@ -27,16 +27,18 @@ from judging.projects.models import Role
 PAGE = 50
 
 
-def managed_round(request: HttpRequest, slug: str, number: int) -> tuple[Access, Round]:
-    """Return the round if this person may manage it. Its pages never show what the judge said."""
-    access = project_for(request.user, slug, Role.RESEARCHER)
+def round_for(
+    request: HttpRequest, slug: str, number: int, role: Role = Role.REVIEWER
+) -> tuple[Access, Round]:
+    """Return the round if this person may see it. Its pages never show what the judge said."""
+    access = project_for(request.user, slug, role)
     rounds = Round.objects.select_related("project", "run", "protocol", "opened_by")
     return access, get_object_or_404(rounds, project=access.project, number=number)
 
 
 @require_safe
 def rounds(request: HttpRequest, slug: str) -> HttpResponse:
-    access = project_for(request.user, slug, Role.RESEARCHER)
+    access = project_for(request.user, slug, Role.REVIEWER)
     context = {
         **access.under("rounds"),
         "page": Paginator(rounds_with_counts(access.project), PAGE).get_page(
@@ -49,7 +51,7 @@ def rounds(request: HttpRequest, slug: str) -> HttpResponse:
 
 @require_safe
 def round_(request: HttpRequest, slug: str, number: int) -> HttpResponse:
-    access = project_for(request.user, slug, Role.RESEARCHER)
+    access = project_for(request.user, slug, Role.REVIEWER)
     opening = Round.every.filter(
         project=access.project, number=number, state=Round.State.OPENING
     ).first()
@@ -60,7 +62,7 @@ def round_(request: HttpRequest, slug: str, number: int) -> HttpResponse:
             "work": growing.current_work(opening),
         }
         return render(request, "annotation/rounds/opening.html", context)
-    return round_page(request, *managed_round(request, slug, number))
+    return round_page(request, *round_for(request, slug, number))
 
 
 @require_POST
@@ -82,7 +84,7 @@ def cancel(request: HttpRequest, slug: str, number: int) -> HttpResponse:
 @require_safe
 def standing(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     """Return the part of the page that is reloaded while people work."""
-    access, found = managed_round(request, slug, number)
+    access, found = round_for(request, slug, number)
     context = {"project": access.project, "access": access, "round": found}
     context["standing"] = round_progress(found)
     context["work"] = growing.current_work(found)
@@ -96,7 +98,7 @@ def _change_view(
 
     @require_POST
     def view(request: HttpRequest, slug: str, number: int) -> HttpResponse:
-        _, round_ = managed_round(request, slug, number)
+        _, round_ = round_for(request, slug, number, Role.RESEARCHER)
         try:
             _refuse_overtaken(request, round_)
             change(round_, request.user, **options)
@@ -130,7 +132,7 @@ reopen = _change_view(changes.reopen, "The round is open again.", background=Tru
 @require_POST
 def votes(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     """Ask for more votes per item."""
-    access, found = managed_round(request, slug, number)
+    access, found = round_for(request, slug, number, Role.RESEARCHER)
     form = VotesForm(request.POST)
     if form.is_valid():
         try:
@@ -150,7 +152,7 @@ def votes(request: HttpRequest, slug: str, number: int) -> HttpResponse:
 @require_POST
 def extend(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     """Select up to a larger cut."""
-    access, found = managed_round(request, slug, number)
+    access, found = round_for(request, slug, number, Role.RESEARCHER)
     form = ExtendForm(request.POST)
     if form.is_valid():
         try:
@@ -170,7 +172,7 @@ def extend(request: HttpRequest, slug: str, number: int) -> HttpResponse:
 @require_POST
 def people(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     """Choose who labels in the round, and how much each."""
-    access, found = managed_round(request, slug, number)
+    access, found = round_for(request, slug, number, Role.RESEARCHER)
     form = AssignForm(found, request.POST)
     if form.is_valid():
         named = list(form.cleaned_data["people"])
@@ -189,7 +191,7 @@ def people(request: HttpRequest, slug: str, number: int) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 def person(request: HttpRequest, slug: str, number: int, annotator: int) -> HttpResponse:
     """One person in the round: put their votes aside, count them again, or let them go on."""
-    access, found = managed_round(request, slug, number)
+    access, found = round_for(request, slug, number, Role.RESEARCHER)
     there = get_object_or_404(Annotator, project=access.project, number=annotator)
     form = AsideForm(request.POST if "aside" in request.POST else None)
     try:
@@ -242,7 +244,7 @@ def _said_of_counting(done: aside.CountedAgain) -> str:
 
 @require_POST
 def flag_settle(request: HttpRequest, slug: str, number: int, flag: int) -> HttpResponse:
-    access, found = managed_round(request, slug, number)
+    access, found = round_for(request, slug, number)
     flags = Flag.objects.select_related("item__example", "item__round__project")
     row = get_object_or_404(flags, item__round=found, pk=flag)
     if request.POST.get("made_for") not in (None, version_of(row.reason)):

@@ -47,7 +47,7 @@ from judging.core.leases import Chunks, in_chunks
 from judging.core.sql.statements import prepared
 from judging.projects import access
 from judging.projects.access import next_number, owned_alone, remove_member
-from judging.projects.models import AuditEvent, Membership, Project
+from judging.projects.models import AuditEvent, Membership, Project, Role
 
 _ERASED = "erased person"
 _LONGEST_NAME = 200
@@ -107,9 +107,10 @@ def _free(here: QuerySet[Annotator], name: str, word: str) -> str:
 
 
 def members_who_may_vote(project: Project) -> QuerySet[Membership]:
-    """Return the members who label or may start to, owners and researchers among them."""
+    """Return the members who label or may start to: all but observers."""
     gone = Annotator.objects.filter(project=project, user__isnull=False, left_at__isnull=False)
     members = Membership.objects.filter(project=project, user__is_active=True)
+    members = members.exclude(role=Role.OBSERVER)
     return members.exclude(user__in=gone.values("user"))
 
 

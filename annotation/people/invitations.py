@@ -43,7 +43,7 @@ class Terms:
 def invite(project: Project, by: AbstractUser | None, terms: Terms) -> Invitation:
     """Make an invitation. Raises UserError that says what is out of range."""
     if terms.role not in Role.values:
-        raise UserError("Choose owner, researcher or annotator.")
+        raise UserError(access.NO_SUCH_ROLE)
     if not 1 <= terms.uses <= MAX_USES:
         raise UserError(f"A link can be used between 1 and {MAX_USES} times.")
     if not 1 <= terms.days <= MAX_DAYS:

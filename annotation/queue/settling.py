@@ -42,7 +42,7 @@ from judging.core import waking
 from judging.core.leases import Chunks
 from judging.core.sql.statements import prepared
 from judging.methods.agreement.votes import LabelSource, enters_results, outcome
-from judging.projects.models import Project
+from judging.projects.models import Membership, Project, Role
 
 _WORKING = CrowdSubmission.State.WORKING
 HAVE_A_PLACE = (_WORKING, CrowdSubmission.State.COMPLETE, CrowdSubmission.State.APPROVED)
@@ -56,9 +56,10 @@ def no_news(rows: int) -> None:
 
 
 def annotators_who_may_vote(project_id: int) -> QuerySet[Annotator]:
-    """Annotators who can log in, are members of the project and have not left it."""
+    """Annotators who can log in, are members who label, and have not left the project."""
     people = Annotator.objects.filter(project=project_id, left_at=None, user__is_active=True)
-    return people.filter(user__memberships__project=project_id)
+    members = Membership.objects.filter(project=project_id).exclude(role=Role.OBSERVER)
+    return people.filter(user__in=members.values("user"))
 
 
 def possible_voters(round_: Round) -> set[int]:

@@ -36,6 +36,7 @@ from annotation.queue.drafts import (
 from annotation.queue.queue import claim_slot_of, heartbeat
 from judging.core.sql.statements import prepared
 from judging.projects.access import project_for
+from judging.projects.models import Role
 
 _TOKEN = re.compile(r"[\w-]{20,43}", re.ASCII)
 _SIGNER = signing.Signer(salt="fairjudge.round")
@@ -70,7 +71,7 @@ def draft_for(user: AbstractUser | AnonymousUser, token: str) -> Draft:
     if draft.annotator.is_crowd:
         crowds.admitted(user, draft.item.round_id)
     else:
-        draft.item.round.project = project_for(user, draft.slug).project
+        draft.item.round.project = project_for(user, draft.slug, Role.ANNOTATOR).project
     draft.annotator.user = user
     return draft
 
@@ -100,7 +101,7 @@ def round_behind_link(user: AbstractUser, signed: str) -> tuple[Round, Annotator
     if not constant_time_compare(round_.nonce, nonce):
         raise LinkEnded("No such round.")
     try:
-        access = project_for(user, round_.project.slug)
+        access = project_for(user, round_.project.slug, Role.ANNOTATOR)
     except Http404:
         # People of a panel are no members.
         return round_, crowds.admitted(user, round_.pk)

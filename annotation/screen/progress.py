@@ -165,7 +165,8 @@ def _open_rounds(user: AbstractUser) -> QuerySet[Round]:
     skipped = skipped_drafts(annotator__user=user, item__round=OuterRef("pk"))
     n_skipped = skipped.order_by().values("item__round").annotate(n=Count("pk"))
     parts = Selection.objects.filter(round=OuterRef("pk")).values("round")
-    rounds = Round.objects.filter(project__memberships__user=user, kind=Round.Kind.ROUTED)
+    labels = Membership.objects.filter(user=user).exclude(role=Role.OBSERVER)
+    rounds = Round.objects.filter(project__in=labels.values("project"), kind=Round.Kind.ROUTED)
     return (
         rounds.exclude(state=Round.State.CLOSED)
         .filter(Q(open_to_all=True) | Exists(seats))

@@ -73,7 +73,7 @@ def token_of(request: HttpRequest) -> ApiToken:
 
 
 def access_to(
-    request: HttpRequest, slug: str, role: Role = Role.ANNOTATOR, *, shows_judge: bool = False
+    request: HttpRequest, slug: str, role: Role | None = None, *, shows_judge: bool = False
 ) -> Access:
     """Return the project if token and user may use it, as `project_for` decides.
 

@@ -2,7 +2,7 @@
 
 `project_for` fetches a project and checks the user's role in one call, and views have no other way
 to a project, so none can forget to check. A stranger gets 404, so that nobody can find out which
-projects exist. A member whose role is too small gets 403. A project always keeps an owner.
+projects exist. A member whose role doesn't include it gets 403. A project always keeps an owner.
 """
 
 import hashlib
@@ -39,7 +39,16 @@ from judging.projects.models import (
     Webhook,
 )
 
-_ORDER = {Role.ANNOTATOR: 0, Role.RESEARCHER: 1, Role.OWNER: 2}
+# A reviewer labels, sees how rounds go and decides what votes leave open, as blind to the judge as
+# an annotator. An observer reads data and results, changes nothing and never votes.
+_INCLUDED = {
+    Role.ANNOTATOR: {Role.ANNOTATOR},
+    Role.REVIEWER: {Role.ANNOTATOR, Role.REVIEWER},
+    Role.OBSERVER: {Role.OBSERVER},
+    Role.RESEARCHER: {*Role} - {Role.OWNER},
+    Role.OWNER: {*Role},
+}
+NO_SUCH_ROLE = "Choose owner, researcher, reviewer, observer or annotator."
 
 
 class StillBlind(PermissionDenied):
@@ -65,8 +74,21 @@ class Access:
     role: Role
     membership: Membership | None
 
-    def at_least(self, role: Role) -> bool:
-        return _ORDER[self.role] >= _ORDER[role]
+    def includes(self, role: Role) -> bool:
+        """Return True if this person may do what somebody with `role` may do."""
+        return role in _INCLUDED[self.role]
+
+    @property
+    def may_manage(self) -> bool:
+        return self.includes(Role.RESEARCHER)
+
+    @property
+    def may_review(self) -> bool:
+        return self.includes(Role.REVIEWER)
+
+    @property
+    def may_read(self) -> bool:
+        return self.includes(Role.OBSERVER)
 
     @property
     def has_seen_judge(self) -> bool:
@@ -78,15 +100,16 @@ class Access:
     @property
     def may_start_runs(self) -> bool:
         """Runs cost money, so the role alone is not enough."""
-        return self.at_least(Role.RESEARCHER) and may_research(self.user)
+        return self.may_manage and may_research(self.user)
 
     def under(self, tab: str) -> dict[str, Any]:
         """Return what the templates of all the project's pages need."""
         return {"project": self.project, "access": self, "tab": tab}
 
 
-def is_smaller(role: str, than: str) -> bool:
-    return _ORDER[Role(role)] < _ORDER[Role(than)]
+def lacks_rights(role: str, of: str) -> bool:
+    """Return True if somebody with `role` may not do all that somebody with the role `of` may."""
+    return not _INCLUDED[Role(of)] <= _INCLUDED[Role(role)]
 
 
 def may_research(user: AbstractUser | AnonymousUser) -> bool:
@@ -110,12 +133,12 @@ def _memberships(slug: Any, user: Any) -> QuerySet[Membership]:
 def project_for(
     user: AbstractUser | AnonymousUser,
     slug: str,
-    role: Role = Role.ANNOTATOR,
+    role: Role | None = None,
     *,
     shows_judge: bool = False,
     is_told: bool = False,
 ) -> Access:
-    """Return the project if the user's role in it is at least `role`.
+    """Return the project if the user is a member and their role includes `role`, if one is named.
 
     Args:
         shows_judge: the page shows judge output, or responses with the names of their models. From
@@ -125,7 +148,7 @@ def project_for(
 
     Raises:
         Http404: the project doesn't exist, or the user isn't a member.
-        PermissionDenied: the user's role is too small.
+        PermissionDenied: the user's role does not include it.
         StillBlind: it would be the first view, and nobody told them. The site asks them.
     """
     if not isinstance(user, AbstractUser) or not user.is_active:
@@ -140,9 +163,10 @@ def project_for(
         access = Access(project, user, Role.OWNER, None)
     else:
         raise Http404("No such project.")
-    if user.is_superuser and not access.at_least(role):
+    is_enough = role is None or access.includes(role)
+    if user.is_superuser and not is_enough:
         access = Access(access.project, user, Role.OWNER, membership)
-    if not access.at_least(role):
+    elif not is_enough:
         raise PermissionDenied("Your role in this project does not include this page.")
     if shows_judge and not access.has_seen_judge:
         if not is_told:
@@ -396,14 +420,14 @@ def change_role(
         made_for: The role that the form showed. Raises Overtaken if it is another by now.
     """
     if role not in Role.values:
-        raise UserError("Choose owner, researcher or annotator.")
+        raise UserError(NO_SUCH_ROLE)
     with transaction.atomic():
         _keep_an_owner(membership, leaving=role != Role.OWNER)
         if role != membership.role:
             _refuse_overtaken(membership, by, made_for)
         before, membership.role = membership.role, role
         membership.save(update_fields=["role"])
-        if is_smaller(role, than=before):
+        if lacks_rights(role, of=before):
             _lose_right(membership, LostRight.How.LOWERED)
         if role != before:
             end_password_links([membership.user_id])

@@ -146,8 +146,12 @@ class Deletion(models.Model):
 
 
 class Role(models.TextChoices):
+    """What a member may do. `access.py` says which role includes which."""
+
     OWNER = "owner", "owner"
     RESEARCHER = "researcher", "researcher"
+    REVIEWER = "reviewer", "reviewer"
+    OBSERVER = "observer", "observer"
     ANNOTATOR = "annotator", "annotator"
 
 

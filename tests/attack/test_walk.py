@@ -20,7 +20,7 @@ from tests.test_access_walk import NAMES, arguments_of
 pytestmark = [pytest.mark.databases, pytest.mark.django_db]
 # What opens a link has a capability, whoever it is.
 CAPABILITIES = ("invite", "password_reset_confirm")
-STRANGERS = ("nobody", "annotator", "researcher", "owner")
+STRANGERS = ("nobody", "annotator", "reviewer", "observer", "researcher", "owner")
 OURS = {"annotation", "annotation.results", "fairjudge_site", "judging"}
 
 
@@ -45,6 +45,8 @@ def world(project, owner, researcher, annotator, outsider, settings, tmp_path):
     other.save()
     users = {
         "nobody": None, "outsider": outsider, "annotator": annotator, "researcher": researcher,
+        "reviewer": make_member(project, Role.REVIEWER, "rene"),
+        "observer": make_member(project, Role.OBSERVER, "oona"),
         "owner": owner, "superuser": make_user("sue", is_superuser=True),
     }  # fmt: skip
     return users, other, own, theirs

@@ -21,7 +21,7 @@ from judging.core.errors import UserError
 from judging.core.formatting import count, number_of
 from judging.dataset.subsets import ALL, subset_from
 from judging.projects.access import project_for_command
-from judging.projects.models import Project
+from judging.projects.models import Project, Role
 from judging.runs.models import Run, find_run
 
 _MOST_ITEMS = 1_000_000
@@ -217,6 +217,8 @@ def _annotator(project: Project, name: str) -> Annotator:
     member = project.memberships.select_related("user").filter(user__username=name).first()
     if member is None:
         raise UserError(f"{name} is not a member of {project.slug}. No round was opened.")
+    if member.role == Role.OBSERVER:
+        raise UserError(f"{name} is an observer and doesn't label. No round was opened.")
     return annotator_of(project, member.user)
 
 

@@ -153,10 +153,10 @@ def label_choices(pairs: Any) -> list[tuple[str, str]]:
 @require_GET
 def examples(request: HttpRequest, slug: str) -> HttpResponse:
     """List the examples. Without a run it shows nothing of the judge, so it unblinds nobody."""
-    access = project_for(request.user, slug, Role.RESEARCHER)
+    access = project_for(request.user, slug, Role.OBSERVER)
     form = asked_form(request, access)
     if form.run is not None:
-        project_for(request.user, slug, Role.RESEARCHER, shows_judge=True)
+        project_for(request.user, slug, Role.OBSERVER, shows_judge=True)
     asked = form.filter(request.GET.get("sort", ""))
     place = {name: key_of(request.GET.get(name)) for name in ("after", "before")}
     page = browse(asked, **place)
@@ -277,12 +277,12 @@ MOST_MARKED = 50_000
 @require_GET
 def example(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     """Show the texts with the models that wrote them, which unblinds like judge output."""
-    access = project_for(request.user, slug, Role.RESEARCHER)
+    access = project_for(request.user, slug, Role.OBSERVER)
     project = access.project
     shown = get_object_or_404(Example.objects.visible(), project=project, pk=pk)
     form = asked_form(request, access)
     if form.run is not None or shown.model_1 or shown.model_2:
-        project_for(request.user, slug, Role.RESEARCHER, shows_judge=True)
+        project_for(request.user, slug, Role.OBSERVER, shows_judge=True)
     before, after = neighbours(form.filter(request.GET.get("sort", "")), shown)
     context = {
         **access.under("examples"),

@@ -4,7 +4,7 @@
 that the list of projects and a project's own page can't differ in what is to be done.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django import forms
@@ -39,13 +39,14 @@ from judging.core.processes import parts_down
 from judging.core.queries import count_of
 from judging.dataset.models import Example, Import, PointItem
 from judging.projects.access import (
+    Access,
     create_project,
     may_research,
     project_for,
     projects_of,
     settings_of,
 )
-from judging.projects.models import Export, Project, Role
+from judging.projects.models import Export, Membership, Project, Role
 from judging.runs.models import Run, run_to_show
 
 DATA, JUDGE, REVIEW, RESULTS = "Data", "Judge", "Review", "Results"
@@ -65,7 +66,13 @@ class Action:
 
 @dataclass(frozen=True)
 class Step:
-    """A step from data to results. state: `done`, `now` or `later`; figure: how far it is."""
+    """A step from data to results.
+
+    Attributes:
+        state: `done`, `now` or `later`.
+        figure: How far it is.
+        url: Where it is done, or "" if this person's role doesn't include that page.
+    """
 
     name: str
     state: str
@@ -168,8 +175,24 @@ def next_action(project: Any) -> Action:
     return at(RESULTS, said, "See the results", "results")
 
 
-def steps(project: Any, action: Action) -> list[Step]:
+def action_for(role: Role, project: Any, action: Action) -> Action:
+    """Return what somebody with this role can do next, where `action` is what is to be done."""
+    if role == Role.REVIEWER:
+        n = project.n_undecided
+        if not n:
+            url = reverse("rounds", args=[project.slug])
+            return Action(REVIEW, "Nothing waits for a decision.", "See the rounds", url)
+        url = reverse("adjudication", args=[project.slug, project.undecided_round])
+        return Action(REVIEW, f"{say_undecided(n)}.", f"Decide {count(n)}", url)
+    if role == Role.OBSERVER:
+        url = reverse("results", args=[project.slug])
+        return replace(action, label="See the results", url=url)
+    return action
+
+
+def steps(project: Any, action: Action, role: Role) -> list[Step]:
     """A step is done when nothing in it waits. The current one is the one whose action is open."""
+    closed = {Role.REVIEWER: (DATA, JUDGE, RESULTS), Role.OBSERVER: (REVIEW,)}.get(role, ())
     held = project.n_examples or project.n_points
     done = {
         DATA: held and not project.is_importing,
@@ -190,7 +213,7 @@ def steps(project: Any, action: Action) -> list[Step]:
             name,
             "now" if name == action.step else "done" if done[name] else "later",
             figures[name],
-            reverse(page, args=[project.slug]),
+            "" if name in closed else reverse(page, args=[project.slug]),
         )
         for name, page in pages.items()
     ]
@@ -207,8 +230,9 @@ class Overview:
     parts_down: dict[str, str]
 
 
-def overview(project: Project) -> Overview:
+def overview(access: Access) -> Overview:
     """Collect the steps and costs, in a constant number of queries for any size of project."""
+    project = access.project
     run = run_to_show(project)
     people = kept_for(project, f"totals:{run.pk if run else 0}", lambda: run_totals(project, run))
     standing = standings(Project.objects.filter(pk=project.pk)).get()
@@ -216,16 +240,17 @@ def overview(project: Project) -> Overview:
     missing = not Worker.objects.alive().exists()
     down = parts_down(settings.FAIRJUDGE_DATA)
     costs = project_costs(project, run, people)
-    done = steps(standing, action)
+    done = steps(standing, action, access.role)
+    action = action_for(access.role, standing, action)
     return Overview(action, done, costs, run, standing.has_votes, missing, down)
 
 
 @require_safe
 def project(request: HttpRequest, slug: str) -> HttpResponse:
     access = project_for(request.user, slug)
-    if not access.at_least(Role.RESEARCHER):
-        return redirect("annotate")
-    found = overview(access.project)
+    if not access.may_read:
+        return redirect("rounds", slug) if access.may_review else redirect("annotate")
+    found = overview(access)
     context = {"overview": found, **access.under("overview")}
     if request.htmx:  # type: ignore[attr-defined]
         return render(request, "results/_overview.html", context)
@@ -244,12 +269,12 @@ def project(request: HttpRequest, slug: str) -> HttpResponse:
 @require_safe
 def project_figures(request: HttpRequest, slug: str) -> HttpResponse:
     """Who wins, how far to trust it, and where people disagree. It takes a while the first time."""
-    access = project_for(request.user, slug, Role.RESEARCHER)
+    access = project_for(request.user, slug, Role.OBSERVER)
     project = access.project
     run = run_to_show(project)
     context = {**access.under("overview"), "run": run}
     if run is not None and run.ranked_at is not None:
-        project_for(request.user, slug, Role.RESEARCHER, shows_judge=True)
+        project_for(request.user, slug, Role.OBSERVER, shows_judge=True)
         report = shown_report(project, run).report
         context |= {"may_see": True} | (_figures(run, report) if report else {})
     elif alone := kept_people(project):
@@ -319,6 +344,8 @@ def home(request: HttpRequest) -> HttpResponse:
             messages.success(request, "The project was created. Import pairs to begin.")
             return redirect("project", project.slug)
     projects = list(standings(_managed(request)).order_by("-created_at"))
+    roles = dict(Membership.objects.filter(user=request.user).values_list("project", "role"))
+    mine = [Role(roles.get(one.pk, Role.OWNER)) for one in projects]
     actions = [next_action(one) for one in projects]
     work = open_work(request.user)
     return render(
@@ -328,8 +355,8 @@ def home(request: HttpRequest) -> HttpResponse:
             "form": form,
             "projects": projects,
             "rows": [
-                (one, action, steps(one, action))
-                for one, action in zip(projects, actions, strict=True)
+                (one, action_for(role, one, action), steps(one, action, role))
+                for one, action, role in zip(projects, actions, mine, strict=True)
             ],
             "work": work,
             "deletions": deletions_of(request.user),
@@ -340,9 +367,9 @@ def home(request: HttpRequest) -> HttpResponse:
 
 
 def _managed(request: HttpRequest) -> QuerySet[Project]:
-    """Return the projects that this person manages."""
+    """Return the projects in which this person does more than label."""
     projects = projects_of(request.user)
     if not request.user.is_superuser:
-        managing = [Role.OWNER, Role.RESEARCHER]
-        projects = projects.filter(memberships__user=request.user, memberships__role__in=managing)
+        mine = Membership.objects.filter(user=request.user).exclude(role=Role.ANNOTATOR)
+        projects = projects.filter(pk__in=mine.values("project"))
     return projects

@@ -101,7 +101,7 @@ def reselection(request: HttpRequest, slug: str, number: int) -> HttpResponse:
 @require_safe
 def pace(request: HttpRequest, slug: str) -> HttpResponse:
     """Show how fast annotators vote. No judge output is in it, so that it unblinds nobody."""
-    access = project_for(request.user, slug, Role.RESEARCHER)
+    access = project_for(request.user, slug, Role.OBSERVER)
     times = times_of(access.project)
     people = [] if isinstance(times, Undefined) else by_person(times)
     context = {"report": {"pace": people}, "project": access.project}
@@ -115,7 +115,7 @@ def download(request: HttpRequest, slug: str) -> HttpResponse | StreamingHttpRes
     """Send an export, by POST since it is recorded. All but votes and people unblind."""
     sent = request.POST
     what = sent.get("what", "labels")
-    project = project_for(request.user, slug, Role.RESEARCHER).project
+    project = project_for(request.user, slug, Role.OBSERVER).project
     wanted = ExportRequest(
         what=what,
         format=sent.get("format", "csv"),
@@ -123,6 +123,8 @@ def download(request: HttpRequest, slug: str) -> HttpResponse | StreamingHttpRes
         escape="no_escape" not in sent,
         background="background" in sent and what == "people",
     )
+    if wanted.names:
+        project_for(request.user, slug, Role.RESEARCHER)
     if wanted.background:
         # Only owners ask people about themselves, and see what each said.
         project_for(request.user, slug, Role.OWNER)
@@ -131,7 +133,7 @@ def download(request: HttpRequest, slug: str) -> HttpResponse | StreamingHttpRes
         # Labels of people alone name the models next to their responses. The question comes before
         # the export, which goes on record.
         if what not in BLIND_KINDS:
-            project_for(request.user, slug, Role.RESEARCHER, shows_judge=True)
+            project_for(request.user, slug, Role.OBSERVER, shows_judge=True)
         pieces = export(project, run, request.user, wanted)
     except UserError as error:
         messages.error(request, str(error))
@@ -144,7 +146,7 @@ def download(request: HttpRequest, slug: str) -> HttpResponse | StreamingHttpRes
 @require_POST
 def report_file(request: HttpRequest, slug: str, kind: str) -> HttpResponse | FileResponse:
     """Send the report of a run as one page, or as a ZIP that can be verified."""
-    access = project_for(request.user, slug, Role.RESEARCHER, shows_judge=True)
+    access = project_for(request.user, slug, Role.OBSERVER, shows_judge=True)
     project = access.project
     try:
         run = find_run(project, request.POST.get("run", "latest"))
@@ -175,7 +177,7 @@ class RailPage:
 @require_safe
 def results(request: HttpRequest, slug: str) -> HttpResponse:
     """Lead the old address to the first page. Nothing of a judge is shown here."""
-    project_for(request.user, slug, Role.RESEARCHER)
+    project_for(request.user, slug, Role.OBSERVER)
     query = f"?{request.GET.urlencode()}" if request.GET else ""
     return redirect(f"{reverse('results_page', args=[slug, CHAPTERS[0].name])}{query}")
 
@@ -183,7 +185,7 @@ def results(request: HttpRequest, slug: str) -> HttpResponse:
 @require_safe
 def results_page(request: HttpRequest, slug: str, name: str) -> HttpResponse:
     """Until a run is ranked, no judge output is shown, so that viewing the page unblinds nobody."""
-    access = project_for(request.user, slug, Role.RESEARCHER)
+    access = project_for(request.user, slug, Role.OBSERVER)
     project = access.project
     if name not in _TITLES:
         raise Http404
@@ -204,7 +206,7 @@ def results_page(request: HttpRequest, slug: str, name: str) -> HttpResponse:
     if name == EXPORT:
         context |= _exporting(project)
     elif run is not None and run.ranked_at is not None:
-        project_for(request.user, slug, Role.RESEARCHER, shows_judge=True)
+        project_for(request.user, slug, Role.OBSERVER, shows_judge=True)
         shown = shown_report(project, run)
         if request.htmx and not shown.renewing:  # type: ignore[attr-defined]
             return HttpResponseClientRefresh()
@@ -309,7 +311,7 @@ def _without_report(project: Project, run: Run | None, name: str) -> dict[str, A
 @require_safe
 def plot(request: HttpRequest, slug: str, name: str, kind: str) -> HttpResponse:
     """Send one plot as a file for a paper."""
-    access = project_for(request.user, slug, Role.RESEARCHER, shows_judge=True)
+    access = project_for(request.user, slug, Role.OBSERVER, shows_judge=True)
     run = chosen_run(request, access)
     report = shown_report(access.project, run).report if run and run.ranked_at else None
     found = next((one for one in plots(report) if one.name == name), None) if report else None

@@ -312,7 +312,7 @@ def import_begin(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     try:
         refuse_overtaken(imported, request.POST.get("made_for"))
         refuse_invalid(imported, skip)
-        if "hide_models" in request.POST and access.at_least(Role.OWNER):
+        if "hide_models" in request.POST and access.includes(Role.OWNER):
             writing.hide_models(access.project, access.user)
         writing.begin(imported, skip_invalid=skip)
     except UserError as error:
@@ -385,7 +385,7 @@ def _detail(
         "form": form,
         "version": reading_version(imported),
         "names_models": any(one["kind"] == NAMED for one in summary.get("notices", ())),
-        "may_hide": access.at_least(Role.OWNER),
+        "may_hide": access.includes(Role.OWNER),
         "refused_files": [path.name for path in refused_files_of(imported)],
         "worker_missing": being_written and not Worker.objects.alive().serve(settings.QUICK),
     }

@@ -208,13 +208,15 @@ def size(rows: QuerySet) -> dict[str, object]:
 BETA = Decimal(20)
 
 
-def run_for(request: HttpRequest, slug: str, number: int) -> tuple[Access, Run]:
+def run_for(
+    request: HttpRequest, slug: str, number: int, role: Role = Role.RESEARCHER
+) -> tuple[Access, Run]:
     """Return the run, for pages that show what the judge said.
 
     A change shows nothing of it, so that somebody who is blind to the judge can pause its run.
     """
     shows_judge = request.method in ("GET", "HEAD")
-    access = project_for(request.user, slug, Role.RESEARCHER, shows_judge=shows_judge)
+    access = project_for(request.user, slug, role, shows_judge=shows_judge)
     run = get_object_or_404(
         Run.objects.select_related("created_by"), project=access.project, number=number
     )
@@ -223,13 +225,13 @@ def run_for(request: HttpRequest, slug: str, number: int) -> tuple[Access, Run]:
 
 @require_GET
 def run(request: HttpRequest, slug: str, number: int) -> HttpResponse:
-    return run_page(request, *run_for(request, slug, number))
+    return run_page(request, *run_for(request, slug, number, Role.OBSERVER))
 
 
 @require_GET
 def run_progress(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     """Render the part of the page that changes; reload the page once the run has ended."""
-    access, judge_run = run_for(request, slug, number)
+    access, judge_run = run_for(request, slug, number, Role.OBSERVER)
     progress = progress_of(judge_run)
     if progress.finished:
         asked_by_page = request.htmx  # type: ignore[attr-defined]
@@ -340,7 +342,7 @@ def run_page(
     status: int = 200,
 ) -> HttpResponse:
     # Also comes back after a change that was refused.
-    project_for(request.user, access.project.slug, Role.RESEARCHER, shows_judge=True)
+    project_for(request.user, access.project.slug, Role.OBSERVER, shows_judge=True)
     progress = progress_of(judge_run)
     of_points = judge_run.form == Form.POINTWISE
     report = (

@@ -46,7 +46,7 @@ def listed(project: Project) -> QuerySet[Run]:
 @require_GET
 def runs(request: HttpRequest, slug: str) -> HttpResponse:
     """List the runs. It shows nothing that the judge said, so it unblinds nobody."""
-    access = project_for(request.user, slug, Role.RESEARCHER)
+    access = project_for(request.user, slug, Role.OBSERVER)
     context = {
         **access.under("runs"),
         "page": Paginator(listed(access.project), PAGE).get_page(request.GET.get("page")),
