@@ -17,6 +17,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import transaction
 from django.test import Client
 from django.urls import get_resolver, reverse
+from django.utils import timezone
 from django.utils.encoding import force_bytes
 from django.utils.http import urlsafe_base64_encode
 
@@ -382,6 +383,37 @@ def test_an_owner_reaches_nothing_of_another_project_from_their_own(client, worl
     for method in ("get", "post"):
         response = ask(client, method, address, world.sessions["outsider"])
         assert response.status_code in (404, 405), f"{method} {address}"
+
+
+@pytest.mark.parametrize("role", ["annotator", "reviewer", "observer", "researcher"])
+@pytest.mark.django_db
+def test_no_page_leads_its_reader_to_one_that_refuses_them(client, world, role):
+    """Links and buttons of all pages that somebody reaches from the start page."""
+    user, slug = world.users[role], world.project.slug
+    user.user_permissions.clear()
+    Membership.objects.filter(user=user).update(unblinded_at=timezone.now())
+    client.force_login(user)
+    waiting, seen, shown = ["/"], set(), 0
+    while waiting:
+        address = waiting.pop()
+        response = client.get(address)
+        assert outcome(response) == IN, f"{role} is led to {address}"
+        if "html" not in response.get("Content-Type", "") or response.streaming:
+            continue
+        html = response.content.decode() if response.status_code == 200 else ""
+        shown += bool(html)
+        links = {response["Location"]} if "Location" in response else set()
+        links |= set(re.findall(r'(?:href|hx-get)="(/[^"#?]*)', html))
+        for action in re.findall(r'<form[^>]*method="post"[^>]*action="(/[^"?]*)', html):
+            if action not in seen and action.startswith(f"/p/{slug}/"):
+                with transaction.atomic():
+                    assert outcome(client.post(action)) == IN, f"{role} gets a button to {action}"
+                    transaction.set_rollback(True)
+            seen.add(action)
+        new = {link for link in links if link.startswith(("/p/", "/annotate/"))} - seen
+        seen |= new
+        waiting += sorted(new)
+    assert shown >= (2 if role == "annotator" else 4)
 
 
 @pytest.mark.parametrize("query", UNBLINDING)

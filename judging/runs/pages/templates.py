@@ -124,8 +124,7 @@ def filled_in(template: Template, name: str, sample_reply: str = "") -> dict[str
 def templates(request: HttpRequest, slug: str) -> HttpResponse:
     access = project_for(request.user, slug, Role.RESEARCHER)
     context = {
-        "project": access.project,
-        "tab": "runs",
+        **access.under("runs"),
         "own": list(own_templates(access.project)),
         "shipped": [shown for form in FORMS for shown in templates_of(form)],
     }
@@ -163,8 +162,7 @@ def template(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     shown = template_in(version)
     reply = version.output.get("sample_reply", "")
     context = {
-        "project": access.project,
-        "tab": "runs",
+        **access.under("runs"),
         "version": version,
         "versions": versions(access.project, version.name),
         "current": current(access.project, version.name),
@@ -221,8 +219,7 @@ def writing_page(
 ) -> HttpResponse:
     """Show the form. What it was made for stays until a refusal has said what came since."""
     context = {
-        "project": access.project,
-        "tab": "runs",
+        **access.under("runs"),
         "form": form,
         "made_for": newest_version(access.project) if made_for is None else made_for,
         "trial": trial,

@@ -107,7 +107,7 @@ def test_a_link_does_not_change_the_role_of_a_member(project, owner, invitation)
 @pytest.mark.parametrize(
     ("terms", "said"),
     [
-        (Terms(role="king"), "owner, researcher or annotator"),
+        (Terms(role="king"), "reviewer, observer or annotator"),
         (Terms(uses=0), "between 1 and 1000"),
         (Terms(uses=MAX_USES + 1), "between 1 and 1000"),
         (Terms(days=0), "between 1 and 365"),

@@ -61,7 +61,7 @@ def test_the_page_takes_as_many_queries_for_fifty_projects_as_for_one(
     as_researcher, researcher, project, django_assert_num_queries
 ):
     def queries():
-        with django_assert_num_queries(8):
+        with django_assert_num_queries(9):
             return list(listed(as_researcher))
 
     assert len(queries()) == 1
