@@ -4,7 +4,7 @@
 
 On SQLite, then on PostgreSQL if FAIRJUDGE_TEST_POSTGRESQL names one: the walk of roles, methods and
 ids, and the kills. Once: the bombs, the patterns, the injections in a real browser, the links at
-use, the passwords, and slow clients. It takes about ten minutes on two idle cores.
+use, the passwords, and slow clients. It takes about 20 minutes on two idle cores.
 """
 
 import os
