@@ -53,6 +53,14 @@ class Annotator(models.Model):
         return f"annotator-{self.number}"
 
 
+class Erasure(models.Model):
+    """A person's own wish to be erased. It goes with the login, once all else is erased."""
+
+    user = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE)
+    remove_votes = models.BooleanField(default=False)
+    asked_at = models.DateTimeField()
+
+
 class Invitation(models.Model):
     """A link that lets people join.
 

@@ -25,6 +25,8 @@ urlpatterns = [
         people.invitation_revoke,
         name="invitation_revoke",
     ),
+    path("account/data/", people.own_data, name="own_data"),
+    path("account/data.jsonl", people.own_data_file, name="own_data_file"),
     path("join/<str:token>/", people.join, name="invite"),
     path("p/<slug:slug>/rounds/", rounds.rounds, name="rounds"),
     path("p/<slug:slug>/rounds/<int:number>", rounds.round_, name="round"),

@@ -187,6 +187,7 @@ CELERY_TASK_ROUTES = {
     "annotation.results.tasks.renew_report": {"queue": QUICK},
     "annotation.results.tasks.work_on_round": {"queue": QUICK},
     "annotation.results.tasks.go_on_deleting": {"queue": QUICK},
+    "annotation.results.tasks.go_on_erasing": {"queue": QUICK},
     "annotation.results.tasks.tell_certificate": {"queue": QUICK},
 }
 CELERY_TASK_CREATE_MISSING_QUEUES = False

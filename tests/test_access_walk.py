@@ -71,7 +71,9 @@ TABLE = {
     "nobody outside a crowd": "crowd_own",
     "nobody until it is opened": "metrics",
     "superuser": "site_status site_user site_users",
-    "logged in": "annotate annotate_preferences home logout password_change tokens",
+    "logged in": """
+        annotate annotate_preferences home logout own_data own_data_file password_change tokens
+    """,
     "member": "project project_leave",
     "annotator": "annotate_leave annotate_own annotate_return annotate_round",
     "holder": """

@@ -38,6 +38,7 @@ MODULES_ALLOWED = {
     "typed files and wide rows": 5,
     "an operator who can sleep": 2,
     "tools with one response a row": 1,
+    "personal data": 1,
 }
 # What the house of the street plan may have, and what each feature after it may add. State the
 # price of a new feature here; nothing else raises the sum.
@@ -60,6 +61,7 @@ LINES_ALLOWED = {
     "tools with one response a row": 550,
     "labels that judges may keep": 400,
     "forms of pages as operations": 300,
+    "personal data": 150,
 }
 MOST_MODULES_IN_A_FOLDER = 30
 LEAST_SENTENCES_OF_A_ROOM = 2

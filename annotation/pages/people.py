@@ -1,10 +1,12 @@
 """Pages of a project's people: members, invitations, joining by a link, and password links."""
 
+import json
 from typing import Any, cast
 
+from django import forms
 from django.conf import settings
 from django.contrib import messages
-from django.contrib.auth import authenticate, login
+from django.contrib.auth import authenticate, login, logout
 from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.forms import PasswordChangeForm, SetPasswordForm
 from django.contrib.auth.models import User
@@ -15,11 +17,11 @@ from django.contrib.auth.views import (
 )
 from django.core.exceptions import ValidationError
 from django.db import transaction
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.cache import add_never_cache_headers
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods, require_POST
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from annotation.models import Annotator, Invitation
 from annotation.pages.forms import InvitationForm, JoinForm, NameTaken
@@ -32,6 +34,7 @@ from annotation.people.invitations import (
     revoke_invitation,
     usable_invitations,
 )
+from annotation.people.personal_data import ask_to_erase, counts_held_about, held_about
 from judging.core.errors import UserError
 from judging.projects.access import Access, change_role, lacks_rights, project_for
 from judging.projects.accounts import PasswordLinks, password_link_behind, reset_link, use_up
@@ -157,6 +160,54 @@ class OwnPasswordForm(PasswordChangeForm):
         if authenticate(self.request, username=self.user.get_username(), password=old) is None:
             raise ValidationError(self.error_messages["password_incorrect"])
         return old
+
+
+class EraseForm(OwnPasswordForm):
+    """The password keeps a session that was left open from erasing its owner."""
+
+    remove_votes = forms.BooleanField(
+        required=False,
+        label="Remove my votes as well",
+        help_text="Otherwise they stay under a pseudonym, without your comments.",
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        del self.fields["new_password1"], self.fields["new_password2"]
+        self.fields["old_password"].label = "Your password"
+
+    def clean(self) -> dict[str, Any]:
+        return self.cleaned_data
+
+
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def own_data(request: HttpRequest) -> HttpResponse:
+    """Show what is held about the person who asks, and erase them if they want that."""
+    user = cast(User, request.user)
+    form = EraseForm(request, request.POST or None)
+    if form.is_bound and form.is_valid():
+        try:
+            ask_to_erase(user, remove_votes=form.cleaned_data["remove_votes"])
+        except UserError as error:
+            form.add_error(None, str(error))
+        else:
+            logout(request)
+            return render(request, "annotation/people/erased.html")
+    context = {"form": form, "counts": counts_held_about(user)}
+    status = 422 if form.errors else 200
+    return render(request, "annotation/people/own_data.html", context, status=status)
+
+
+@never_cache
+@require_safe
+def own_data_file(request: HttpRequest) -> StreamingHttpResponse:
+    """Send all that is held about the person who asks, as JSON lines."""
+    rows = held_about(cast(User, request.user))
+    lines = (json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows)
+    response = StreamingHttpResponse(lines, content_type="application/x-ndjson")
+    response["Content-Disposition"] = 'attachment; filename="what-is-held-about-me.jsonl"'
+    return response
 
 
 class ChangePassword(PasswordChangeView):

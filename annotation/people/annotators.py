@@ -10,49 +10,32 @@ from collections.abc import Collection
 from itertools import chain, count
 from typing import Any
 
-from axes.models import AccessAttempt
-from django.contrib.auth.models import AbstractUser, User
+from django.contrib.auth.models import AbstractUser
 from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from annotation.models import (
-    Adjudication,
     Annotator,
-    CrowdSubmission,
-    Draft,
-    Flag,
-    Intervention,
     Item,
     Round,
     Seat,
-    Skip,
     Slot,
-    Vote,
-    VoteRevision,
 )
-from annotation.queue.queue import WITH_REASON, give_back_slot, make_seat
+from annotation.queue.queue import give_back_slot, make_seat
 from annotation.queue.settling import (
     annotators_who_may_vote,
-    count_earlier_votes,
     crowd_places,
-    hand_back,
-    items_with_lock,
     possible_voters,
-    settle,
     settle_skipped,
 )
 from judging.core.errors import UserError
-from judging.core.leases import Chunks, in_chunks
 from judging.core.sql.statements import prepared
 from judging.projects import access
-from judging.projects.access import next_number, owned_alone, remove_member
-from judging.projects.models import AuditEvent, Membership, Project, Role
+from judging.projects.access import next_number, remove_member
+from judging.projects.models import Membership, Project, Role
 
-_ERASED = "erased person"
 _LONGEST_NAME = 200
-# Items or events that are changed at once, at most.
-_MOST = 1000
 
 
 def annotator_of(project: Project, user: AbstractUser) -> Annotator:
@@ -94,12 +77,12 @@ def _make(
     found = here.filter(user=user) if user is not None else here.filter(name=name)
     if (made := found.first()) is not None:
         return made
-    name = _free(here, name, "login")
+    name = free_name(here, name, "login")
     fields = {"user": user, "number": number, "name": name, "is_crowd": is_crowd}
     return Annotator.objects.create(project=project, **fields)
 
 
-def _free(here: QuerySet[Annotator], name: str, word: str) -> str:
+def free_name(here: QuerySet[Annotator], name: str, word: str) -> str:
     """Return the name, with the word and a number added if the name is taken."""
     again = (f" ({word})" if n == 1 else f" ({word} {n})" for n in count(1))
     wanted = chain([name], (name[: _LONGEST_NAME - len(more)] + more for more in again))
@@ -241,126 +224,3 @@ def people_changed(project: Project) -> None:
     """
     waiting = Item.objects.filter(round__project=project).exclude(state=Item.State.COMPLETE)
     settle_skipped(waiting.exclude(round__state=Round.State.CLOSED))
-
-
-def erase_person(user: AbstractUser, by: AbstractUser | None, *, remove_votes: bool = False) -> int:
-    """Delete a login and everything that tells who it was. Returns how many votes were kept.
-
-    Comments and reasons are blanked, the annotator is renamed, and decisions stay without a name.
-    Raises UserError if the person is the only owner of a project.
-    """
-    if alone := owned_alone(user):
-        raise UserError(
-            f"{user.get_username()} is the only owner of {', '.join(alone)}. Make another member "
-            "an owner first. Nothing was erased."
-        )
-    name = user.get_username()
-    # Nobody logs in as this person from here on. If it is interrupted, erasing again goes on.
-    User.objects.filter(pk=user.pk).update(is_active=False)
-    kept = 0
-    theirs = list(Annotator.objects.filter(user=user).select_related("project"))
-    for annotator in theirs:
-        kept += erase_annotator(annotator, by, remove_votes=remove_votes)
-    _anonymise_trail(user)
-    with transaction.atomic():
-        AccessAttempt.objects.filter(username=name).delete()
-        user.delete()
-    # Afterwards, since other people could vote now on what was skipped.
-    for annotator in theirs:
-        people_changed(annotator.project)
-    return kept
-
-
-def _anonymise_trail(user: AbstractUser) -> None:
-    """Let the audit trail say what was done, but not by whom or in whose words."""
-    name = user.get_username()
-    decided = Adjudication.objects.filter(Q(decided_by=user) | Q(decider=name))
-    in_chunks(
-        decided,
-        lambda keys: Adjudication.objects.filter(pk__in=keys).update(decider=_ERASED, reason=""),
-    )
-    made = Intervention.objects.filter(Q(user=user) | Q(actor=name))
-    made.update(actor=_ERASED, reason="")
-    theirs = AuditEvent.objects.filter(Q(user=user) | Q(actor=name))
-    _blank_reasons(theirs)
-    in_chunks(
-        theirs,
-        lambda keys: AuditEvent.objects.filter(pk__in=keys).update(actor=_ERASED, user=None),
-        _MOST,
-    )
-    in_chunks(
-        AuditEvent.objects.filter(subject=name),
-        lambda keys: AuditEvent.objects.filter(pk__in=keys).update(subject=_ERASED),
-        _MOST,
-    )
-
-
-def _blank_reasons(events: QuerySet[AuditEvent]) -> None:
-    def blank(keys: list[int]) -> None:
-        for event in AuditEvent.objects.filter(pk__in=keys):
-            event.detail["reason"] = ""
-            event.save(update_fields=["detail"])
-
-    in_chunks(events.filter(action__in=WITH_REASON, detail__has_key="reason"), blank, _MOST)
-
-
-def erase_annotator(
-    annotator: Annotator, by: AbstractUser | None, *, remove_votes: bool = False
-) -> int:
-    """Erase one project's annotator only, such as a name that came with imported votes.
-
-    Each of its short transactions is about some items. Done twice, it changes nothing more.
-    """
-    votes = Vote.every.filter(annotator=annotator)
-    held = Slot.objects.filter(annotator=annotator, vote=None)
-    items = Q(pk__in=held.values("item"))
-    items |= Q(pk__in=votes.values("item"))
-    if remove_votes:
-        # Also the items of other rounds in which one of the votes is about to be counted.
-        items |= Q(example__in=votes.values("example"))
-    skipped = Q(skips__annotator=annotator) | Q(flags__annotator=annotator)
-    items |= Q(drafts__annotator=annotator) | skipped
-    keys = list(Item.objects.filter(items).order_by("pk").values_list("pk", flat=True).distinct())
-    n_kept, chunks = votes.count(), Chunks()
-    while keys:
-        chunk, keys = keys[: min(chunks.size, _MOST)], keys[min(chunks.size, _MOST) :]
-        with chunks.transaction():
-            _erase_from_items(annotator, chunk, remove_votes=remove_votes)
-    others = Annotator.objects.filter(project=annotator.project).exclude(pk=annotator.pk)
-    with transaction.atomic():
-        annotator.name = _free(others, f"{_ERASED} {annotator.number}", "erased")
-        annotator.user = None
-        annotator.save(update_fields=["name", "user"])
-        emptied = {"worker_id": "", "study_id": "", "session_id": "", "answers": {}}
-        CrowdSubmission.objects.filter(annotator=annotator).update(**emptied)
-        # Why their votes were put aside may tell who they were.
-        Intervention.objects.filter(annotator=annotator).update(reason="")
-        about = AuditEvent.objects.filter(project=annotator.project)
-        _blank_reasons(about.filter(detail__annotator=annotator.pseudonym))
-        access.record_event(annotator.project, by, "person erased", annotator.pseudonym)
-    return 0 if remove_votes else n_kept
-
-
-def _erase_from_items(annotator: Annotator, keys: list[int], *, remove_votes: bool) -> None:
-    theirs = {"annotator": annotator, "item__in": keys}
-    votes, held = Vote.every.filter(**theirs), Slot.objects.filter(vote=None, **theirs)
-    changed = set(held.values_list("item", flat=True))
-    if remove_votes:
-        changed |= set(keys)
-        counted_in = Slot.objects.filter(vote__in=votes.values("pk"))
-        changed |= set(counted_in.values_list("item", flat=True))
-    # Each item before its slots, as a vote locks them.
-    touched = list(items_with_lock().filter(pk__in=changed | set(keys)).order_by("pk"))
-    VoteRevision.objects.filter(annotation__in=votes).update(comment="")
-    Draft.objects.filter(**theirs).delete()
-    Skip.objects.filter(**theirs).update(reason="")
-    Flag.objects.filter(**theirs).update(reason="")
-    hand_back(held)
-    if remove_votes:
-        Slot.objects.filter(**theirs).update(annotator=None, lease_until=None)
-        votes.delete()
-    votes.update(comment="")
-    for item in touched:
-        if item.pk in changed:
-            count_earlier_votes(item.round, item.example_id)
-            settle(item)

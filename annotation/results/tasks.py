@@ -6,6 +6,7 @@ from celery import shared_task
 
 from annotation import deletion
 from annotation.models import Round
+from annotation.people import personal_data
 from annotation.results.delivery.telling import tell_of_certificate
 from annotation.results.report.cache import current_report
 from annotation.results.sections.routing import select_what_was_learned
@@ -35,6 +36,13 @@ def go_on_deleting(deletion_id: int) -> None:
     """Delete what is left of a project that somebody deleted."""
     with suppress(UserError):
         deletion.go_on(deletion_id)
+
+
+@shared_task
+def go_on_erasing(erasure_id: int) -> None:
+    """Erase a person who asked for it."""
+    with suppress(UserError):
+        personal_data.go_on_erasing(erasure_id)
 
 
 @shared_task

@@ -22,8 +22,9 @@ from django.utils.http import urlsafe_base64_encode
 from annotation.deletion import delete_project
 from annotation.models import CrowdLink, Invitation
 from annotation.people import crowds, invitations
-from annotation.people.annotators import erase_person, leave_project
+from annotation.people.annotators import leave_project
 from annotation.people.invitations import Terms, accept_invitation, invite, link_of, open_invitation
+from annotation.people.personal_data import erase_person
 from annotation.rounds.opening import RoundSettings, open_round
 from annotation.screen import hand
 from annotation.screen.hand import address_of, leave_address_of, return_address_of

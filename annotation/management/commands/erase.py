@@ -6,7 +6,7 @@ from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
 from annotation.models import Annotator
-from annotation.people.annotators import erase_annotator, erase_person
+from annotation.people.personal_data import erase_annotator, erase_person
 from judging.core.commands import FairJudgeCommand
 from judging.core.errors import UserError
 from judging.projects.access import project_for_command

@@ -9,9 +9,8 @@ from annotation.models import Adjudication, Annotator, Flag, Item, Skip, Slot, V
 from annotation.people.annotators import (
     annotator_named,
     annotator_of,
-    erase_annotator,
-    erase_person,
 )
+from annotation.people.personal_data import erase_annotator, erase_person
 from annotation.queue.queue import NoItem, claim_next, flag, skip
 from annotation.rounds.opening import RoundSettings, open_round
 from annotation.votes.voting import decide, edit_vote, record_vote

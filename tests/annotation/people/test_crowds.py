@@ -11,8 +11,9 @@ from django.utils import timezone
 
 from annotation.models import Annotator, CrowdLink, CrowdSubmission, Draft, Item, Slot, Vote
 from annotation.people import crowds
-from annotation.people.annotators import assign, assignable, erase_person, voters_of
+from annotation.people.annotators import assign, assignable, voters_of
 from annotation.people.crowds import PanelIds, State
+from annotation.people.personal_data import erase_person
 from annotation.queue.queue import CROWD_LEASE, claim_next, skip
 from annotation.queue.settling import crowd_places
 from annotation.rounds.changes import close

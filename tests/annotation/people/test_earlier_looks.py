@@ -7,8 +7,9 @@ from django.apps import apps
 from django.utils import timezone
 
 from annotation.models import Vote
-from annotation.people.annotators import annotator_of, erase_person, leave_project
+from annotation.people.annotators import annotator_of, leave_project
 from annotation.people.invitations import Terms, accept_invitation, invite
+from annotation.people.personal_data import erase_person
 from annotation.queue.queue import claim_next
 from annotation.rounds.opening import RoundSettings, open_round
 from annotation.votes.voting import record_vote

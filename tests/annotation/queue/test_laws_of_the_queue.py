@@ -12,8 +12,9 @@ import pytest
 from django.utils import timezone
 
 from annotation.models import Annotator, Draft, Item, Round, Seat, Slot, Vote
-from annotation.people.annotators import assign, come_back, erase_person, leave_project, leave_round
+from annotation.people.annotators import assign, come_back, leave_project, leave_round
 from annotation.people.invitations import Terms, accept_invitation, invite
+from annotation.people.personal_data import erase_person
 from annotation.queue.queue import LEASE, claim_next, flag, skip, unskip
 from annotation.queue.settling import count_earlier_votes, settle
 from annotation.rounds import changes

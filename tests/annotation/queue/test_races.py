@@ -18,10 +18,10 @@ from annotation.people.annotators import (
     annotator_of,
     assign,
     come_back,
-    erase_person,
     leave_round,
 )
 from annotation.people.invitations import Terms, accept_invitation, invite, link_of
+from annotation.people.personal_data import erase_person
 from annotation.queue.queue import NoItem, claim_next, skip
 from annotation.queue.settling import count_earlier_votes, count_vote_in, locked_items
 from annotation.rounds.changes import raise_votes

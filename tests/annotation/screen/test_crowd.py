@@ -7,9 +7,10 @@ from django.urls import reverse
 
 from annotation.models import CrowdSubmission, Draft, Vote
 from annotation.people import crowds
-from annotation.people.annotators import annotator_of, erase_person
+from annotation.people.annotators import annotator_of
 from annotation.people.background import read_questions, written
 from annotation.people.crowds import State
+from annotation.people.personal_data import erase_person
 from annotation.queue.queue import claim_next
 from annotation.rounds.changes import close, pause
 from annotation.rounds.opening import RoundSettings, open_round

@@ -12,8 +12,9 @@ from django.utils import timezone
 
 from annotation.models import CrowdSubmission, Draft, Intervention, Item, Round, Slot, Vote
 from annotation.people import crowds
-from annotation.people.annotators import assign, erase_annotator, voters_of
+from annotation.people.annotators import assign, voters_of
 from annotation.people.crowds import PanelIds
+from annotation.people.personal_data import erase_annotator
 from annotation.queue.queue import NoItem, claim_next, skip
 from annotation.results.merge.final_labels import merged
 from annotation.results.tables.exports import ExportRequest, export

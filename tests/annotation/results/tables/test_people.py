@@ -11,9 +11,10 @@ from django.urls import reverse
 
 from annotation.models import Item
 from annotation.people import crowds
-from annotation.people.annotators import annotator_named, erase_person
+from annotation.people.annotators import annotator_named
 from annotation.people.background import read_questions, written
 from annotation.people.crowds import PanelIds
+from annotation.people.personal_data import erase_person
 from annotation.results.tables.exports import ExportRequest, export
 from annotation.results.tables.people import PEOPLE_COLUMNS
 from annotation.rounds.opening import RoundSettings, open_round

@@ -1,0 +1,277 @@
+"""What is held about a person: they can read it, and have it erased.
+
+Erasing deletes the login and everything that tells who it was. Votes stay under a pseudonym, unless
+the person wants them removed as well. A person who asks for it is logged out at once, and a worker does
+the rest in short transactions, also after a restart.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from axes.models import AccessAttempt
+from django.contrib.auth.models import AbstractUser, User
+from django.db import transaction
+from django.db.models import Q, QuerySet
+from django.forms.models import model_to_dict
+from django.utils import timezone
+
+from annotation.models import (
+    Adjudication,
+    Annotator,
+    CrowdSubmission,
+    Draft,
+    Erasure,
+    Flag,
+    Intervention,
+    Item,
+    Skip,
+    Slot,
+    Vote,
+    VoteRevision,
+)
+from annotation.people.annotators import free_name, people_changed
+from annotation.queue.queue import WITH_REASON
+from annotation.queue.settling import count_earlier_votes, hand_back, items_with_lock, settle
+from judging.core import waking
+from judging.core.caching import report_cache
+from judging.core.errors import UserError
+from judging.core.leases import Chunks, in_chunks
+from judging.projects import access
+from judging.projects.access import owned_alone, preferences_of
+from judging.projects.models import ApiToken, AuditEvent, EarlierLook, LostRight, Membership
+
+ONE_WAKE_SECONDS = 60
+_ERASED = "erased person"
+# Items or events that are changed at once, at most.
+_MOST = 1000
+
+
+def held_about(user: AbstractUser) -> Iterator[dict[str, Any]]:
+    """Yield all that is stored about a person, a row at a time, each with what it is `about`.
+
+    Votes are as the person gave them, by the side that they saw, so that reading them unblinds
+    nobody.
+    """
+    names = ("username", "email", "date_joined", "last_login")
+    yield {"about": "login"} | {name: getattr(user, name) for name in names}
+    yield {"about": "preferences"} | model_to_dict(preferences_of(user), exclude=["id", "user"])
+    for about, rows, *columns in _tables(user):
+        keys = [_short(name) for name in columns]
+        for row in rows.order_by("pk").values_list(*columns).iterator():
+            yield {"about": about} | dict(zip(keys, row, strict=True))
+
+
+def counts_held_about(user: AbstractUser) -> list[tuple[str, int]]:
+    """Return how many rows `held_about` has of each kind, without kinds that have none."""
+    return [(about, n) for about, rows, *_ in _tables(user) if (n := rows.count())]
+
+
+def _tables(user: AbstractUser) -> list[tuple[Any, ...]]:
+    """Return kinds of rows, where they are, and the columns that tell something of the person."""
+    theirs = Annotator.objects.filter(user=user)
+    mine = {"annotator__in": theirs}
+    project = "item__round__project__name"
+    attempts = AccessAttempt.objects.filter(username=user.get_username())
+    return [
+        ("failed login", attempts, "attempt_time", "ip_address", "user_agent"),
+        (
+            "token",
+            ApiToken.objects.filter(user=user),
+            *("name", "prefix", "scopes", "created_at", "last_used_at"),
+        ),
+        (
+            "membership",
+            Membership.objects.filter(user=user),
+            *("project__name", "role", "joined_at", "unblinded_at"),
+        ),
+        ("right that ended", LostRight.objects.filter(user=user), "project__name", "how", "at"),
+        (
+            "warning, pause or votes put aside",
+            Intervention.objects.filter(**mine),
+            *("round__project__name", "round__number", "kind", "at"),
+        ),
+        ("look at the judge", EarlierLook.objects.filter(user=user), "project__name", "at"),
+        ("annotator", theirs, "project__name", "name", "created_at", "left_at"),
+        (
+            "submission to a panel",
+            CrowdSubmission.objects.filter(**mine),
+            *("worker_id", "study_id", "session_id", "answers", "state", "started_at"),
+        ),
+        (
+            "vote",
+            Vote.every.filter(**mine),
+            *("example__project__name", "item__round__number", "answer", "comment"),
+            *("active_seconds", "submitted_at"),
+        ),
+        ("skipped pair", Skip.objects.filter(**mine), project, "reason", "at"),
+        ("flag", Flag.objects.filter(**mine), project, "reason", "at"),
+        ("draft", Draft.objects.filter(**mine), "answer", "comment", "opened_at"),
+        ("decision", Adjudication.objects.filter(decided_by=user), project, "reason", "at"),
+        (
+            "entry in an audit trail",
+            AuditEvent.objects.filter(user=user),
+            *("project_slug", "action", "at"),
+        ),
+    ]
+
+
+def _short(name: str) -> str:
+    """`project__name` becomes `project`, `item__round__number` becomes `round`."""
+    *_, near, last = ["", *name.split("__")]
+    return near if last in ("name", "number") and near else last
+
+
+def ask_to_erase(user: AbstractUser, *, remove_votes: bool) -> Erasure:
+    """Log a person out for good and leave the rest to a worker.
+
+    Raises UserError if the person is the only owner of a project.
+    """
+    _keep_projects_owned(user)
+    with transaction.atomic():
+        User.objects.filter(pk=user.pk).update(is_active=False)
+        asked, _ = Erasure.objects.update_or_create(
+            user=user, defaults={"remove_votes": remove_votes, "asked_at": timezone.now()}
+        )
+        waking.wake_on_commit(waking.ERASE_PERSON, asked.pk)
+    return asked
+
+
+def wake_erasures() -> None:
+    """Make up for lost messages, and for processes that were killed."""
+    for key in Erasure.objects.values_list("pk", flat=True):
+        if report_cache.add(f"erasure:{key}", True, ONE_WAKE_SECONDS):
+            waking.wake(waking.ERASE_PERSON, key)
+
+
+def go_on_erasing(key: int) -> None:
+    """Erase who asked for it. Two at once do no harm, and what was interrupted goes on."""
+    asked = Erasure.objects.select_related("user").filter(pk=key).first()
+    if asked is not None:
+        erase_person(asked.user, asked.user, remove_votes=asked.remove_votes)
+
+
+def _keep_projects_owned(user: AbstractUser) -> None:
+    if alone := owned_alone(user):
+        raise UserError(
+            f"{user.get_username()} is the only owner of {', '.join(alone)}. Make another member "
+            "an owner first. Nothing was erased."
+        )
+
+
+def erase_person(user: AbstractUser, by: AbstractUser | None, *, remove_votes: bool = False) -> int:
+    """Delete a login and everything that tells who it was. Returns how many votes were kept.
+
+    Comments and reasons are blanked, the annotator is renamed, and decisions stay without a name.
+    Raises UserError if the person is the only owner of a project.
+    """
+    _keep_projects_owned(user)
+    name = user.get_username()
+    # Nobody logs in as this person from here on. If it is interrupted, erasing again goes on.
+    User.objects.filter(pk=user.pk).update(is_active=False)
+    kept = 0
+    theirs = list(Annotator.objects.filter(user=user).select_related("project"))
+    for annotator in theirs:
+        kept += erase_annotator(annotator, by, remove_votes=remove_votes)
+    _anonymise_trail(user)
+    with transaction.atomic():
+        AccessAttempt.objects.filter(username=name).delete()
+        user.delete()
+    # Afterwards, since other people could vote now on what was skipped.
+    for annotator in theirs:
+        people_changed(annotator.project)
+    return kept
+
+
+def _anonymise_trail(user: AbstractUser) -> None:
+    """Let the audit trail say what was done, but not by whom or in whose words."""
+    name = user.get_username()
+    decided = Adjudication.objects.filter(Q(decided_by=user) | Q(decider=name))
+    in_chunks(
+        decided,
+        lambda keys: Adjudication.objects.filter(pk__in=keys).update(decider=_ERASED, reason=""),
+    )
+    made = Intervention.objects.filter(Q(user=user) | Q(actor=name))
+    made.update(actor=_ERASED, reason="")
+    theirs = AuditEvent.objects.filter(Q(user=user) | Q(actor=name))
+    _blank_reasons(theirs)
+    in_chunks(
+        theirs,
+        lambda keys: AuditEvent.objects.filter(pk__in=keys).update(actor=_ERASED, user=None),
+        _MOST,
+    )
+    in_chunks(
+        AuditEvent.objects.filter(subject=name),
+        lambda keys: AuditEvent.objects.filter(pk__in=keys).update(subject=_ERASED),
+        _MOST,
+    )
+
+
+def _blank_reasons(events: QuerySet[AuditEvent]) -> None:
+    def blank(keys: list[int]) -> None:
+        for event in AuditEvent.objects.filter(pk__in=keys):
+            event.detail["reason"] = ""
+            event.save(update_fields=["detail"])
+
+    in_chunks(events.filter(action__in=WITH_REASON, detail__has_key="reason"), blank, _MOST)
+
+
+def erase_annotator(
+    annotator: Annotator, by: AbstractUser | None, *, remove_votes: bool = False
+) -> int:
+    """Erase one project's annotator only, such as a name that came with imported votes.
+
+    Each of its short transactions is about some items. Done twice, it changes nothing more.
+    """
+    votes = Vote.every.filter(annotator=annotator)
+    held = Slot.objects.filter(annotator=annotator, vote=None)
+    items = Q(pk__in=held.values("item"))
+    items |= Q(pk__in=votes.values("item"))
+    if remove_votes:
+        # Also the items of other rounds in which one of the votes is about to be counted.
+        items |= Q(example__in=votes.values("example"))
+    skipped = Q(skips__annotator=annotator) | Q(flags__annotator=annotator)
+    items |= Q(drafts__annotator=annotator) | skipped
+    keys = list(Item.objects.filter(items).order_by("pk").values_list("pk", flat=True).distinct())
+    n_kept, chunks = votes.count(), Chunks()
+    while keys:
+        chunk, keys = keys[: min(chunks.size, _MOST)], keys[min(chunks.size, _MOST) :]
+        with chunks.transaction():
+            _erase_from_items(annotator, chunk, remove_votes=remove_votes)
+    others = Annotator.objects.filter(project=annotator.project).exclude(pk=annotator.pk)
+    with transaction.atomic():
+        annotator.name = free_name(others, f"{_ERASED} {annotator.number}", "erased")
+        annotator.user = None
+        annotator.save(update_fields=["name", "user"])
+        emptied = {"worker_id": "", "study_id": "", "session_id": "", "answers": {}}
+        CrowdSubmission.objects.filter(annotator=annotator).update(**emptied)
+        # Why their votes were put aside may tell who they were.
+        Intervention.objects.filter(annotator=annotator).update(reason="")
+        about = AuditEvent.objects.filter(project=annotator.project)
+        _blank_reasons(about.filter(detail__annotator=annotator.pseudonym))
+        access.record_event(annotator.project, by, "person erased", annotator.pseudonym)
+    return 0 if remove_votes else n_kept
+
+
+def _erase_from_items(annotator: Annotator, keys: list[int], *, remove_votes: bool) -> None:
+    theirs = {"annotator": annotator, "item__in": keys}
+    votes, held = Vote.every.filter(**theirs), Slot.objects.filter(vote=None, **theirs)
+    changed = set(held.values_list("item", flat=True))
+    if remove_votes:
+        changed |= set(keys)
+        counted_in = Slot.objects.filter(vote__in=votes.values("pk"))
+        changed |= set(counted_in.values_list("item", flat=True))
+    # Each item before its slots, as a vote locks them.
+    touched = list(items_with_lock().filter(pk__in=changed | set(keys)).order_by("pk"))
+    VoteRevision.objects.filter(annotation__in=votes).update(comment="")
+    Draft.objects.filter(**theirs).delete()
+    Skip.objects.filter(**theirs).update(reason="")
+    Flag.objects.filter(**theirs).update(reason="")
+    hand_back(held)
+    if remove_votes:
+        Slot.objects.filter(**theirs).update(annotator=None, lease_until=None)
+        votes.delete()
+    votes.update(comment="")
+    for item in touched:
+        if item.pk in changed:
+            count_earlier_votes(item.round, item.example_id)
+            settle(item)
