@@ -126,7 +126,7 @@ def parse(
         # A choice is asked for in so few tokens that every answer is cut off.
         cut = cut and not is_answered(logprobs, ids)
     else:
-        views = (_read(template, view, cut=cut) for view in answer.views())
+        views = (_read(template, view, cut=cut and not view.ended) for view in answer.views())
         found = next((parsed for parsed in views if parsed is not None), None)
     if template.form is JudgeForm.POINTWISE:
         found = _point(template, logprobs, found, answer, text or "", cut=cut)
@@ -180,7 +180,9 @@ def _point(
         told = score_probabilities(logprobs, template.scale)
         return sampled if told is None else Parsed(Status.UNPARSED, mass=min(told.mass, 1.0))
     start = spelled_from(logprobs or (), text)
-    places = (rating_place(view, template.scale, cut=cut) for view in answer.views())
+    places = (
+        rating_place(view, template.scale, cut=cut and not view.ended) for view in answer.views()
+    )
     place = next((place for place in places if place is not None), None)
     if start is None or place is None or answer.offset is None:
         return parse_point(logprobs, template.scale, sampled, None)
