@@ -90,7 +90,13 @@ def test_rows_become_examples_in_the_order_of_the_file(project, pairs):
 
 
 def test_every_field_arrives(project, pairs):
-    fields = {"model_1": "m", "model_2": "n", "category": "maths", "label": "lose", "is_check": True}
+    fields = {
+        "model_1": "m",
+        "model_2": "n",
+        "category": "maths",
+        "label": "lose",
+        "is_check": True,
+    }
     import_files(project, None, pairs(pair(1, response_1="Grüße\n🙂", **fields)))
     example = Example.objects.get()
     assert (example.question, example.response_1, example.response_2) == ("q1", "Grüße\n🙂", "b")
