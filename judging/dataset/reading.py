@@ -80,6 +80,7 @@ class Reader:
     ) -> None:
         options = options or {}
         self.columns: dict[tuple[str, ...], Columns] = {}
+        self._twins: dict[tuple[str, ...], list[str]] = {}
         self.codes: Counter[tuple[str, str]] = Counter()
         self._labels = labels or CONVENTIONS[0]
         self.records = Records(paths, file_format, options.get("sheet", ""))
@@ -163,10 +164,18 @@ class Reader:
                 return record.refuse("", sentence)
             if len(self.columns) == MOST_LAYOUTS:
                 self.columns.clear()
-            self.columns[names] = recognise(names, self._mapping)
+                self._twins.clear()
+            self.columns[names] = found = recognise(names, self._mapping)
+            free = [name for name in names if name not in self._mapping]
+            used = [plain(name) for read in found.sources.values() for name in read if name in free]
+            alike = ([name for name in free if plain(name) == one] for one in used)
+            self._twins[names] = next((same for same in alike if len(same) > 1), [])
         columns = self.columns[names]
         if columns.missing or (columns.absent and record.header_line):
             return _unusable(record, columns)
+        if same := self._twins[names]:
+            sentence = f"{listed(same)} are the same column. Keep one of them, or map both."
+            return _refused_by_names(record, same[0], sentence)
         return columns
 
 
@@ -180,6 +189,11 @@ def _unusable(record: Record, columns: Columns) -> Refused:
     else:
         column = columns.missing[0]
         sentence = f"No column for {listed(columns.missing)}. Found: {found}. Map a column to each."
+    return _refused_by_names(record, column, sentence)
+
+
+def _refused_by_names(record: Record, column: str, sentence: str) -> Refused:
+    """Refuse a JSON object, or the whole table with this header."""
     if record.header_line:
         return refusal(record.place._replace(line=record.header_line), column, sentence, fatal=True)
     return record.refuse(column, sentence)

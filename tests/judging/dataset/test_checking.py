@@ -113,6 +113,22 @@ def test_the_labels_of_arenas_and_names_of_models_are_read(tmp_path):
     assert summary.gold == {"win": 2, "tie": 2, "lose": 2}
 
 
+@pytest.mark.parametrize("twin", ["GOLD_LABEL", "Gold label", "gold-label"])
+def test_two_columns_of_one_name_are_refused_until_one_is_chosen(tmp_path, twin):
+    rows = [{"id": 1, "gold_label": "win", twin: "lose"}, {"id": 2}]
+    path = write(tmp_path / "pairs.jsonl", rows)
+    found = check([path])
+    assert [problem.place.line for problem in found.problems] == [1]
+    assert f"gold_label, {twin} are the same column" in found.problems[0].sentence
+    found = check([path], mapping={"gold_label": "ignore", twin: "gold_label"})
+    assert found.acceptable
+    assert found.gold == {"win": 0, "tie": 0, "lose": 1}
+    table = tmp_path / "pairs.csv"
+    table.write_text(f"id,question,response_1,response_2,gold_label,{twin}\n1,q,a,b,win,lose\n")
+    assert not check([table]).acceptable
+    assert "are the same column" in check([table]).problems[0].sentence
+
+
 def test_a_column_that_is_to_be_left_out_may_be_missing(tmp_path):
     path = write(tmp_path / "pairs.jsonl", [{"id": 1}])
     assert check([path], mapping={"nothing": "ignore"}).acceptable
