@@ -56,7 +56,7 @@ LINES_ALLOWED = {
     "typed files and wide rows": 1_700,
     "sharper estimates": 500,
     "attention checks that act": 1_000,
-    "a second hard look, and fresh eyes": 350,
+    "a second hard look, and fresh eyes": 490,
     "rules from criteria, replies by a schema, marked prefixes": 500,
     "tools with one response a row": 550,
     "labels that judges may keep": 400,

@@ -1,6 +1,7 @@
 """Pages of a project's settings, audit trail and webhooks, and its deletion."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from django.contrib import messages
@@ -19,7 +20,7 @@ from annotation.queue.settling import settle_unblinded
 from judging.core.errors import UserError
 from judging.projects import access as projects_access
 from judging.projects import webhooks as hooks
-from judging.projects.access import Access, project_for
+from judging.projects.access import Access, project_for, version_of
 from judging.projects.models import Delivery, Project, Role, Webhook
 
 _PAGE = 50
@@ -173,7 +174,7 @@ def webhook(request: HttpRequest, slug: str, number: int) -> HttpResponse:
         "pause": hooks.pause_webhook,
         "resume": hooks.resume_webhook,
         "test": hooks.send_test,
-        "rotate": hooks.rotate_secret,
+        "rotate": partial(hooks.rotate_secret, made_for=request.POST.get("made_for")),
         "delete": hooks.remove_webhook,
     }
     chosen = next((name for name in actions if name in request.POST), "")
@@ -213,6 +214,7 @@ def _page(request: HttpRequest, access: Access, hook: Webhook, secret: str = "")
         **access.under("settings"),
         "webhook": hook,
         "secret": secret,
+        "version": version_of(hook.salt),
         "page": Paginator(deliveries, _PAGE).get_page(request.GET.get("page")),
     }
     response = render(request, "annotation/settings/webhook.html", context)

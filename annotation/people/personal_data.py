@@ -1,8 +1,8 @@
 """What is held about a person: they can read it, and have it erased.
 
 Erasing deletes the login and everything that tells who it was. Votes stay under a pseudonym, unless
-the person wants them removed as well. A person who asks for it is logged out at once, and a worker does
-the rest in short transactions, also after a restart.
+the person wants them removed as well. A person who asks for it is logged out at once, and a worker
+does the rest in short transactions, also after a restart.
 """
 
 from collections.abc import Iterator

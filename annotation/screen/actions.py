@@ -74,8 +74,8 @@ def annotate_leave(request: HttpRequest, signed: str) -> HttpResponse:
     else:
         messages.success(
             request,
-            f"You left {title_of(round_)}. Your votes stay; the pair you had open went back "
-            "to the others. You can come back.",
+            f"You left {title_of(round_)}. Your votes stay, and others can label what you had "
+            "open. You can come back.",
         )
     return redirect("annotate")
 
@@ -185,7 +185,8 @@ def flag(request: HttpRequest, draft: Draft) -> HttpResponse:
     queue.flag(draft, reason)
     if _by_script(request):
         return HttpResponse(status=204)
-    messages.success(request, "Flagged. You can still vote on this pair, or skip it.")
+    to_do = "" if vote_on(draft) else " You can still vote on this pair, or skip it."
+    messages.success(request, f"Flagged.{to_do}")
     return redirect("annotate_item", draft.token)
 
 

@@ -276,12 +276,17 @@ def _excerpt(start: str) -> str:
     return text if len(start) <= EXCERPT else f"{text[:EXCERPT].rstrip()} …"
 
 
+_AFTER_A_SKIP: dict[str, str] = {
+    Item.State.OPEN: "Someone else can label that pair.",
+    Item.State.ADJUDICATE: "Nobody else is left to label that pair.",
+    Item.State.COMPLETE: "That pair needs no more votes.",
+}
+
+
 def skipped_sentence(token: str) -> str:
     """Say what becomes of the pair that was just skipped."""
-    waits = Draft.objects.filter(token=token).exclude(item__state=Item.State.OPEN)
-    if waits.exists():
-        return "Skipped. Nobody else is left to label that pair."
-    return "Skipped. Someone else will get that pair."
+    states = Draft.objects.filter(token=token).values_list("item__state", flat=True)
+    return f"Skipped. {_AFTER_A_SKIP[states.first() or Item.State.OPEN]}"
 
 
 def _number(counted: QuerySet) -> Subquery:
@@ -308,7 +313,7 @@ _TEXTS = {
     ),
     "left": (
         "You left this round",
-        "Your votes are stored and count. Nothing more is handed out to you.",
+        "Your votes are stored. Nothing more is handed out to you.",
     ),
     "held": (
         "You are paused in this round",
@@ -345,7 +350,7 @@ _TEXTS = {
     ),
     "paused": (
         "This round is paused",
-        "Its owner paused it. Your votes and your draft are stored; come back later.",
+        "Its owner paused it. What you entered is stored; come back later.",
     ),
     "closed": (
         "This round is closed",

@@ -310,10 +310,10 @@ def decide(
                 "This item is still waiting for votes, so there is nothing to decide yet."
             )
         raise UserError(
-            "The round was closed before anybody voted on this item, so there is nothing to decide."
+            "The round is closed and no vote on this item counts, so there is nothing to decide."
         )
     if item.state == Item.State.COMPLETE and not item.adjudications.exists():
-        raise UserError("The votes settled this item, so there is nothing to decide.")
+        raise UserError("This item is settled, so there is nothing to decide.")
     with transaction.atomic():
         # Locked, so that two people at once see each other's decision.
         Item.objects.select_for_update(no_key=True).only("pk").get(pk=item.pk)

@@ -387,7 +387,7 @@ def get_people_report(request: HttpRequest, slug: str) -> dict[str, Any]:
     project = access_to(request, slug, Role.RESEARCHER).project
     found = kept_people(project)
     if found is None:
-        raise UserError(f"Nobody has voted in {slug} yet. Open a round or import votes.")
+        raise UserError(f"{slug} has no votes that count. Open a round or import votes.")
     figures: dict[str, Any] = to_json(found)
     return figures
 

@@ -80,6 +80,7 @@ class Reader:
     ) -> None:
         options = options or {}
         self.columns: dict[tuple[str, ...], Columns] = {}
+        self._twins: dict[tuple[str, ...], list[str]] = {}
         self.codes: Counter[tuple[str, str]] = Counter()
         self._labels = labels or CONVENTIONS[0]
         self.records = Records(paths, file_format, options.get("sheet", ""))
@@ -163,10 +164,18 @@ class Reader:
                 return record.refuse("", sentence)
             if len(self.columns) == MOST_LAYOUTS:
                 self.columns.clear()
-            self.columns[names] = recognise(names, self._mapping)
+                self._twins.clear()
+            self.columns[names] = found = recognise(names, self._mapping)
+            free = [name for name in names if name not in self._mapping]
+            used = [plain(name) for read in found.sources.values() for name in read if name in free]
+            alike = ([name for name in free if plain(name) == one] for one in used)
+            self._twins[names] = next((same for same in alike if len(same) > 1), [])
         columns = self.columns[names]
         if columns.missing or (columns.absent and record.header_line):
             return _unusable(record, columns)
+        if same := self._twins[names]:
+            sentence = f"{listed(same)} are the same column. Keep one of them, or map both."
+            return _refused_by_names(record, same[0], sentence)
         return columns
 
 
@@ -180,6 +189,11 @@ def _unusable(record: Record, columns: Columns) -> Refused:
     else:
         column = columns.missing[0]
         sentence = f"No column for {listed(columns.missing)}. Found: {found}. Map a column to each."
+    return _refused_by_names(record, column, sentence)
+
+
+def _refused_by_names(record: Record, column: str, sentence: str) -> Refused:
+    """Refuse a JSON object, or the whole table with this header."""
     if record.header_line:
         return refusal(record.place._replace(line=record.header_line), column, sentence, fatal=True)
     return record.refuse(column, sentence)
@@ -355,7 +369,7 @@ def check(
         sentence = "The file holds no rows. Nothing was imported."
         summary.refuse(refusal(start, "", sentence, fatal=True))
     summary.sha256 = reader.records.sha256
-    _settle_codes(summary, reader.codes, labels)
+    _settle_codes(summary, reader.codes, labels, reader.columns.values())
     summary.notices = list(acceptance.notices())
     summary.wide = reader.wide.found(earlier) if reader.wide else {}
     summary.describe_columns(reader.columns)
@@ -365,7 +379,16 @@ def check(
     return summary
 
 
-def _settle_codes(summary: Summary, codes: Counter[tuple[str, str]], labels: Codes | None) -> None:
+# The names under which LLMBar publishes its pairs, with 1 or 2 as the label.
+_LLMBAR = {"question": ("input",), "response_1": ("output_1",), "response_2": ("output_2",)}
+
+
+def _settle_codes(
+    summary: Summary,
+    codes: Counter[tuple[str, str]],
+    labels: Codes | None,
+    columns: Iterable[Columns],
+) -> None:
     """Say what the codes were read as, and what else they can mean if nobody has said it."""
     seen = {code for _, code in codes}
     if labels is not None:
@@ -373,14 +396,12 @@ def _settle_codes(summary: Summary, codes: Counter[tuple[str, str]], labels: Cod
         return
     # A code that no reading knows is refused by line. The others still need one.
     found = readings(seen) or readings(seen := seen & CONVENTIONS[0].keys())
-    # A column that is called as docs/files.md says holds what it says, and a single 1 or 2 is the
-    # number of a response.
-    named = all(plain(column) == "goldlabel" for column, _ in codes)
-    meant = {code: CONVENTIONS[0][code] for code in sorted(seen & CONVENTIONS[0].keys())}
-    if named and len(meant) == len(seen) == 2 and meant not in found:
-        # No lose and a win alone, as a column of yes and no has too.
-        found = [meant, *found]
-    elif named or (len(seen) == 1 and seen <= {"1", "2"}):
+    # A column that is called as docs/files.md says holds what it says. But 1 and 0 alone are what a
+    # column of yes and no has too.
+    named = all(plain(column) == "goldlabel" for column, _ in codes) and seen != {"0", "1"}
+    if named or (
+        seen <= {"1", "2"} and all(_LLMBAR.items() <= each.sources.items() for each in columns)
+    ):
         found = [reading for reading in found if documented(reading)] or found
     summary.labels = found[0] if found else {}
     summary.readings = found if len(found) > 1 else []

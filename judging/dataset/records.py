@@ -548,7 +548,8 @@ def read_label(text: str, codes: Codes, models: tuple[str, str] = ("", "")) -> s
 def readings(codes: Collection[str]) -> list[dict[str, str]]:
     """Return what these codes can mean, each reading once, the documented one first if it fits.
 
-    Two codes or more hold a win and a lose, if any reading says so.
+    A small file may hold only two codes of three: 1 and 2 can be a win and a lose, or a lose and a
+    tie where 0 is a win.
     """
     fitting = [convention for convention in CONVENTIONS if codes and set(codes) <= set(convention)]
     found: list[dict[str, str]] = []
@@ -556,8 +557,7 @@ def readings(codes: Collection[str]) -> list[dict[str, str]]:
         reading = {code: convention[code] for code in sorted(codes)}
         if reading not in found:
             found.append(reading)
-    both = [reading for reading in found if {"win", "lose"} <= set(reading.values())]
-    return both if both and len(codes) > 1 else found
+    return found
 
 
 def documented(codes: Codes) -> bool:

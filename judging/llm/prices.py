@@ -140,24 +140,35 @@ def reported_usage(
 SMALLEST_CONTEXT = 200
 # Tokenisers whose tokens span several words write English with 92 tokens per 100 words.
 TOKENS_PER_WORD = 0.85
+# Chinese, Japanese and Korean have two characters per token at most, in a long text, and scripts of
+# South-East Asia four.
+DENSE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+TOKENS_PER_DENSE, TOKENS_PER_UNSPACED = 0.3, 0.15
 
 
 def is_cut(prompt_tokens: int, messages: Sequence[str]) -> bool:
     """Return True if the server can't have read the whole prompt.
 
-    A prompt has at least 0.85 tokens per word between spaces, whatever the tokeniser: words in
-    scripts without spaces are far longer, and signs alone are not counted.
+    A prompt has at least 0.85 tokens per word between spaces, whatever the tokeniser, and more per
+    word in scripts without spaces. Signs alone are not counted.
     """
     if prompt_tokens < SMALLEST_CONTEXT:
         return False
-    least = 0
+    least = 0.0
     for message in messages:
         # Rows of signs may be one token, so only what holds a letter or digit counts.
         words = message.split()
-        least += len(words)
-        if prompt_tokens < TOKENS_PER_WORD * least:
-            least -= sum(not any(map(str.isalnum, word)) for word in words)
-    return prompt_tokens < TOKENS_PER_WORD * least
+        least += TOKENS_PER_WORD * len(words)
+        if prompt_tokens < least:
+            least -= TOKENS_PER_WORD * sum(not any(map(str.isalnum, word)) for word in words)
+        if UNSPACED.search(message):
+            least += sum(max(_least_unspaced(word) - TOKENS_PER_WORD, 0.0) for word in words)
+    return prompt_tokens < least
+
+
+def _least_unspaced(word: str) -> float:
+    dense = len(DENSE.findall(word))
+    return TOKENS_PER_DENSE * dense + TOKENS_PER_UNSPACED * (len(UNSPACED.findall(word)) - dense)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,21 +221,17 @@ def _stand_beside(
 ) -> bool:
     """Return True if the cached tokens are not part of `prompt_tokens`.
 
-    OpenAI and DeepSeek count them inside, Anthropic apart. The total tells which. Without one, or
-    with hidden thinking in it, the report's names and the prompt's own length decide.
+    OpenAI and DeepSeek count them inside, Anthropic apart. The prompt's own length and the total
+    tell which, and without a total the report's names.
     """
-    if total is not None and total <= prompt + completion:
-        return False
-    if total == prompt + completion + beside:
-        return True
-    if total is not None and total < prompt + completion + beside:
-        return False
     whole = sum(map(fewest_tokens, messages))
-    if total is None and prompt == _count(fields.get("prompt_cache_miss_tokens")):
+    # What is more than the prompt can't be a part of it.
+    if beside > prompt and prompt < SLACK * whole:
         return True
-    if total is None and "cache_read_input_tokens" in fields:
-        return True
-    return prompt < SLACK * whole and prompt < beside
+    if total is not None:
+        return total == prompt + completion + beside
+    missed = _count(fields.get("prompt_cache_miss_tokens"))
+    return prompt == missed or "cache_read_input_tokens" in fields
 
 
 def reports_too_few(completion: int, texts: Sequence[str]) -> bool:

@@ -31,9 +31,11 @@ from judging.projects.access import (
     next_number,
     queue_deliveries,
     record_event,
+    refuse_for_last,
+    version_of,
     wake_sender,
 )
-from judging.projects.models import Delivery, Project, Webhook
+from judging.projects.models import AuditEvent, Delivery, Project, Webhook
 
 # What a webhook can be told of, in the order of the page.
 EVENTS = {
@@ -131,15 +133,28 @@ def _move(
     return changed
 
 
-def rotate_secret(hook: Webhook, user: AbstractUser | None) -> None:
-    """Make a new secret. The one before it signs too for another day."""
+ROTATED = "webhook secret rotated"
+
+
+def rotate_secret(hook: Webhook, user: AbstractUser | None, *, made_for: str | None = None) -> None:
+    """Make a new secret. The one before it signs too for another day.
+
+    Args:
+        made_for: The secret that the form was made for, by `version_of` of its salt. Raises
+            Overtaken if somebody made another one since: theirs would end with that day.
+    """
     with transaction.atomic():
+        now = Webhook.objects.select_for_update().get(pk=hook.pk)
+        if made_for not in (None, version_of(now.salt)):
+            rotated = AuditEvent.objects.filter(project=hook.project, action=ROTATED)
+            mine = rotated.filter(subject=f"webhook {hook.number}")
+            refuse_for_last(mine, user, lambda event: "made a new secret for this webhook")
         Webhook.objects.filter(pk=hook.pk).update(
             former_salt=F("salt"),
             former_until=timezone.now() + BOTH_SECRETS,
             salt=secrets.token_urlsafe(),
         )
-        _record(hook, user, "webhook secret rotated")
+        _record(hook, user, ROTATED)
     hook.refresh_from_db()
 
 

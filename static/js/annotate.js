@@ -213,7 +213,8 @@
     const isHere = flagged === form.dataset.token;
     if (answer.state === "ok") {
       if (isHere && reason.value === written) flagForm.reset();
-      say(isHere ? "Flagged. You can still vote on this pair, or skip it." : "The previous pair is flagged.");
+      const toDo = form.querySelector("[value=skip]") ? " You can still vote on this pair, or skip it." : "";
+      say(isHere ? `Flagged.${toDo}` : "The previous pair is flagged.");
     } else if (isHere) explain(answer, "The flag was not sent. Your reason is still there. Try again.");
     else say(`The flag on the previous pair was not sent. Your reason was: ${written}`, true, link("Show that pair", pair));
   }

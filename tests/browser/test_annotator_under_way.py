@@ -4,6 +4,7 @@ import pytest
 from playwright.sync_api import expect
 
 from annotation.models import Draft, Flag, Vote
+from judging.projects.models import Project
 from tests.browser.annotating import answer_of, said, settled, stop_the_clock, token_of, waited_for
 from tests.browser.conftest import PHONE
 from tests.browser.opening import intercept
@@ -213,6 +214,33 @@ def test_keys_in_a_hurry_never_count_for_a_pair_that_was_not_read(start, gap):
     expect(said(page)).to_contain_text("not counted")
     let_go(page, routes, "**/vote")
     assert {vote.answer["overall"] for vote in Vote.objects.all()} == {"left"}
+
+
+@pytest.mark.parametrize("text", ["comment: too short, but 1 fact is stated 2 times", "54 5"])
+def test_a_text_typed_after_enter_is_for_neither_pair(start, project, text):
+    """Its letters are keys too: t is a tie, s skips, f opens a flag."""
+    project.scale, project.criteria = Project.Scale.FIVE, ["accuracy", "clarity"]
+    project.save()
+    page = start(3)
+    first = token_of(page)
+    stop_the_clock(page)
+    page.clock.run_for(1000)
+    for key in "324":
+        page.keyboard.press(key)
+    page.keyboard.press("Enter")
+    expect(page.locator(f"#item[data-token='{first}']")).to_have_count(0)
+    second = token_of(page)
+    for letter in text:
+        page.clock.run_for(90)
+        page.keyboard.press(letter)
+    assert token_of(page) == second
+    assert page.locator("input:checked").count() == 0
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(said(page)).to_contain_text("not counted")
+    # After a pause it is for the pair that is there.
+    page.clock.run_for(600)
+    page.keyboard.press("4")
+    assert page.locator("input:checked").count() == 1
 
 
 def test_a_click_in_a_hurry_does_not_choose_for_the_pair_that_came_up(start):

@@ -3,8 +3,10 @@
 Its tokens are four characters long, and a token's log-probability is a function of its letters.
 """
 
+import asyncio
 import math
 import re
+from collections.abc import Callable
 from typing import Any
 
 from aiohttp import web
@@ -26,11 +28,15 @@ def log_likelihood(text: str) -> float:
 
 
 class TextService:
-    """`way`: echo, prompt_logprobs or grammar; empty if none works."""
+    """`way`: echo, prompt_logprobs or grammar; empty if none works.
+
+    The answer to the n-th request waits for as long as `hold(n)` is true.
+    """
 
     def __init__(self, way: str) -> None:
         self.way = way
         self.requests = 0
+        self.hold: Callable[[int], object] = lambda number: False
         self.vocabulary: dict[int, str] = {}
 
     def add_routes(self, app: web.Application) -> None:
@@ -49,6 +55,9 @@ class TextService:
 
     async def _complete(self, request: web.Request) -> web.Response:
         self.requests += 1
+        number = self.requests
+        while self.hold(number):
+            await asyncio.sleep(0.01)
         body = await request.json()
         choice: dict[str, Any] = {"index": 0, "text": " so", "finish_reason": "length"}
         if self.way == "echo" and body.get("echo"):

@@ -258,7 +258,7 @@ def _pooled(ballots: Ballots) -> PooledSideBias:
 NAME = "pace"
 # Points of one person's line; with fewer votes than this times five each point has five.
 MOST_POINTS, FEWEST_VOTES = 20, 5
-NO_TIMES = Undefined("no vote on the annotators' screen was timed")
+NO_TIMES = Undefined("no vote on the annotators' screen that counts was timed")
 
 
 @dataclass(frozen=True)
@@ -394,7 +394,7 @@ def agreement_plot(found: PeopleFigures) -> Plot:
 
 CRITERIA = "criteria"
 NO_CRITERIA = Undefined("no vote that counts answers a criterion")
-NONE_WHOLE = Undefined("no vote answers every criterion")
+NONE_WHOLE = Undefined("no vote that counts answers every criterion")
 DERIVED = Undefined("the overall votes were derived from the criteria by the protocol's rule")
 # No answer on this criterion.
 MISSING = -9

@@ -27,6 +27,7 @@ UNSPELLED = (
 )
 BEGINNING = re.compile(r"<[^<>\s]{1,40}>|\[(?:CLS|BOS)\]")
 PART_OF_A_LETTER = re.compile(r"bytes:(?:\\x[0-9a-fA-F]{2})+")
+ROUNDING = 1e-4
 PROBE = ("Say one word.\n\n", "Yes, one.")
 
 
@@ -141,7 +142,9 @@ def not_told(message: str = NOT_TOLD) -> AttemptFailure:
 def read_echo(answer: Any, context: str, text: str) -> ScoreOutcome:
     """Score the tokens of the prompt that follow the context.
 
-    Offsets are not used: some servers count a sign for the beginning of a text, or bytes.
+    Offsets are not used: some servers count a sign for the beginning of a text, or bytes. Some
+    give a letter of several tokens with the last of these, and the others as empty: between the
+    context and the text they are the text's, if it can begin so.
     """
     choice = _choice(answer)
     logprobs = choice.get("logprobs") or {}
@@ -163,6 +166,10 @@ def read_echo(answer: Any, context: str, text: str) -> ScoreOutcome:
     if not spelled or last not in ends or (first and first not in ends):
         return not_told(UNSPELLED)
     start = len(ends) - ends[::-1].index(first) if first else 0
+    if first and start > ends.index(first) + 1:
+        if text[0].isascii():
+            return not_told(UNSPELLED)
+        start = ends.index(first) + 1
     return _total(values[start : ends.index(last) + 1], answer)
 
 
@@ -175,11 +182,12 @@ def read_prompt_logprobs(answer: Any, text: str) -> ScoreOutcome:
     own: list[Any] = []
     left = text.encode()
     for place in reversed(places):
-        if not left:
-            break
         token = next(iter(place.values()), None) if isinstance(place, dict) else None
-        if not isinstance(token, dict):
+        if not left and (not isinstance(token, dict) or token.get("decoded_token")):
+            break
+        if not isinstance(token, dict) or (not left and text[0].isascii()):
             return not_told(UNSPELLED if own else NOT_TOLD)
+        # Some servers give a letter of several tokens with the last of these.
         piece = _bytes_of(token.get("decoded_token") or "")
         if not left.endswith(piece):
             return not_told(UNSPELLED)
@@ -222,8 +230,14 @@ def _choice(answer: Any) -> dict[str, Any]:
     return first if isinstance(first, dict) else {}
 
 
+def _is_logprob(value: Any) -> bool:
+    # A certain token may be rounded to a little more than 0.
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and bool(LEAST_LOGPROB <= value <= ROUNDING)
+
+
 def _total(own: Sequence[Any], answer: Any) -> ScoreOutcome:
-    if not own or not all(isinstance(p, int | float) and p >= LEAST_LOGPROB for p in own):
+    if not own or not all(_is_logprob(p) for p in own):
         return not_told()
     usage = _of(answer).get("usage") or {}
     billed = usage.get("prompt_tokens") if isinstance(usage, dict) else None

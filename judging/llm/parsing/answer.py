@@ -195,8 +195,12 @@ class Answer:
         """Yield what may hold the verdict, the likeliest first.
 
         A block quote counts if nothing else does and no response holds it. A line that is only a
-        verdict, and is also in a response, counts if the reply has no other verdict.
+        verdict, and is also in a response, counts if the reply has no other verdict. Where the
+        model may have begun its prompt again, a verdict before that place is its last word.
         """
+        if again := _OWN_WORDS.search(self.folded):
+            shown = _blanked(self.folded, self.bare)[: again.start()]
+            yield replace(self, written=self.written[: again.start()], folded=shown, ended=True)
         strict = replace(self, folded=_blanked(self.folded, self.bare))
         yield strict
         if any(block_quotes(strict.folded)):
@@ -256,6 +260,16 @@ _NEXT_TURN = re.compile(
     r"^[ \t*_]*(?:(?:user|human|<human>)[ \t*_]*:"
     r"(?=.{0,2000}?\n[ \t*_]*(?:assistant|<bot>)[ \t*_]*:)"
     r"|q[ \t*_]*:(?=.{0,2000}?\n[ \t*_]*a[ \t*_]*:))[^\n]*",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+# A model without a chat template may begin its prompt again in words of its own. A judge may also
+# write so of the question and the answers that it compares, before its verdict.
+_OWN_WORDS = re.compile(
+    r"^[ \t*_#]*(?:next[ \t]+|new[ \t]+)?(?:question|prompt|task|input)[ \t]*#?[0-9]{0,3}[ \t*_]*"
+    r"(?::|$)(?=.{0,2000}?\n[ \t*_#]*(?:assistant|response|answer|output)[ \t*_#]*(?:[12ab]\b)?"
+    r"(?:'s[ \t]+(?:answer|response))?[ \t*_]*(?::|$))",
     re.MULTILINE | re.DOTALL,
 )
 

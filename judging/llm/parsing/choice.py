@@ -58,7 +58,12 @@ def parse_choice(logprobs: Sequence[TokenLogprobs] | None, ids: tuple[str, str])
 
 
 def is_left_over(
-    logprobs: Sequence[TokenLogprobs] | None, ids: tuple[str, str], mass: float, *, declined: bool
+    logprobs: Sequence[TokenLogprobs] | None,
+    ids: tuple[str, str],
+    mass: float,
+    least: float = LEAST_MASS,
+    *,
+    declined: bool,
 ) -> bool:
     """Return True if the judge wrote no ID where it should, and meant none or wrote one later.
 
@@ -66,15 +71,39 @@ def is_left_over(
     """
     for token, begun in _deciding(logprobs, ids):
         text = (begun + token.token if begun else _stripped(token.token)).rstrip(AROUND)
-        if any(_is_variant(text, id_, begun) for id_ in ids):
-            return False
         written = "".join(token.token for token in answer_tokens(logprobs or ()))
+        if any(_is_variant(text, id_, begun) for id_ in ids):
+            return _is_another_word(_stripped(written.translate(_LIKE_SPACE)), ids)
         return (
             declined
-            or mass < LEAST_MASS
+            or mass < least
             or any(re.search(rf"(?<![^\W_]){re.escape(id_)}(?![^\W_])", written) for id_ in ids)
         )
     return False
+
+
+# Letters that go on with a word: of Chinese, "A\u66f4\u597d" is the ID and a word of its own.
+_GOES_ON = re.compile(r"[0-9a-zA-Z\u00c0-\u052f]|[.,][0-9]")
+_BOTH = r"[\s)\]*\"',]*(?:and|or|vs\.?|und|oder|et|ou|[,/&=])[\s(\[*\"']*"
+# "A detailed comparison shows": an article, unless the word is one that can follow a name.
+_ARTICLE = re.compile(
+    r" (?!(?:and|as|at|based|because|being|better|but|by|can|could|did|due|for|from|gave|given|had"
+    r"|if|in|instead|it|just|more|not|on|only|or|over|so|than|that|then|though|although|to|too"
+    r"|versus|vs|when|which|while|who|will|win|with|won|would)\b)[a-z]{2,}(?<!s)(?:(?<!ed)|(?<=detailed))(?<!ly)(?![^\W_])"
+)
+
+
+def _is_another_word(written: str, ids: tuple[str, str]) -> bool:
+    """Return True if an ID only begins what was written: "Both" by "B", "10" by "1", "A or B"."""
+    for id_, other in (ids, ids[::-1]):
+        if id_.startswith(written):
+            return False
+        if written.startswith(id_):
+            rest = written[len(id_) :]
+            article = id_ in ("A", "a") and _ARTICLE.match(rest)
+            both = re.match(rf"{_BOTH}{re.escape(other)}(?![^\W_])", rest)
+            return bool(article or both or _GOES_ON.match(rest))
+    return True
 
 
 def is_answered(logprobs: Sequence[TokenLogprobs] | None, ids: tuple[str, str]) -> bool:
@@ -237,48 +266,60 @@ def score_probabilities(
     else:
         while tokens and place >= len(tokens[0].token):
             place -= len(tokens.pop(0).token)
-    if not tokens:
-        return None
-    shares = _shares(tokens[0])
-    scores = {score: p for score, p in shares.items() if Decimal(score) in scale}
-    whole = True
-    for first in [score for score, p in shares.items() if score and p >= NEGLIGIBLE]:
-        longer = [
-            score
-            for score in range(first * 10, first * 10 + 10)
-            if Decimal(score) in scale and score not in shares
-        ]
-        if not longer:
-            continue
-        if _plain(tokens[0].token) != str(first) or len(tokens) < 2:
-            whole = False
-            continue
-        for score, share in _second_digits(tokens[1], first, longer).items():
-            scores[score] = shares[first] * share
-        stays = shares[first] - sum(scores.get(score, 0.0) for score in longer)
-        if first in scores:
-            scores[first] = max(stays, 0.0)
+        if tokens and not _digits(tokens[0].token):
+            return None
+    scores: dict[int, float] = {}
+    # The digits that the judge wrote so far, and their probability.
+    whole, begun, reached = True, "", 1.0
+    while tokens:
+        token = tokens.pop(0)
+        shares = _shares(token, begun, reached, scale)
+        if begun and Decimal(begun) in scale:
+            scores[int(begun)] = max(reached - sum(shares.values()), 0.0)
+        written = begun + (_digits(token.token, begun) or " ")
+        begun = ""
+        for score, share in shares.items():
+            if share < NEGLIGIBLE or not any(n not in shares for n in _longer(score, scale)):
+                pass
+            elif score == written and tokens:
+                begun, reached = score, share
+                continue
+            else:
+                whole = False
+            if Decimal(score) in scale:
+                scores[int(score)] = share
+        if not begun:
+            break
     return ScoreProbabilities(scores, whole) if scores else None
 
 
-def _shares(token: TokenLogprobs) -> dict[int, float]:
-    shares: dict[int, float] = {}
+def _shares(token: TokenLogprobs, begun: str, reached: float, scale: Scale) -> dict[str, float]:
+    """Return the probability of each score, or beginning of one, that this token goes on to."""
+    shares: dict[str, float] = {}
     for text, logprob in candidates(token):
-        digits = _plain(text)
-        if digits.isascii() and digits.isdigit() and len(digits) <= 4 and math.isfinite(logprob):
-            shares[int(digits)] = shares.get(int(digits), 0.0) + math.exp(logprob)
+        score = begun + _digits(text, begun)
+        if score == begun or not math.isfinite(logprob):
+            continue
+        if Decimal(score) in scale or any(_longer(score, scale)):
+            shares[score] = shares.get(score, 0.0) + reached * math.exp(logprob)
     return shares
 
 
-def _second_digits(token: TokenLogprobs, first: int, longer: Sequence[int]) -> dict[int, float]:
-    """Return the share of each longer score among the replies that begin with this digit."""
-    return {
-        first * 10 + digit: math.exp(logprob)
-        for text, logprob in candidates(token)
-        if text.isdigit() and len(text) == 1
-        for digit in [int(text)]
-        if first * 10 + digit in longer
-    }
+def _longer(score: str, scale: Scale) -> Iterator[str]:
+    """Yield the scores on the scale whose digits begin with these."""
+    for power in () if score == "0" else (10, 100, 1000):
+        first = int(score) * power
+        for longer in range(first, min(first + power, int(scale.high) + 1)):
+            if longer >= scale.low:
+                yield str(longer)
+
+
+def _digits(token: str, begun: str = "") -> str:
+    """Return the whole number that a token is. After other digits, nothing may come before it."""
+    digits = fold(token).rstrip(AROUND) if begun else _plain(token)
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= 4):
+        return ""
+    return digits if begun else str(int(digits))
 
 
 def _plain(token: str) -> str:

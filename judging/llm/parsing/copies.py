@@ -290,7 +290,10 @@ def _reworded(said: str, shown: str) -> bool:
 
 
 def _bare_runs(folded: str, sources: Sequence[_Source]) -> Iterator[Span]:
-    """Yield objects, and neighbouring lines, that are only a verdict if a source has them all."""
+    """Yield objects, and neighbouring lines, that are only a verdict if a source has them all.
+
+    Of lines that follow others, these count if they are a verdict by themselves.
+    """
     for match in _OBJECT.finditer(folded):
         said, scores = _plain(match[0]), _scores_in(match[0])
         if said and any(said in source.bare or scores in source.objects for source in sources):
@@ -298,15 +301,27 @@ def _bare_runs(folded: str, sources: Sequence[_Source]) -> Iterator[Span]:
     run: list[tuple[Span, str]] = []
     for span in (*_lines(folded), None):
         line = "" if span is None else folded[slice(*span)]
-        plain = _plain(line) if _VERDICT_SIGN.search(line) else ""
+        bare = _ENUMERATED.sub("", line) if any(map(str.isalpha, line)) else line
+        plain = _plain(bare) if _VERDICT_SIGN.search(line) else ""
         if span and plain and not has_own_words(line) and _says_something(plain):
             run.append((span, plain))
             continue
         for source in sources if run else ():
-            if all(_is_bare_in(source, part) for _, said in run for part in _JOINT.split(said)):
-                yield from (place for place, _ in run)
-                break
+            copied: list[tuple[Span, str]] = []
+            for place, said in (*run, (None, "")):
+                if place and all(_is_bare_in(source, part) for part in _JOINT.split(said)):
+                    copied.append((place, said))
+                    continue
+                if len(copied) == len(run) or _is_whole([said for _, said in copied]):
+                    yield from (place for place, _ in copied)
+                copied = []
         run = []
+
+
+def _is_whole(lines: Sequence[str]) -> bool:
+    """Return True for two scores or more, a mark, or numbers in one line."""
+    (said,) = lines if len(lines) == 1 else ("",)
+    return len(lines) > 1 or "[[" in said or bool(re.fullmatch(r"[0-9]+(?: [0-9]+)+", said))
 
 
 def _is_bare_in(source: _Source, said: str) -> bool:

@@ -63,6 +63,7 @@ from judging.llm.prompts.marks import (
 )
 from judging.llm.prompts.templates import (
     IN_JSON,
+    LEAST_MASS,
     JudgeForm,
     PromptVariant,
     ReplyFormat,
@@ -80,8 +81,11 @@ __all__ = [
     "turn_back",
 ]
 
+# The sum of probabilities such as .35 and .15 may be a little less than ½.
+ROUNDING = 1e-9
+
 # Raise it whenever any reply would be read differently: stored replies are then parsed again.
-PARSER_VERSION = 8
+PARSER_VERSION = 9
 
 CUT = frozenset({"length", "max_tokens", "max_output_tokens", "model_length"})
 FILTERED = frozenset(
@@ -122,7 +126,7 @@ def parse(
         # A choice is asked for in so few tokens that every answer is cut off.
         cut = cut and not is_answered(logprobs, ids)
     else:
-        views = (_read(template, view, cut=cut) for view in answer.views())
+        views = (_read(template, view, cut=cut and not view.ended) for view in answer.views())
         found = next((parsed for parsed in views if parsed is not None), None)
     if template.form is JudgeForm.POINTWISE:
         found = _point(template, logprobs, found, answer, text or "", cut=cut)
@@ -130,7 +134,7 @@ def parse(
         mass = found.mass
         if found.why and (cut or declined):
             return Parsed(_failure(reason, cut=cut, declined=declined))
-        if mass is None or (found.status is Status.VALID and mass >= template.least_mass):
+        if mass is None or (found.status is Status.VALID and mass > template.least_mass - ROUNDING):
             return found
     return Parsed(_failure(reason, cut=cut, declined=declined), mass=mass)
 
@@ -151,11 +155,14 @@ def _choice(
     *,
     declined: bool,
 ) -> Parsed | None:
-    if logprobs and text.strip() and not is_spelled(logprobs, text):
+    # Without a text, the tokens are those of the thinking that the server keeps apart.
+    if not logprobs or not text.strip() or not is_spelled(logprobs, text):
         return None
     found = parse_choice(logprobs, ids)
     mass = None if found is None else found.mass
-    if mass is not None and is_left_over(logprobs, ids, mass, declined=declined):
+    if mass is not None and is_left_over(
+        logprobs, ids, mass, template.least_mass or LEAST_MASS, declined=declined
+    ):
         return Parsed(Status.UNPARSED, mass=mass)
     return found
 
@@ -173,7 +180,9 @@ def _point(
         told = score_probabilities(logprobs, template.scale)
         return sampled if told is None else Parsed(Status.UNPARSED, mass=min(told.mass, 1.0))
     start = spelled_from(logprobs or (), text)
-    places = (rating_place(view, template.scale, cut=cut) for view in answer.views())
+    places = (
+        rating_place(view, template.scale, cut=cut and not view.ended) for view in answer.views()
+    )
     place = next((place for place in places if place is not None), None)
     if start is None or place is None or answer.offset is None:
         return parse_point(logprobs, template.scale, sampled, None)

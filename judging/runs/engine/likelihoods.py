@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -62,8 +63,8 @@ def ask_likelihoods(
 ) -> LikelihoodsAsked:
     """Ask for the likelihoods that are not recorded yet.
 
-    Answers are written in chunks as large as the concurrency, so that an interruption costs at most
-    one chunk. Raises UserError if the endpoint can't give likelihoods.
+    Each answer is written as it arrives, so that an interruption costs only what is under way.
+    Raises UserError if the endpoint can't give likelihoods.
     """
     chosen = named_endpoint(endpoint or run.endpoint or LOCAL)
     name = model or (run.model if chosen.base_url == run.base_url else choose_model(chosen))
@@ -79,7 +80,7 @@ def ask_likelihoods(
     usd = None if price is None else Decimal(0)
     if left:
         with live_endpoint(chosen.name, say) as live:
-            for outcomes in asked_in_chunks(live, chosen, name, left):
+            for outcomes in asked_as_they_arrive(live, chosen, name, left):
                 rows = [row_of(chosen, name, *one) for one in outcomes if is_final(one[1])]
                 for row in rows:
                     row.project_id = run.project_id
@@ -88,18 +89,43 @@ def ask_likelihoods(
                         usd += row.usd
                 TextLikelihood.objects.bulk_create(rows, ignore_conflicts=True)
                 advance(len(rows))
-                stop_at_a_failure(chosen, outcomes)
     untold = texts.keys() & held.filter(log_likelihood=None).values_list("sha256", flat=True)
     return LikelihoodsAsked(len(texts), len(left), len(untold), name, usd)
 
 
-def asked_in_chunks(
+Outcomes = Sequence[tuple[str, ScoreOutcome]]
+
+
+def asked_as_they_arrive(
     live: Endpoint, chosen: Endpoint, model: str, left: Mapping[str, Text]
-) -> Iterator[list[tuple[str, ScoreOutcome]]]:
+) -> Iterator[Outcomes]:
+    """Yield what arrived. Raises UserError after a failure, once nothing is under way any more."""
     way = asyncio.run(way_of(live, chosen, model))
     pairs, places = list(left.items()), default_concurrency(chosen)
-    for start in range(0, len(pairs), places):
-        yield asyncio.run(ask(live, chosen, model, pairs[start : start + places], way))
+    with asyncio.Runner() as runner, ExitStack() as at_the_end:
+        client = LikelihoodClient(live, key_of(chosen), retry=retry_of(chosen), way=way)
+        runner.run(client.__aenter__())
+        at_the_end.callback(lambda: runner.run(client.__aexit__(None, None, None)))
+        for start in range(0, len(pairs), places):
+            chunk = pairs[start : start + places]
+            waiting = runner.run(sent(client, model, chunk))
+            arrived: list[tuple[str, ScoreOutcome]] = []
+            while waiting:
+                first = asyncio.FIRST_COMPLETED
+                done, waiting = runner.run(asyncio.wait(waiting, return_when=first))
+                outcomes = [task.result() for task in done]
+                arrived += outcomes
+                yield outcomes
+            stop_at_a_failure(chosen, arrived)
+
+
+async def sent(
+    client: LikelihoodClient, model: str, texts: Sequence[tuple[str, Text]]
+) -> set[asyncio.Task[tuple[str, ScoreOutcome]]]:
+    async def one(sha256: str, text: Text) -> tuple[str, ScoreOutcome]:
+        return sha256, await client.score(model, text.context, text.output)
+
+    return {asyncio.create_task(one(*pair)) for pair in texts}
 
 
 async def way_of(live: Endpoint, chosen: Endpoint, model: str) -> str:
@@ -114,27 +140,12 @@ def retry_of(endpoint: Endpoint) -> RetryPolicy:
     return LOCAL_RETRY if endpoint.is_local else DEFAULT_RETRY
 
 
-async def ask(
-    live: Endpoint,
-    chosen: Endpoint,
-    model: str,
-    texts: Sequence[tuple[str, Text]],
-    way: str,
-) -> list[tuple[str, ScoreOutcome]]:
-    async def one(sha256: str, text: Text) -> tuple[str, ScoreOutcome]:
-        return sha256, await client.score(model, text.context, text.output)
-
-    key, retry = key_of(chosen), retry_of(chosen)
-    async with LikelihoodClient(live, key, retry=retry, way=way) as client:
-        return list(await asyncio.gather(*(one(*pair) for pair in texts)))
-
-
 def is_final(outcome: ScoreOutcome) -> bool:
     """Return True for a number, or a refusal that another try would meet again."""
     return isinstance(outcome, TextScore) or outcome.kind in ABOUT_THE_TEXT
 
 
-def stop_at_a_failure(endpoint: Endpoint, outcomes: Sequence[tuple[str, ScoreOutcome]]) -> None:
+def stop_at_a_failure(endpoint: Endpoint, outcomes: Outcomes) -> None:
     failed = [outcome for _, outcome in outcomes if not is_final(outcome)]
     if failed and isinstance(failed[0], AttemptFailure):
         raise UserError(

@@ -4,6 +4,8 @@
   const { groupsOf, isAnswered, CANT_JUDGE } = window.annotation;
   // Nobody has read a pair that has just appeared: the second press of a double one is not for it.
   const SETTLE = 300;
+  // Keys that follow such a press without a pause are the same text, as of a comment.
+  const PAUSE = 500;
 
   // A dialog that has just closed keeps the focus until the browser draws its next picture.
   function isGone(target) {
@@ -77,6 +79,7 @@
 
   // `acts`: what each key does, by the usual key; `meant` tells which usual key was meant.
   window.annotation.listen = function listen({ form, appearedAt, isBusy, early, acts, meant, chosen }) {
+    let hurried = -PAUSE;
 
     document.addEventListener("keydown", (event) => {
       if (event.defaultPrevented || event.isComposing || event.ctrlKey || event.altKey || event.metaKey) return;
@@ -84,6 +87,9 @@
       if (event.key === "Escape" && isText(event.target)) { event.target.blur(); return; }
       if (isText(event.target) || (event.key === "Enter" && isPressable(event.target))) return;
       const name = meant(nameOf(event));
+      const now = performance.now();
+      const isEarly = now - appearedAt() < SETTLE || now - hurried < PAUSE;
+      if (isEarly && event.key.length === 1) hurried = now;
       if (isBusy() && name !== "?") { if (name in acts) event.preventDefault(); return; }
       const rows = groupsOf(form()).length > 1 && { ArrowUp: -1, ArrowDown: 1 }[name];
       const inRow = event.target.closest?.("[role=radiogroup]");
@@ -92,7 +98,7 @@
       if (!isAnswer && !acts[name]) return;
       event.preventDefault();
       if (event.repeat) return;
-      if (performance.now() - appearedAt() < SETTLE) { if (name !== "Enter") early(); return; }
+      if (isEarly) { if (name !== "Enter") early(); return; }
       if (isAnswer) { if (answer(form(), name)) chosen(); } else acts[name]();
     });
   };

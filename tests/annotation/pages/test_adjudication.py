@@ -214,7 +214,7 @@ def test_what_still_waits_for_votes_cannot_be_decided(as_researcher, round_):
     changes.close(round_, None)
     refused = as_researcher.post(page, {"label": "win", "reason": "so"})
     assert "still waiting for votes" not in refused.text
-    assert "closed before anybody voted on this item" in refused.text
+    assert "no vote on this item counts" in refused.text
     assert not Adjudication.objects.exists()
 
 

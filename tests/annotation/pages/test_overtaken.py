@@ -13,6 +13,7 @@ from annotation.queue.queue import claim_next, flag
 from annotation.rounds.opening import RoundSettings, open_round
 from judging.dataset.models import Import
 from judging.dataset.pages.imports import MappingForm
+from judging.projects import webhooks
 from judging.projects.models import AuditEvent, Membership, Project, Role
 from judging.runs.models import JudgeTemplate, Run
 from tests.annotation.pages.test_crowd import FORM as TERMS
@@ -360,6 +361,32 @@ def test_retiring_what_somebody_retired_does_not_restore_it(project, tabs):
     mine.open(page)
     mine.post(url)
     assert JudgeTemplate.objects.get().retired_at is None
+
+
+def test_a_secret_of_a_webhook_that_somebody_replaced_meanwhile_is_not_replaced(
+    project, tabs, receiver
+):
+    """The receiver got the other one, which would sign for a day only."""
+    mine, bens = tabs
+    hook = webhooks.add_webhook(project, None, receiver.url, ["run.done"])
+    url = reverse("webhook", args=[project.slug, hook.number])
+
+    def shown(page):
+        (version,) = re.findall(r'name="made_for" value="(\w+)"', page)
+        return {"rotate": "", "made_for": version}
+
+    first = shown(mine.open(url))
+    assert shown(bens.open(url)) == first
+    bens.post(url, **first)
+    hook.refresh_from_db()
+    salt = hook.salt
+    said = mine.post(url, **first)
+    assert "Ben made a new secret for this webhook" in said
+    hook.refresh_from_db()
+    assert hook.salt == salt
+    mine.post(url, **shown(said))
+    hook.refresh_from_db()
+    assert (hook.salt != salt, hook.former_salt) == (True, salt)
 
 
 def test_a_budget_that_somebody_changed_meanwhile_is_asked_for(project, tabs):

@@ -4,9 +4,11 @@ import re
 
 import pytest
 
-from annotation.models import Item, Skip, Vote
+from annotation.models import Item, Skip, Slot, Vote
+from annotation.people.annotators import leave_project
 from annotation.rounds import changes
 from annotation.screen.hand import address_of
+from judging.projects.models import Membership
 from tests.annotation.screen.posting import first_item, post, text_of
 from tests.factories import make_annotator, make_vote
 
@@ -70,3 +72,26 @@ def test_a_paused_round_offers_nothing(ana, project, round_):
     changes.pause(round_, None)
     assert "skipped pair" not in text_of(ana.get("/annotate/"))
     assert "You skipped" not in text_of(ana.get(address_of(round_), follow=True))
+
+
+def test_what_is_said_of_a_skipped_pair_is_what_becomes_of_it(ana, project, round_):
+    """Others voted while it was on the screen, somebody else is left for it, or nobody is."""
+    cem = make_annotator(project, "cem")
+    token = first_item(ana, round_)
+    assert "Someone else can label that pair." in post(ana, token, "skip", script=True).text
+    token = first_item(ana, round_)
+    Slot.objects.update(annotator=None, lease_until=None)
+    make_vote(Item.objects.get(drafts__token=token), cem, "win")
+    assert "needs no more votes" in post(ana, token, "skip", script=True).text
+    leave_project(Membership.objects.get(user=cem.user), cem.user)
+    assert "Nobody else is left" in post(ana, first_item(ana, round_), "skip", script=True).text
+
+
+def test_a_flag_offers_only_what_can_be_done(ana, project, round_):
+    token = first_item(ana, round_)
+    said = ana.post(f"/annotate/{token}/flag", {"token": token, "reason": "Cut."}, follow=True)
+    assert "Flagged. You can still vote on this pair, or skip it." in said.text
+    post(ana, token, overall="left")
+    said = ana.post(f"/annotate/{token}/flag", {"token": token, "reason": "Cut!"}, follow=True)
+    assert "Flagged." in said.text
+    assert "You can still vote" not in said.text

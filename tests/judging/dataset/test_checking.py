@@ -21,11 +21,11 @@ def write(path, rows):
 
 def test_a_summary_says_what_was_found(tmp_path):
     rows = [
-        {"id": 1, "label": 1},
-        {"id": 2, "response_2": "", "label": 2},
+        {"id": 1, "gold": "win"},
+        {"id": 2, "response_2": "", "gold": "lose"},
         {"id": 3, "response_1": "b"},
         {"id": 4, "colour": "red"},
-        {"id": 1, "label": 1},
+        {"id": 1, "gold": "win"},
     ]
     found = check([write(tmp_path / "pairs.jsonl", rows)])
     assert found.acceptable
@@ -45,13 +45,20 @@ def test_a_summary_says_what_was_found(tmp_path):
 @pytest.mark.parametrize(
     ("column", "labels", "read_as"),
     [
-        ("label", (0, 1), ["0=win,1=lose", "0=lose,1=win"]),
+        ("label", (0, 1), ["0=tie,1=win", "0=win,1=lose", "0=lose,1=win"]),
         ("gold_label", ("1.0", "0.0"), ["0=tie,1=win", "0=win,1=lose", "0=lose,1=win"]),
         ("label", (0, 1, 2), ["0=tie,1=win,2=lose", "0=win,1=lose,2=tie", "0=lose,1=win,2=tie"]),
         ("gold_label", (0, 1, 2), ["0=tie,1=win,2=lose"]),
         ("label", (0, 0), ["0=tie", "0=win", "0=lose"]),
-        ("label", (1, 2), ["1=win,2=lose"]),
-        ("label", (1, 1), ["1=win"]),
+        ("label", (1, 2), ["1=win,2=lose", "1=lose,2=tie", "1=win,2=tie"]),
+        ("winner", ("2.0", "1.0"), ["1=win,2=lose", "1=lose,2=tie", "1=win,2=tie"]),
+        ("gold_label", (2, 1), ["1=win,2=lose"]),
+        ("gold", (1, 2), ["1=win,2=lose", "1=lose,2=tie", "1=win,2=tie"]),
+        ("label", (1, 1), ["1=win", "1=lose"]),
+        ("label", (2, 2), ["2=lose", "2=tie"]),
+        ("gold_label", (1, 1), ["1=win"]),
+        ("label", (0, 2), ["0=tie,2=lose", "0=win,2=tie", "0=lose,2=tie"]),
+        ("label", (1, 3), ["1=win,3=tie"]),
         ("label", (0, 1, -1), ["-1=lose,0=tie,1=win"]),
         ("label", (3, 2, 1), ["1=win,2=lose,3=tie"]),
         ("label", (0, 1, 0.5), ["0=lose,0.5=tie,1=win"]),
@@ -67,6 +74,16 @@ def test_what_codes_can_mean_is_asked_and_what_they_must_mean_is_said(
     assert spelled(summary.labels) == (read_as[0] if read_as else "")
     assert summary.acceptable == (len(read_as) < 2)
     assert not summary.problems
+
+
+@pytest.mark.parametrize(("label", "read_as"), [(1, "1=win,2=lose"), (0, "")])
+def test_the_codes_of_llmbar_are_known_by_its_columns(tmp_path, label, read_as):
+    rows = [{"input": "q", "output_1": "a", "output_2": "b", "label": n} for n in (label, 2)]
+    path = tmp_path / "Dataset.json"
+    path.write_text(json.dumps(rows), encoding="utf-8")
+    summary = first_pass(None, [path]).summary
+    assert bool(summary.readings) is not bool(read_as)
+    assert not read_as or spelled(summary.labels) == read_as
 
 
 def test_codes_mean_what_was_said(tmp_path):
@@ -94,6 +111,22 @@ def test_the_labels_of_arenas_and_names_of_models_are_read(tmp_path):
     rows = [{"id": n, "question": f"q{n}", "winner": w, **models} for n, w in enumerate(labels)]
     summary = check([write(tmp_path / "pairs.jsonl", rows)])
     assert summary.gold == {"win": 2, "tie": 2, "lose": 2}
+
+
+@pytest.mark.parametrize("twin", ["GOLD_LABEL", "Gold label", "gold-label"])
+def test_two_columns_of_one_name_are_refused_until_one_is_chosen(tmp_path, twin):
+    rows = [{"id": 1, "gold_label": "win", twin: "lose"}, {"id": 2}]
+    path = write(tmp_path / "pairs.jsonl", rows)
+    found = check([path])
+    assert [problem.place.line for problem in found.problems] == [1]
+    assert f"gold_label, {twin} are the same column" in found.problems[0].sentence
+    found = check([path], mapping={"gold_label": "ignore", twin: "gold_label"})
+    assert found.acceptable
+    assert found.gold == {"win": 0, "tie": 0, "lose": 1}
+    table = tmp_path / "pairs.csv"
+    table.write_text(f"id,question,response_1,response_2,gold_label,{twin}\n1,q,a,b,win,lose\n")
+    assert not check([table]).acceptable
+    assert "are the same column" in check([table]).problems[0].sentence
 
 
 def test_a_column_that_is_to_be_left_out_may_be_missing(tmp_path):

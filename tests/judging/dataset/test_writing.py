@@ -90,7 +90,13 @@ def test_rows_become_examples_in_the_order_of_the_file(project, pairs):
 
 
 def test_every_field_arrives(project, pairs):
-    fields = {"model_1": "m", "model_2": "n", "category": "maths", "label": 2, "is_check": True}
+    fields = {
+        "model_1": "m",
+        "model_2": "n",
+        "category": "maths",
+        "label": "lose",
+        "is_check": True,
+    }
     import_files(project, None, pairs(pair(1, response_1="Grüße\n🙂", **fields)))
     example = Example.objects.get()
     assert (example.question, example.response_1, example.response_2) == ("q1", "Grüße\n🙂", "b")
@@ -116,7 +122,7 @@ def test_a_longer_file_adds_what_is_new_after_what_is_there(project, pairs):
 def test_an_id_with_other_content_is_listed_and_the_projects_example_stays(project, pairs):
     import_files(project, None, pairs(pair(1), pair(2)))
     make_verdict(make_run(project), Example.objects.get(external_id="1"), 0.5)
-    found = import_files(project, None, pairs(pair(1, response_1="x", label=1), pair(3)))
+    found = import_files(project, None, pairs(pair(1, response_1="x", label="win"), pair(3)))
     assert (found.n_written, found.n_conflicts) == (1, 1)
     (sentence,) = found.summary["conflicts"]
     assert "line 1" in sentence

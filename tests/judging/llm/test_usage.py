@@ -352,11 +352,15 @@ def test_cached_tokens_cost_their_own_price_once_wherever_they_are_counted(name)
         ("word " * 3000, 2051, True),
         ("A sentence of a response that is judged. " * 330, 2051, True),
         ("The quick brown fox isn't lazy. " * 500, 2048, True),
+        # No tokeniser has four characters of these scripts in each token.
+        ("这是一个很好的回答。" * 1000, 2051, True),
+        ("これはとても長い回答ですので、注意して読んでください。" * 300, 2051, True),
+        ("이것은 아주 긴 답변이므로 주의 깊게 읽어야 합니다. " * 300, 1024, True),
         # A tokeniser whose tokens span words, at its best.
         ("word " * 3000, 2760, False),
         ("word " * 3000, 3010, False),
         # Scripts without spaces, rows of signs, code, one long word, and short prompts.
-        ("这是一个很好的回答。" * 1000, 2051, False),
+        ("这是一个很好的回答。" * 1000, 3300, False),
         ("これは良い答えです " * 500, 2051, False),
         ("| - | - | = | " * 1000, 300, False),
         ("snake_case_name_of_it(a_b_c) " * 500, 3000, False),
@@ -369,6 +373,11 @@ def test_cached_tokens_cost_their_own_price_once_wherever_they_are_counted(name)
 def test_a_prompt_that_the_server_cut_is_noticed_and_no_tokeniser_is_accused(text, reported, cut):
     assert reported_usage(report(prompt=reported), [text], [TEXT]).prompt_cut is cut
     assert is_cut(reported, [text[: len(text) // 2], text[len(text) // 2 :]]) is cut
+
+
+def test_cached_tokens_beside_the_prompt_are_read_whatever_the_total_counts():
+    usage = report(prompt=90, completion=110, cached_tokens=1920, total_tokens=200)
+    assert reported_usage(usage, ["word " * 2000], [TEXT]) == Usage(2010, 1920, 110)
 
 
 def test_cached_tokens_beside_the_prompt_are_read_and_so_no_sign_of_a_cut():

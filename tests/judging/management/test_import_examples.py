@@ -48,7 +48,7 @@ def test_a_new_project_is_made_and_owned_by_the_only_superuser(run, pairs, root)
 
 
 def test_a_dry_run_says_what_is_in_the_file_and_writes_nothing(run, pairs):
-    text = run("vicuna", pairs({"id": 1, "prompt": "p", "label": 2}), "--dry-run")
+    text = run("vicuna", pairs({"id": 1, "prompt": "p", "label": "lose"}), "--dry-run")
     assert "1 row can be imported (jsonl)." in text
     assert "gold labels: 0 win, 0 tie, 1 lose" in text
     assert "not read: prompt" in text
@@ -156,6 +156,8 @@ def test_codes_are_asked_about_and_what_they_were_read_as_is_printed(run, pairs)
     assert list(labels) == ["win", "lose", "tie"]
     other = pairs(*({"id": n, "question": f"q{n}", "label": n} for n in (1, 2)))
     text = run("other", other, "--dry-run")
+    assert "can mean 1=win,2=lose or 1=lose,2=tie or 1=win,2=tie, of response 1" in text
+    text = run("other", other, "--dry-run", "--labels", "1=win,2=lose")
     assert "codes of gold labels are read as 1=win,2=lose, of response 1" in text
 
 

@@ -70,7 +70,7 @@ def page(client, project):
 
 
 def test_a_file_is_shown_before_anything_is_written(upload, as_researcher, project):
-    response = upload(pair(1, colour="red", label=1) + pair(2, response_2=""))
+    response = upload(pair(1, colour="red", label="win") + pair(2, response_2=""))
     assert response.url == reverse("import_detail", args=[project.slug, 1])
     html = page(as_researcher, project)
     assert "Import 2 pairs" in html

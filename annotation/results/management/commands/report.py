@@ -93,8 +93,9 @@ class Command(FairJudgeCommand):
         found = people_alone(project, frame)
         if found is None:
             raise UserError(
-                f"{project.slug} has no finished run and no votes yet. Let a judge or people label "
-                f"first: manage.py judge {project.slug}, or manage.py import_votes {project.slug}"
+                f"{project.slug} has no finished run and no votes that count. Let a judge or "
+                f"people label first: manage.py judge {project.slug}, or manage.py import_votes "
+                f"{project.slug}"
             )
         if path is not None and path.suffix != ".json":
             raise UserError("Without a finished run, the report is written as .json.")

@@ -193,7 +193,7 @@ def test_that_no_vote_was_timed_is_said_only_if_none_was(client, owner, project)
     items = open_round(project, None, None, RoundSettings(everything=True, votes=1)).items.all()
     ann = make_annotator(project, "ann")
     make_vote(items[0], ann, "win", active_seconds=None)
-    assert "No vote on the annotators' screen was timed" in pace()
+    assert "No vote on the annotators' screen that counts was timed" in pace()
     make_vote(items[1], ann, "win", active_seconds=4.0)
     assert "was timed" not in pace()
 

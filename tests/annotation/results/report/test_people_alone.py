@@ -43,7 +43,7 @@ def test_figures_of_people_alone(voted):
 def test_without_votes_there_is_nothing_to_report(project):
     make_examples(project, 3)
     assert people_alone(project) is None
-    with pytest.raises(CommandError, match="no finished run and no votes yet"):
+    with pytest.raises(CommandError, match="no finished run and no votes that count"):
         call_command("report", project.slug)
 
 

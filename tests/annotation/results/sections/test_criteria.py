@@ -133,7 +133,7 @@ def test_criteria_that_no_vote_answers_together_are_not_compared(asked):
     found = report(Analysis(asked.project, asked)).criteria
     assert [one.slope for one in found.criteria] == [NONE_WHOLE] * 2
     assert found.explained == 0
-    assert found.sentence.endswith("isn't known: no vote answers every criterion.")
+    assert found.sentence.endswith("isn't known: no vote that counts answers every criterion.")
 
 
 def test_after_a_routed_round_the_audit_stands_for_the_rest(asked):

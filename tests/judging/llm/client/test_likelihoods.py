@@ -75,3 +75,22 @@ def test_what_a_grammar_forced_must_be_the_text():
 
     assert isinstance(read_forced(forced(" It", " is so."), [0, 1], TEXT), TextScore)
     assert read_forced(forced("It", " was so."), [0, 1], TEXT).message == UNSPELLED
+
+
+def test_a_letter_that_is_told_with_its_last_token_has_all_its_tokens():
+    """At the border, empty tokens belong to the letter behind them, or the way is refused."""
+    tokens = ["Say it", ".\n\n", "", "", "\u2713", "", "", "\u2713"]
+    assert read_echo(echo(tokens), CONTEXT, "\u2713\u2713").log_likelihood == -(
+        2 + 3 + 4 + 5 + 6 + 7
+    )
+    assert read_prompt_logprobs(places(*tokens), "\u2713\u2713").tokens == 6
+    tokens = ["Say it", ".\n\n", "", "It", " is so."]
+    assert read_echo(echo(tokens), CONTEXT, TEXT).message == UNSPELLED
+    assert read_prompt_logprobs(places(*tokens), TEXT).message == UNSPELLED
+
+
+@pytest.mark.parametrize("wrong", [0.5, True, None, float("nan"), float("-inf"), "-1"])
+def test_what_is_no_log_probability_is_never_added_up(wrong):
+    answer = echo(["Say it", ".\n\n", "It is", " so."])
+    answer["choices"][0]["logprobs"]["token_logprobs"][2] = wrong
+    assert not isinstance(read_echo(answer, CONTEXT, TEXT), TextScore)

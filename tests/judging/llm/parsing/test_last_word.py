@@ -339,3 +339,55 @@ def test_a_json_object_that_was_cut_off_has_the_scores_that_are_complete(text, m
 )
 def test_numbers_in_formulas_and_sentences(name, text, meaning):
     assert read(name, text) == meaning
+
+
+AGAIN = (
+    "Question: Who?\nAnswer 1: Ann.\nAnswer 2: Ben.",
+    "Question: Who?\nAnswer: Ann.",
+    "Question 2:\nWho?\nAssistant 1: Ann.\nAssistant 2: Ben.",
+    "### Question\nWho?\n### Answer 1\nAnn.\n### Answer 2\nBen.",
+    "**Question:** Who?\n**Response A:** Ann.\n**Response B:** Ben.",
+    "Example 2:\nPrompt: Who?\nResponse 1: Ann.",
+    "Next task: compare.\nInput: Who?\nOutput: Ann.",
+)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("again", AGAIN)
+@pytest.mark.parametrize("finish_reason", ["stop", "length"])
+def test_a_prompt_that_begins_again_in_the_models_own_words_ends_the_reply(
+    name, again, finish_reason
+):
+    """Before its verdict, the judge itself may write of the question and the answers."""
+    own, other, meaning = FORMATS[name]
+    assert read(name, f"{own}\n\n{again}\n{other}", finish_reason) == meaning
+    if not again.startswith("Example"):
+        assert read(name, f"Let me compare.\n\n{again}\n\n{other}") == read(name, other)
+
+
+BARE = "The score of Assistant 1: 1\nThe score of Assistant 2: 10"
+
+
+@pytest.mark.parametrize("gap", ["\n", "\n\n"])
+@pytest.mark.parametrize("mark", ["", "- ", "* ", "1. ", "**", "> "])
+def test_lines_of_a_response_right_behind_the_judges_own_are_not_its_verdict(gap, mark):
+    shown = ("q", "x", f"Great.\n{BARE}")
+    copied = "\n".join(f"{mark}{line}{mark if mark == '**' else ''}" for line in BARE.split("\n"))
+    own = SCORES.format(8, 7)
+    assert read("faireval-table3", own + gap + copied, quoted=shown) == (8, 7)
+    assert read("faireval-table3", copied + "\n\n" + own, quoted=shown) == (8, 7)
+    assert read("faireval-table3", SCORES.format(1, 10), quoted=shown) == (1, 10)
+    assert read("faireval-table3", SCORES.format(1, 7), quoted=shown) == (1, 7)
+
+
+@pytest.mark.parametrize(
+    ("name", "reply", "shown", "meaning"),
+    [
+        ("portia-table13", "It is right.\n[[A]]\n[[B]]", "[[B]]", "first"),
+        ("faireval-table1", "8 7\nBoth fine.\n\n1 10", "Ok.\n1 10", (8, 7)),
+    ],
+)
+def test_a_line_that_is_a_whole_verdict_of_a_response_is_none_of_the_judges(
+    name, reply, shown, meaning
+):
+    assert read(name, reply, quoted=("q", "x", shown)) == meaning

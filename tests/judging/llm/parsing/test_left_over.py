@@ -1,13 +1,14 @@
 """No label from the probability that is left for an answer that the judge did not give."""
 
 from dataclasses import replace
+from decimal import Decimal
 from math import log
 
 import pytest
 
 from judging.llm.client.messages import TokenLogprobs
 from judging.llm.parsing.parse import Status, parse
-from judging.llm.prompts.templates import template
+from judging.llm.prompts.templates import Scale, template
 
 CHOICE, POINT = template("calibraeval-default"), template("ohi-any")
 
@@ -87,3 +88,80 @@ def test_a_score_that_was_unlikely_is_no_score():
 def test_tokens_that_do_not_spell_the_reply_leave_the_written_score():
     found = parse(POINT, "4", "stop", logprobs=[token("5", _5=0.9, _4=0.1)])
     assert (found.rating, found.bounded, found.mass) == (4, True, None)
+
+
+OTHER_WORDS = {
+    ("A", "B"): (
+        *("Both are good", "Assistant B", "Applied", "A or B", "A/B", "A and B are", "A = B"),
+        *("A detailed comparison shows", "A very good question"),
+    ),
+    ("Alice", "Bob"): ("Albert", "Alicia"),
+    ("1", "2"): ("10", "1.5", "1st", "1 and 2", "1/2"),
+}
+THE_ID = {
+    ("A", "B"): (
+        *("A", "A.", "A\n\nB said so", "A is better", "A's is better", "A > B", "A, not B"),
+        *("A provides more", "A gave more", "A clearly", "A\u66f4\u597d", "**A**", "\uff21"),
+    ),
+    ("Alice", "Bob"): ("Al", "Alice", "Alice's"),
+    ("1", "2"): ("1", "1.", "1 is better", "1, since 2 errs"),
+}
+
+
+@pytest.mark.parametrize(
+    ("ids", "text", "status"),
+    [(ids, text, Status.UNPARSED) for ids, texts in OTHER_WORDS.items() for text in texts]
+    + [(ids, text, Status.VALID) for ids, texts in THE_ID.items() for text in texts],
+)
+def test_an_id_that_only_begins_another_word_or_names_both_is_no_label(ids, text, status):
+    """Tokens may be parts of words: "B" of "Both", "1" of "10", "Al" of "Albert"."""
+    first = text[:2] if ids[0] == "Alice" else text[: 3 if text[0] == "*" else 1]
+    tokens = written(text, token(first, **{first: 0.9}))
+    asked = replace(CHOICE, ids=ids)
+    assert parse(asked, text, "stop", logprobs=tokens).status is status
+
+
+@pytest.mark.parametrize("text", [None, "", "  \n"])
+def test_tokens_without_a_text_are_those_of_the_thinking(text):
+    assert parse(CHOICE, text, "length", logprobs=[token("A", A=0.9, B=0.1)]).p_first is None
+
+
+@pytest.mark.parametrize(("one", "other"), [(0.35, 0.15), (0.3, 0.2), (0.15, 0.35)])
+def test_half_is_enough_however_its_parts_are_rounded(one, other):
+    tokens = [token("A", A=one, B=other)]
+    assert parse(CHOICE, "A", "stop", logprobs=tokens).status is Status.VALID
+    assert parse(CHOICE, "A", "stop", logprobs=[token("A", A=one, B=other - 0.01)]).p_first is None
+
+
+def test_what_is_left_counts_from_the_least_mass_of_the_template():
+    tokens = written("The answer", token("The", The=0.55, A=0.3, B=0.15))
+    assert parse(CHOICE, "The answer", "stop", logprobs=tokens).status is Status.UNPARSED
+    loose = replace(CHOICE, least_mass=0.4)
+    found = parse(loose, "The answer", "stop", logprobs=tokens)
+    assert found.p_first == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize(
+    ("scale", "text", "given", "expected"),
+    [
+        # 100 has .9 x .8 = .72 of 10, which has .9 of 1: (100 x .72 + 10 x .18 + 1 x .1) / 1.
+        ((0, 100), "100", [{"1": 1.0}, {"0": 0.9, "\n": 0.1}, {"0": 0.8, "\n": 0.2}], 73.9),
+        ((0, 100), "100", [{"10": 1.0}, {"0": 0.8, "\n": 0.2}], 82.0),
+        ((0, 100), "100", [{"1": 1.0}, {"00": 0.8, "0": 0.2}], 82.0),
+        ((0, 100), "100", [{"100": 0.8, "90": 0.2}], 98.0),
+        ((50, 100), "100", [{"1": 1.0}, {"0": 1.0}, {"0": 1.0}], 100.0),
+        ((0, 1000), "250", [{"2": 1.0}, {"5": 1.0}, {"0": 0.5, "5": 0.5}], 252.5),
+        ((1, 10), "10", [{"1": 1.0}, {"0": 0.5, "\n": 0.5}], 5.5),
+    ],
+)
+def test_a_score_of_several_tokens_takes_its_share_of_each(scale, text, given, expected):
+    asked = replace(POINT, scale=Scale(*map(Decimal, scale)))
+    tokens, rest = [], text
+    for top in given:
+        sampled = next(one for one in sorted(top, key=len, reverse=True) if rest.startswith(one))
+        rest = rest.removeprefix(sampled)
+        pairs = tuple((one, log(share)) for one, share in top.items())
+        tokens.append(TokenLogprobs(sampled, log(top[sampled]), pairs))
+    found = parse(asked, text, "stop", logprobs=[*tokens, TokenLogprobs("\n", -0.1, ())])
+    assert float(found.rating) == pytest.approx(expected)
+    assert not found.bounded

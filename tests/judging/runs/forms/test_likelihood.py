@@ -46,6 +46,18 @@ def test_no_recorded_answer_is_asked_for_twice(run, settings):
         assert server.texts.requests == before == 1 + 6
 
 
+def test_each_answer_is_written_before_the_slowest_one_arrives(run, settings):
+    recorded, patience = [], iter(range(500))
+    with loopback(settings, likelihoods="echo") as server:
+        # The first request asks whether the way works.
+        server.texts.hold = lambda number: (
+            number == 7 and sum(recorded) < 5 and next(patience, None) is not None
+        )
+        ask_likelihoods(run, endpoint="loop", advance=recorded.append)
+    assert next(patience, None) is not None
+    assert sum(recorded) == TextLikelihood.objects.count() == 6
+
+
 def test_differences_are_of_response_1_less_response_2(run, settings):
     with loopback(settings, likelihoods="echo"):
         ask_likelihoods(run, endpoint="loop")
