@@ -267,9 +267,9 @@ _NEXT_TURN = re.compile(
 # A model without a chat template may begin its prompt again in words of its own. A judge may also
 # write so of the question and the answers that it compares, before its verdict.
 _OWN_WORDS = re.compile(
-    r"^[ \t*_#]*(?:next[ \t]+|new[ \t]+)?(?:question|prompt|task|input)[ \t]*#?[0-9]{0,3}[ \t*_]*"
-    r"(?::|$)(?=.{0,2000}?\n[ \t*_#]*(?:assistant|response|answer|output)[ \t*_#]*(?:[12ab]\b)?"
-    r"(?:'s[ \t]+(?:answer|response))?[ \t*_]*(?::|$))",
+    r"^[ \t*_#]*+(?:next[ \t]++|new[ \t]++)?(?:question|prompt|task|input)[ \t*_]*+#?[0-9]{0,3}"
+    r"[ \t*_]*+(?::|$)(?=.{0,2000}?\n[ \t*_#]*+(?:assistant|response|answer|output)[ \t*_#]*+"
+    r"(?:[12ab]\b)?(?:'s[ \t]++(?:answer|response))?[ \t*_]*+(?::|$))",
     re.MULTILINE | re.DOTALL,
 )
 
