@@ -174,6 +174,11 @@ class Round(models.Model):
     class Kind(models.TextChoices):
         ROUTED = "routed", "labelled here"
         IMPORT = "import", "labelled elsewhere"
+        TRAINING = "training", "training"
+        QUALIFICATION = "qualification", "qualification"
+
+    # Their pairs have known labels, and their votes enter nothing but what they say of the person.
+    PRACTICE = (Kind.TRAINING, Kind.QUALIFICATION)
 
     class State(models.TextChoices):
         OPENING = "opening", "being opened"
@@ -194,7 +199,11 @@ class Round(models.Model):
 
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="rounds")
     number = models.PositiveIntegerField()
-    kind = models.CharField(max_length=8, choices=Kind, default=Kind.ROUTED)
+    kind = models.CharField(max_length=13, choices=Kind, default=Kind.ROUTED)
+    # Training or a qualification that people pass before they label in this round.
+    after = models.ForeignKey(
+        "self", null=True, blank=True, on_delete=models.SET_NULL, related_name="opens"
+    )
     run = models.ForeignKey(Run, null=True, on_delete=models.SET_NULL, related_name="rounds")
     protocol = models.ForeignKey(Protocol, on_delete=models.PROTECT, related_name="rounds")
     state = models.CharField(max_length=8, choices=State, default=State.OPEN)
@@ -232,6 +241,34 @@ class Round(models.Model):
                 fields=["project", "protocol"],
                 condition=Q(kind="import"),
                 name="one_import_round_a_protocol",
+            ),
+        ]
+
+    @property
+    def is_practice(self) -> bool:
+        return self.kind in Round.PRACTICE
+
+
+class PracticeResult(models.Model):
+    """What came of one person's training, or of one try at a qualification. Only ever added.
+
+    number: of the try, from 1. n, right: pairs answered, and how many like the known label.
+    is_over: they passed, or have no try left.
+    """
+
+    round = models.ForeignKey(Round, on_delete=models.CASCADE, related_name="results")
+    annotator = models.ForeignKey(Annotator, on_delete=models.CASCADE, related_name="results")
+    number = models.PositiveSmallIntegerField()
+    n = models.PositiveIntegerField()
+    right = models.PositiveIntegerField()
+    passed = models.BooleanField()
+    is_over = models.BooleanField()
+    at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["round", "annotator", "number"], name="practice_result_once"
             ),
         ]
 
@@ -606,16 +643,19 @@ class Flag(models.Model):
 
 
 class CountedVotes(LeavingOut):
-    """Votes that were not put aside."""
+    """Votes that were not put aside, and not given in training or a qualification."""
 
     rows = {"aside_at__isnull": False}
+
+    def get_queryset(self) -> models.QuerySet["Vote"]:
+        return super().get_queryset().filter(is_practice=False)
 
 
 class Vote(models.Model):
     """One person's vote on an example under a protocol.
 
-    `objects` leaves out votes that were put aside, `every` doesn't: those still cost what they
-    cost, and their person doesn't vote on the pair again.
+    `objects` leaves out votes that were put aside or given in practice, `every` doesn't: those
+    still cost what they cost, and their person doesn't vote on the pair again.
 
     slot: where the vote was cast; None while it is put aside, because somebody else may fill it.
     answer: what was chosen, by side, and the rule that derived the overall choice, if one did;
@@ -646,6 +686,7 @@ class Vote(models.Model):
     submitted_at = models.DateTimeField(null=True)
     updated_at = models.DateTimeField(auto_now=True)
     aside_at = models.DateTimeField(null=True, blank=True)
+    is_practice = models.BooleanField(default=False, db_default=False)
 
     objects: models.Manager["Vote"] = CountedVotes()
     every = models.Manager()

@@ -107,6 +107,11 @@ def set_up(
     """
     if round_.kind == Round.Kind.IMPORT or round_.state == Round.State.CLOSED:
         raise UserError("This round hands out no items, so it can't have a crowd link.")
+    if round_.is_practice or round_.after_id is not None:
+        raise UserError(
+            "People of a panel see one round only, so training, a qualification, and a round that "
+            "opens after one of them can't have a crowd link. Use attention checks with rules."
+        )
     with transaction.atomic():
         Round.objects.select_for_update(of=("self",), no_key=True).get(pk=round_.pk)
         if made_for not in (None, terms_version(round_)):

@@ -41,7 +41,7 @@ from judging.projects.models import Role
 _TOKEN = re.compile(r"[\w-]{20,43}", re.ASCII)
 _SIGNER = signing.Signer(salt="fairjudge.round")
 _DRAFT = ("token", "left_response", "answer", "comment", "active_seconds", "updated_at")
-_ROUND = ("project", "kind", "state", "seed", "open_to_all", "no_majority", "nonce")
+_ROUND = ("project", "kind", "state", "seed", "open_to_all", "no_majority", "nonce", "after")
 _PROTOCOL = (
     "question_asked", "guidelines", "scale", "both_bad", "cant_judge", "criteria", "rendering",
     "criteria_rule", "hide_models", "show_reference",
@@ -131,7 +131,7 @@ def kind_to_old_links(view: Callable[..., HttpResponse]) -> Callable[..., HttpRe
 @prepared
 def _rounds(key: Any) -> QuerySet[Round]:
     rounds = Round.objects.select_related("project", "protocol")
-    return rounds.filter(pk=key, kind=Round.Kind.ROUTED)
+    return rounds.filter(pk=key).exclude(kind=Round.Kind.IMPORT)
 
 
 def address_of(round_: Round) -> str:

@@ -449,6 +449,9 @@ class ExampleRow:
     gold_label: str | None = None
     is_check: bool = False
     reference: str = ""
+    check_for: str = ""
+    # Not part of the content: people change it in the project, and what they wrote stays.
+    explanation: str = ""
     # Not part of the content: people tag examples in the project, and its tags stay.
     tags: tuple[str, ...] = ()
     # The lists of messages as JSON; None if the question and the responses are plain texts.
@@ -465,7 +468,7 @@ class ExampleRow:
         """All that the row says, without its ID and its place, in the order of IDENTITY_FIELDS."""
         models = (self.model_1, self.model_2)
         about = (self.category, self.gold_label, self.is_check, self.reference, self.conversation)
-        return (*self.texts, *models, *about)
+        return (*self.texts, *models, *about, self.check_for)
 
     def conflict(self, held: tuple[Any, ...]) -> str | None:
         contents = zip(IDENTITY_FIELDS, self.content, held, strict=True)
@@ -480,7 +483,7 @@ class ExampleRow:
 
 IDENTITY_FIELDS = (
     "question", "response_1", "response_2", "model_1", "model_2",
-    "category", "gold_label", "is_check", "reference", "conversation",
+    "category", "gold_label", "is_check", "reference", "conversation", "check_for",
 )  # fmt: skip
 REQUIRED = ("question", "response_1", "response_2")
 IGNORE = "ignore"
@@ -497,6 +500,8 @@ ALIASES = {
     "category": ("category", "subset"),
     "gold_label": ("goldlabel", "gold", "label", "winner"),
     "is_check": ("ischeck",),
+    "check_for": ("checkfor",),
+    "explanation": ("explanation",),
     "tags": ("tags", "tag"),
     "reference": (
         "reference", "referenceanswer", "goldanswer", "ideal", "idealanswer", "refanswer",
@@ -678,6 +683,7 @@ def to_example(
     models = _both_models(cells) or (cells.name("model_1"), cells.name("model_2"))
     if lists:
         lists.settle(question)
+    check_for, is_check = _check_of(cells)
     row = ExampleRow(
         record.place,
         cells.name("external_id"),
@@ -689,8 +695,11 @@ def to_example(
         *models,
         category=cells.name("category"),
         gold_label=cells.label("gold_label", codes, models),
-        is_check=cells.boolean("is_check"),
+        is_check=is_check,
         reference=cells.text("reference"),
+        check_for=check_for,
+        # Other files explain other things in a column of this name.
+        explanation=cells.text("explanation") if is_check else "",
         tags=cells.tags("tags"),
         conversation=conversations.dumped(found) if found else None,
         notes=tuple(lists.notes) if lists else (),
@@ -700,6 +709,16 @@ def to_example(
     if row.is_check and row.gold_label is None and not cells.problems:
         cells.complain("gold_label", "A check example needs its known label in gold_label.")
     return cells.refused() or row
+
+
+# What `check_for` says in a file.
+CHECKS_FOR = {"attention": "", "training": "training", "qualification": "qualification"}
+
+
+def _check_of(cells: Cells) -> tuple[str, bool]:
+    """Return what a check is for, and whether the row is one: a row that says what for is."""
+    named = cells.one_of("check_for", CHECKS_FOR, ", ".join(CHECKS_FOR))
+    return named or "", cells.boolean("is_check") or named is not None
 
 
 def _may_hold_lists(record: Record, columns: Columns, ways: Mapping[str, str]) -> bool:
