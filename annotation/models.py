@@ -244,6 +244,10 @@ class Round(models.Model):
             ),
         ]
 
+    def __str__(self) -> str:
+        named = f"round {self.number}"
+        return f"{named} ({self.get_kind_display()})" if self.is_practice else named
+
     @property
     def is_practice(self) -> bool:
         return self.kind in Round.PRACTICE

@@ -18,6 +18,7 @@ from typing import Any
 
 from django.contrib.auth.models import AbstractUser
 from django.db import transaction
+from django.db.models import QuerySet
 
 from annotation.models import Annotator, Protocol, Round, RoundWork, Seat, Selection
 from annotation.queue.settling import Advance, no_news
@@ -491,6 +492,20 @@ def protocol_named(project: Project, name: str | None) -> Protocol:
         known = ", ".join(protocols.order_by("number").values_list("name", flat=True)) or "none yet"
         raise UserError(f"There is no protocol “{name}” in {project.slug}. Known: {known}.")
     return protocol
+
+
+def practice_rounds(project: Project) -> QuerySet[Round]:
+    """Return the rounds that others may open after, the latest first."""
+    rounds = Round.objects.filter(project=project, kind__in=Round.PRACTICE)
+    return rounds.exclude(state=Round.State.CLOSED).order_by("-number")
+
+
+def round_named(project: Project, number: int) -> Round:
+    """Return the project's round of this number. Raises UserError if there is none."""
+    found = Round.objects.filter(project=project, number=number).first()
+    if found is None:
+        raise UserError(f"{project.slug} has no round {number}. Nothing was changed.")
+    return found
 
 
 def check_plan(n_audit: int, epsilon: float, alpha: float, looks: tuple[int, ...]) -> None:

@@ -9,13 +9,16 @@ from collections import defaultdict
 from dataclasses import dataclass
 from functools import partial
 
+from django.contrib.auth.models import AbstractUser
 from django.db import transaction
 from django.db.models import Count, Q, Sum
 
-from annotation.models import Annotator, PracticeResult, Round, Slot, Vote
+from annotation.models import Annotator, Item, PracticeResult, Round, Slot, Vote
 from annotation.people.annotators import people_changed
 from annotation.queue.queue import practice_results
 from annotation.rounds.opening import practice_of
+from judging.core.errors import UserError
+from judging.dataset.models import CheckFor, Example, Label
 from judging.projects import access
 
 
@@ -54,6 +57,32 @@ def finish(round_: Round, annotator: Annotator) -> PracticeResult | None:
         # Those who can't come in are no longer waited for, where all others skipped a pair.
         transaction.on_commit(partial(people_changed, round_.project), robust=True)
     return result
+
+
+def change_check(
+    example: Example, by: AbstractUser, check_for: str, gold_label: str, explanation: str
+) -> None:
+    """Change what a check is for, its known label, and what people read after they practised on it.
+
+    Raises UserError if the example is none, or if a round has it and more than its explanation
+    would change: answers were judged by the rest.
+    """
+    if not example.is_check:
+        raise UserError("Only a check has a known label that people are told. Import one.")
+    if gold_label not in Label.values or check_for not in CheckFor.values:
+        raise UserError("A check needs its known label, and what it is for.")
+    with transaction.atomic():
+        row = Example.objects.select_for_update(no_key=True).get(pk=example.pk)
+        is_same = (row.check_for, row.gold_label) == (check_for, gold_label)
+        if not is_same and Item.every.filter(example=row).exists():
+            raise UserError(
+                "A round asks about this pair, so you can change its explanation alone. Import "
+                "the pair again with another ID to use it otherwise. Nothing was changed."
+            )
+        row.check_for, row.gold_label, row.explanation = check_for, gold_label, explanation
+        row.save(update_fields=["check_for", "gold_label", "explanation"])
+        detail = {"check_for": check_for, "gold_label": gold_label}
+        access.record_event(row.project, by, "check changed", row.external_id, **detail)
 
 
 def rounds_after(round_: Round) -> list[Round]:
