@@ -290,8 +290,13 @@ def _held_draft(
         if draft is not None:
             draft.item, draft.annotator = item, annotator
             return draft
-        # A vote whose lease had ended took the slot, and was not stored.
-        return draft_of(item, annotator, seat, cursor=slot.position)
+        # A slot of practice, or a vote whose lease had ended took the slot, and was not stored.
+        try:
+            with transaction.atomic():
+                return draft_of(item, annotator, seat, cursor=slot.position)
+        except IntegrityError:
+            # Another tab of this person began the item in the same moment.
+            return _held_draft(round_, annotator, seat, ahead_of, now)
     return None
 
 

@@ -111,9 +111,13 @@ def progress_of(round_: Round, annotator: Annotator) -> OwnProgress:
 
 def _practised(round_: Round, annotator: Annotator) -> tuple[int, int]:
     """Return how many pairs this try has, and how many of them the person answered."""
-    earlier = practice_results(round_, annotator).aggregate(n=Sum("n"))["n"] or 0
+    pairs = [result.n for result in practice_results(round_, annotator)]
     mine = Slot.objects.filter(round=round_, annotator=annotator)
     reserved = mine.aggregate(n=Count("pk"), done=Count("vote"))
+    earlier = sum(pairs)
+    if pairs and reserved["n"] == earlier:
+        # Between tries, and after the last one.
+        return pairs[-1], pairs[-1]
     return reserved["n"] - earlier, reserved["done"] - earlier
 
 
