@@ -213,6 +213,8 @@ class Round(models.Model):
     # In the annotators' links to the round; a new nonce ends them.
     nonce = models.CharField(max_length=43, unique=True, default=secrets.token_urlsafe)
     open_to_all = models.BooleanField(default=True)
+    # How many in 100 of a person's pairs come again. `parameters` says after how many others.
+    repeat_percent = models.PositiveSmallIntegerField(default=0, db_default=0)
     no_majority = models.CharField(
         max_length=10, choices=Project.NoMajority, default=Project.NoMajority.ADJUDICATE
     )
@@ -583,10 +585,18 @@ class Slot(models.Model):
         ]
 
 
+class FirstDrafts(models.Manager["Draft"]):
+    """Drafts of pairs that a person has for the first time."""
+
+    def get_queryset(self) -> models.QuerySet["Draft"]:
+        return super().get_queryset().filter(repeat=None)
+
+
 class Draft(models.Model):
     """What an annotator has in hand: which response is on the left, and what was entered so far.
 
-    Only the token names the item on the screen and in its URL.
+    Only the token names the item on the screen and in its URL. `objects` leaves out the drafts of
+    pairs that a person has again, `every` doesn't.
     """
 
     item = models.ForeignKey(Item, on_delete=models.CASCADE, related_name="drafts")
@@ -598,10 +608,18 @@ class Draft(models.Model):
     active_seconds = models.FloatField(default=0)
     opened_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
+    repeat = models.OneToOneField(
+        "annotation.Repeat", null=True, on_delete=models.CASCADE, related_name="draft"
+    )
+
+    objects: models.Manager["Draft"] = FirstDrafts()
+    every = models.Manager()
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["item", "annotator"], name="draft_once"),
+            models.UniqueConstraint(
+                fields=["item", "annotator"], condition=Q(repeat=None), name="draft_once"
+            ),
             models.CheckConstraint(
                 condition=Q(left_response__in=[1, 2]), name="draft_left_is_1_or_2"
             ),
@@ -709,6 +727,37 @@ class Vote(models.Model):
             ),
         ]
         indexes = [models.Index(fields=["example", "protocol"], name="votes_of_example")]
+
+
+class Repeat(models.Model):
+    """A pair that its person gets once more, with the sides exchanged, to see if they agree with
+    themselves. It is no vote: it fills no slot, and enters nothing but self-agreement and its cost.
+
+    due: how many votes of theirs in the round come first.
+    first_label: the vote's label when the repeat was answered. label: what they said then.
+    """
+
+    vote = models.OneToOneField(Vote, on_delete=models.CASCADE, related_name="repeat")
+    round = models.ForeignKey(Round, on_delete=models.CASCADE, related_name="repeats")
+    annotator = models.ForeignKey(Annotator, on_delete=models.CASCADE, related_name="repeats")
+    due = models.PositiveIntegerField()
+    label = models.CharField(max_length=4, choices=Label.choices, blank=True)
+    first_label = models.CharField(max_length=4, choices=Label.choices, blank=True)
+    answer = models.JSONField(default=dict, blank=True)
+    comment = models.TextField(blank=True)
+    active_seconds = models.FloatField(null=True)
+    skipped_at = models.DateTimeField(null=True, blank=True)
+    submitted_at = models.DateTimeField(null=True, blank=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        indexes = [
+            models.Index(
+                fields=["round", "annotator", "due"],
+                condition=Q(submitted_at=None, skipped_at=None),
+                name="repeat_to_come",
+            ),
+        ]
 
 
 class Intervention(models.Model):

@@ -352,7 +352,7 @@ def release_absent(links: QuerySet[CrowdLink] | None = None) -> int:
     since = timezone.now() - AWAY
     mine = {"annotator": OuterRef("annotator")}
     held = Slot.objects.filter(**mine, vote=None, lease_until__gte=timezone.now())
-    entered = Draft.objects.filter(**mine, updated_at__gte=since)
+    entered = Draft.every.filter(**mine, updated_at__gte=since)
     absent = CrowdSubmission.objects.filter(
         ~Exists(held), ~Exists(entered), state=State.WORKING, back_at__lt=since
     )

@@ -30,6 +30,7 @@ from annotation.models import (
     Vote,
 )
 from annotation.queue.drafts import SeatGone, draft_of, drafts
+from annotation.queue.repeats import next_repeat, skip_again
 from annotation.queue.settling import (
     count_earlier_votes,
     hand_back,
@@ -106,6 +107,8 @@ def claim_next(
     seat = seat_of(round_, annotator)
     if seat is None or annotator.left_at is not None:
         return why_no_items(round_, annotator) or NoItem("not_assigned")
+    if round_.repeat_percent and (again_one := next_repeat(round_, annotator, ahead_of)):
+        return again_one
     try:
         held = _held_draft(round_, annotator, seat, ahead_of, now)
         if held is not None:
@@ -126,14 +129,22 @@ def claim_next(
     return _why_nothing_free(round_, annotator, now)
 
 
-def why_no_items(round_: Round, annotator: Annotator) -> NoItem | None:
-    """Return why nothing may be handed out to this person, or None if something may."""
+def why_no_items(
+    round_: Round, annotator: Annotator, *, within_limit: bool = False
+) -> NoItem | None:
+    """Return why nothing may be handed out to this person, or None if something may.
+
+    Args:
+        within_limit: Don't ask whether they have reached their limit.
+    """
     seat = seat_of(round_, annotator)
     if seat is None:
         held: Seat | None = _seats.first(round_=round_.pk, annotator=annotator.pk)
         if not (held and (held.hold or held.left_at)) and not may_begin(round_, annotator):
             return NoItem("first")
         return NoItem(_WHY_HELD[held.hold] if held else "not_assigned")
+    if within_limit:
+        return None
     votes = Slot.objects.filter(round=round_, annotator=annotator, vote__isnull=False)
     return NoItem("limit") if seat.limit is not None and votes.count() >= seat.limit else None
 
@@ -460,6 +471,8 @@ def _take_within_limit(slot: Slot, annotator: Annotator, seat: Seat, now: dateti
 
 def heartbeat(draft: Draft, now: datetime | None = None) -> bool:
     """Renew the lease. Returns False if the slot went to somebody else meanwhile."""
+    if draft.repeat_id is not None:
+        return True
     until = (now or timezone.now()) + lease_of(draft.annotator)
     return _renewed.count(item=draft.item_id, annotator=draft.annotator_id, until=until) == 1
 
@@ -489,6 +502,8 @@ def skip(draft: Draft, reason: str = "") -> None:
 
     An item that everybody skipped waits for a person's decision.
     """
+    if draft.repeat_id is not None:
+        return skip_again(draft, is_skipped=True)
     with transaction.atomic():
         items = locked_items.all(keys=[draft.item_id])
         _, is_new = Skip.objects.get_or_create(
@@ -503,6 +518,8 @@ def skip(draft: Draft, reason: str = "") -> None:
 
 def unskip(draft: Draft) -> None:
     """Take a skip back: the item may come again."""
+    if draft.repeat_id is not None:
+        return skip_again(draft, is_skipped=False)
     with transaction.atomic():
         skips = Skip.objects.filter(item=draft.item_id, annotator=draft.annotator_id)
         if skips.delete()[0]:

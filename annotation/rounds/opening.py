@@ -60,7 +60,10 @@ _NEWER = ("cant_judge", "hide_models", "show_reference")
 
 CHECK_ACTIONS = ("warn", "pause", "stop")
 PASS_MARK = Decimal(80)
+# A pair that comes again after so many others is hardly remembered.
+REPEAT_AFTER = 10
 _MOST_TRIES = 20
+_MOST_REPEATED, _LONGEST_GAP = 50, 1000
 _MOST_CHECK_RULES = 10
 _CHECK_RULE = re.compile(
     r"after\s++(\d{1,6})(?:\s++checks)?,?\s++below\s++(\d{1,3}(?:\.\d{1,4})?)(?:\s*+%)?(?:\s*+,)?"
@@ -168,6 +171,8 @@ class RoundSettings:
     cite: which win rate the results give to cite.
     practice: what makes it training or a qualification. It then selects by that alone.
     after: the training or the qualification that people pass before they label in this round.
+    repeat_percent: how many in 100 of a person's pairs come again, with the sides exchanged.
+    repeat_after: after how many others.
     learn: number of examples drawn at random that are labelled first. What they show about the
         judge selects the rest of the cut, in which they count. 0 selects by BPDE at once.
     rate: the cost of a vote in this round, if it isn't the project's.
@@ -196,6 +201,8 @@ class RoundSettings:
     cite: str = Round.Cite.NARROWER
     practice: Practice | None = None
     after: Round | None = None
+    repeat_percent: int = 0
+    repeat_after: int = REPEAT_AFTER
 
 
 def open_round(
@@ -236,6 +243,7 @@ def open_round(
             number=next_number(project, Round),
             kind=practice.kind if practice else Round.Kind.ROUTED,
             after=settings.after,
+            repeat_percent=settings.repeat_percent,
             run=run,
             protocol=protocol,
             state=Round.State.OPENING,
@@ -289,14 +297,19 @@ def impossible(
     asked = [settings.beta is not None, settings.budget is not None, settings.everything]
     if settings.practice is not None:
         extra = any(asked) or run is not None or settings.check_rules or settings.audit
+        extra = extra or settings.repeat_percent
         if extra or settings.learn or settings.limit is not None or not settings.subset.is_all:
             yield (
                 "practice",
-                "Training and a qualification have no β, budget, audit, limit, rule or part of "
-                "the examples: their pairs are those with a known label that are marked for them.",
+                "Training and a qualification have no β, budget, audit, limit, rule, repeat or "
+                "part of the examples: their pairs are the ones with a known label for them.",
             )
         yield from _impossible_practice(project, settings.practice)
         return
+    if not 0 <= settings.repeat_percent <= _MOST_REPEATED:
+        yield "repeat_percent", f"Between 0 and {_MOST_REPEATED} % of a person's pairs come again."
+    if not 1 <= settings.repeat_after <= _LONGEST_GAP:
+        yield "repeat_after", f"A pair comes again after 1 to {_LONGEST_GAP} others."
     if sum(asked) != 1:
         yield "how", "Choose how much people label: a β, a budget, or everything."
     if not 1 <= settings.votes <= _MAX_VOTES:
@@ -447,6 +460,9 @@ def _parameters(settings: RoundSettings, m: int) -> dict[str, object]:
         "looks": list(settings.looks),
         "cite": str(settings.cite),
     } | _rules_to_store(settings)
+    if settings.repeat_percent:
+        parameters["repeat_percent"] = settings.repeat_percent
+        parameters["repeat_after"] = settings.repeat_after
     if settings.after is not None:
         parameters["after"] = settings.after.number
     return parameters | (settings.practice.to_store() if settings.practice else {})

@@ -239,13 +239,13 @@ def _record(draft: Draft, entry: Entry) -> None:
     The person has changed their mind since then, so what they said last holds.
     """
     vote = record_vote(draft, entry.answer, entry.comment, entry.seconds)
-    if (vote.answer, vote.comment) != (draft.answer, draft.comment):
+    if draft.repeat_id is None and (vote.answer, vote.comment) != (draft.answer, draft.comment):
         _change(vote, draft)
 
 
 def _edit(draft: Draft, entry: Entry) -> None:
     vote = vote_on(draft)
-    if vote is None:
+    if vote is None or draft.repeat_id is not None:
         record_vote(draft, entry.answer, entry.comment, entry.seconds)
         return
     keep(draft, entry)

@@ -17,6 +17,7 @@ from annotation.models import (
     Item,
     PracticeResult,
     Protocol,
+    Repeat,
     Round,
     Seat,
     Selection,
@@ -26,6 +27,7 @@ from annotation.models import (
 )
 from annotation.queue.drafts import answer_words
 from annotation.queue.queue import NoItem, practice_results
+from annotation.queue.repeats import repeats_to_expect
 from annotation.rounds.opening import practice_of
 from annotation.rounds.practice import rounds_after
 from annotation.screen.blind import Feedback, feedback_from
@@ -97,13 +99,19 @@ def progress_of(round_: Round, annotator: Annotator) -> OwnProgress:
     """Count the person's own slots, so that the size of the round doesn't matter."""
     who = {"round_": round_.pk, "annotator": annotator.pk}
     items, done, limit, is_warned = _counts.first(**who)
+    items = _most(items, limit)
     if round_.is_practice:
         items, done = _practised(round_, annotator)
+    if round_.repeat_percent:
+        # A pair that comes again counts like any other, so that nothing tells it from them.
+        answered = Repeat.objects.filter(round=round_, annotator=annotator)
+        done += answered.filter(submitted_at__isnull=False).count()
+        items += repeats_to_expect(round_, annotator, items)
     seconds = [each for (each,) in _recent_seconds.all(**who) if each is not None]
     return OwnProgress(
         title_of(round_),
         done,
-        _most(items, limit),
+        items,
         fmean(seconds) if seconds else None,
         bool(is_warned),
     )
@@ -167,7 +175,7 @@ def open_work(user: AbstractUser) -> list[OpenRound]:
                 round_.parameters.get("pairs") if round_.is_practice else round_.limit,
             ),
             round_.state == Round.State.PAUSED,
-            round_.is_over if round_.is_practice else not round_.has_work or round_.done >= total,
+            _is_finished(round_, total),
             round_.has_left,
             round_.is_held,
             round_.n_skipped,
@@ -178,6 +186,14 @@ def open_work(user: AbstractUser) -> list[OpenRound]:
     ]
     order = ("left", "held", "finished", "waits", "paused")
     return sorted(rounds, key=lambda one: [getattr(one, name) for name in order])
+
+
+def _is_finished(round_: Round, total: int) -> bool:
+    if round_.is_practice:
+        return bool(round_.is_over)
+    if round_.repeat_due is not None and round_.repeat_due <= round_.done:
+        return False
+    return not round_.has_work or round_.done >= total
 
 
 def labelled_by(user: AbstractUser) -> QuerySet[Membership]:
@@ -193,6 +209,13 @@ def _open_rounds(user: AbstractUser) -> QuerySet[Round]:
     n_skipped = skipped.order_by().values("item__round").annotate(n=Count("pk"))
     parts = Selection.objects.filter(round=OuterRef("pk")).values("round")
     results = PracticeResult.objects.filter(round=OuterRef("pk"), annotator__user=user)
+    to_come = Repeat.objects.filter(
+        round=OuterRef("pk"),
+        annotator__user=user,
+        submitted_at=None,
+        skipped_at=None,
+        vote__aside_at=None,
+    )
     passed = PracticeResult.objects.filter(
         round=OuterRef("after"), annotator__user=user, passed=True
     )
@@ -209,6 +232,7 @@ def _open_rounds(user: AbstractUser) -> QuerySet[Round]:
             has_work=Exists(_work_for(user)),
             is_over=Exists(results.filter(is_over=True)),
             may_begin=Exists(passed),
+            repeat_due=Subquery(to_come.order_by("due").values("due")[:1]),
             # Pairs of a try that wasn't passed belong to it. Those of the last one are shown.
             tried=Coalesce(
                 _number(results.filter(is_over=False).values("round").annotate(n=Sum("n"))),

@@ -20,6 +20,7 @@ from annotation.models import (
     Draft,
     FirstChoice,
     Item,
+    Repeat,
     Round,
     Selection,
     Slot,
@@ -43,6 +44,7 @@ from annotation.queue.queue import (
     release,
     why_no_items,
 )
+from annotation.queue.repeats import plan_repeat, record_again
 from annotation.queue.settling import count_vote_in, items_with_lock, settle, settle_locked
 from annotation.rounds.practice import finish
 from annotation.votes.aside import judge_attention
@@ -84,11 +86,25 @@ def record_vote(draft: Draft, answer: Any, comment: str = "", added_seconds: flo
     Raises UserError (the answer is incomplete), RoundClosed, or NotNeeded; the draft is kept.
     """
     checked = checked_answer(draft.item.round.protocol, answer, comment)
+    if draft.repeat_id is not None:
+        return _record_again(draft, checked, comment, added_seconds)
     try:
         return _record(draft, checked, comment, added_seconds)
     except UserError:
         save_draft(draft, checked, comment, added_seconds)
         raise
+
+
+def _record_again(draft: Draft, checked: dict[str, Any], comment: str, seconds: float) -> Repeat:
+    save_draft(draft, checked, comment, seconds)
+    round_ = draft.item.round
+    if round_.state == Round.State.CLOSED:
+        raise RoundClosed(_CLOSED)
+    if nothing := why_no_items(round_, draft.annotator, within_limit=True):
+        raise RoundClosed(f"{_WHY_NONE[nothing.reason]}. Your choice is kept, but is not counted.")
+    if (repeat := record_again(draft, checked, draft.comment)) is None:
+        raise NotNeeded("This pair takes no more answers of yours. Go on with the next pair.")
+    return repeat
 
 
 def _record(draft: Draft, checked: dict[str, Any], comment: str, seconds: float) -> Vote:
@@ -195,6 +211,8 @@ def edit_vote(vote: Vote, answer: Any, comment: str, added_seconds: float = 0.0)
 def is_final(vote: Vote) -> bool:
     """Return True if the vote can no longer be changed: a closed round counts it, or its person
     was told by it how they did."""
+    if isinstance(vote, Repeat):
+        return bool(vote.round.state == Round.State.CLOSED)
     if vote.is_practice:
         return True
     closed = Q(item__round__state=Round.State.CLOSED)
@@ -257,6 +275,8 @@ def _store(draft: Draft, slot: Slot, unblinded: bool) -> Vote:
     if not _filled.count(slot=slot.pk, annotator=draft.annotator_id, vote=vote.pk):
         raise IntegrityError("the slot was filled in the same moment")
     settle_locked([items[item.pk]])
+    if items[item.pk].round.repeat_percent:
+        plan_repeat(vote, items[item.pk].round)
     if vote.is_practice:
         finish(items[item.pk].round, draft.annotator)
     elif items[item.pk].selection.kind == Selection.Kind.CHECK:

@@ -19,6 +19,7 @@ from annotation.rounds import changes, growing
 from annotation.rounds.opening import (
     CHECK_ACTIONS,
     PASS_MARK,
+    REPEAT_AFTER,
     CheckRule,
     Practice,
     RoundSettings,
@@ -65,6 +66,12 @@ class RoundIn(SubsetIn):
     )
     pass_mark: Percent = Field(PASS_MARK, description="Percent right that passes a qualification.")
     tries: Annotated[int, Field(ge=1, le=20)] = Field(1, description="At a qualification.")
+    repeat_percent: Annotated[int, Field(ge=0, le=50)] = Field(
+        0, description="Of a person's pairs that come again, with the sides exchanged."
+    )
+    repeat_after: Annotated[int, Field(ge=1, le=1000)] = Field(
+        REPEAT_AFTER, description="How many others come first."
+    )
     after: Number | None = Field(
         None, description="A training or qualification that people pass before this round."
     )
@@ -92,7 +99,7 @@ class RoundIn(SubsetIn):
 
     def settings(self, project: Project) -> RoundSettings:
         names = ("beta", "everything", "votes", "audit", "learn", "partial", "paper_mode", "seed",
-                 "epsilon", "alpha", "cite")  # fmt: skip
+                 "epsilon", "alpha", "cite", "repeat_percent", "repeat_after")  # fmt: skip
         chosen = {name: getattr(self, name) for name in names}
         chosen |= {"budget": self.budget_usd, "looks": tuple(self.looks)}
         rules = (CheckRule(one.after, one.below, one.then) for one in self.check_rules)

@@ -11,6 +11,7 @@ from annotation.rounds import growing
 from annotation.rounds.opening import (
     LEARN,
     PASS_MARK,
+    REPEAT_AFTER,
     Practice,
     RoundSettings,
     open_round,
@@ -67,6 +68,20 @@ class Command(FairJudgeCommand):
             metavar="ROUND",
             help="people label in this round only after they passed that training or qualification",
         )
+        parser.add_argument(
+            "--repeat",
+            type=int,
+            default=0,
+            metavar="PERCENT",
+            help="of a person's pairs that come again, to see if people agree with themselves",
+        )
+        parser.add_argument(
+            "--repeat-after",
+            type=int,
+            default=REPEAT_AFTER,
+            metavar="PAIRS",
+            help=f"how many others come first (default {REPEAT_AFTER})",
+        )
         parser.add_argument("--tries", type=int, help="of a qualification (default 1)")
         parser.add_argument(
             "--pass-mark",
@@ -104,6 +119,8 @@ class Command(FairJudgeCommand):
             check_rules=read_check_rules("\n".join(options["check_rule"])),
             subset=subset_from(options) if names_subset(options) else ALL,
             practice=practice,
+            repeat_percent=options["repeat"],
+            repeat_after=options["repeat_after"],
             after=round_named(project, options["after"]) if options["after"] else None,
         )
         with self.progress("Items written") as bar:

@@ -36,6 +36,7 @@ from annotation.results.report.report import Report
 from annotation.results.sections.review import Expectation, Unforeseen
 from annotation.rounds.opening import (
     LEARN,
+    REPEAT_AFTER,
     CheckRule,
     RoundSettings,
     open_round,
@@ -145,6 +146,22 @@ class PlanForm(SubsetForm):
         "rule stops people who have answered 5 checks and less than 60 % of them right, and puts "
         "their votes aside. You can also use “pause”.",
     )
+    repeat_percent = forms.IntegerField(
+        min_value=0,
+        max_value=50,
+        initial=0,
+        required=False,
+        label="Pairs that come again, percent of a person's pairs",
+        help_text="The same person gets the same pair again with the sides exchanged, to see if "
+        "they agree with themselves. It is no second vote. Its time is paid.",
+    )
+    repeat_after = forms.IntegerField(
+        min_value=1,
+        max_value=1000,
+        initial=REPEAT_AFTER,
+        required=False,
+        label="After how many others they come again",
+    )
     after = forms.ModelChoiceField(
         Round.objects.none(),
         required=False,
@@ -181,6 +198,8 @@ class PlanForm(SubsetForm):
         "looks",
         "cite",
         "check_rules",
+        "repeat_percent",
+        "repeat_after",
         "after",
         "target",
         "k",
@@ -277,6 +296,8 @@ class PlanForm(SubsetForm):
             looks=() if dropped else data.get("looks", ()),
             cite=given("cite", Round.Cite.NARROWER),
             check_rules=data.get("check_rules", ()),
+            repeat_percent=given("repeat_percent", 0),
+            repeat_after=given("repeat_after", REPEAT_AFTER),
             after=data.get("after"),
             rate=HumanRate(
                 given("minutes", project.minutes_per_vote), given("wage", project.wage_usd)

@@ -20,16 +20,17 @@ from annotation.models import (
     CrowdLink,
     CrowdSubmission,
     PracticeResult,
+    Repeat,
     Round,
     Vote,
 )
 from annotation.people.background import questions_of
 from annotation.results.merge.final_labels import frame_for, human_labels
-from annotation.votes.agreement import criteria_asked, criterion_answers
+from annotation.votes.agreement import criteria_asked, criterion_answers, repeated_answers
 from judging.dataset.models import Frame, Label, frame_of
 from judging.methods.agreement.annotators import SideBias, side_bias, side_table
 from judging.methods.agreement.votes import VoteCounts, enters_results, majority_of
-from judging.methods.intervals.estimates import Undefined
+from judging.methods.intervals.estimates import Estimate, Undefined, wilson
 from judging.methods.review.cost import HumanRate, human_usd, human_usd_of_active_time
 from judging.projects.models import Project
 from judging.runs.models import Run
@@ -40,6 +41,7 @@ PEOPLE_COLUMNS = (
     "left_rate", "left_n", "left_p", "crowd_id", "crowd_state", "votes_aside",
     "training_n", "training_right", "qualification_tries", "qualification_n",
     "qualification_right", "qualified", "practice_seconds", "practice_usd",
+    "self_agreement_low", "self_agreement_high", "repeats", "repeat_seconds", "repeat_usd",
 )  # fmt: skip
 BACKGROUND = "background:"
 _SIGNS = {Label.WIN: 1, Label.TIE: 0, Label.LOSE: -1}
@@ -102,6 +104,13 @@ def people_rows(
     practised = PracticeResult.objects.filter(round__project=project).select_related("round")
     for result in practised.order_by("round__number", "number"):
         results[result.annotator_id].append(result)
+    again: dict[int, list[bool]] = defaultdict(list)
+    for one in repeated_answers(project):
+        again[one.annotator_id].append(one.label == one.first_label)
+    asked_again: dict[int, list[Repeat]] = defaultdict(list)
+    answered = Repeat.objects.filter(round__project=project, submitted_at__isnull=False)
+    for one in answered.select_related("round").order_by("pk"):
+        asked_again[one.annotator_id].append(one)
     annotators = Annotator.objects.filter(project=project, pk__in={*people, *submissions})
     for annotator in annotators.order_by("number"):
         person, submission = people.get(annotator.pk, _Person()), submissions.get(annotator.pk)
@@ -117,12 +126,13 @@ def people_rows(
             "checks": person.checks,
             "checks_passed": person.passed,
             **_agreement(person, counts),
-            **_self_agreement(person),
+            **_self_agreement(person, again[annotator.pk]),
             **_side(bias.get(str(annotator.pk))),
             "votes_aside": person.aside,
             **_practice(results[annotator.pk]),
             "practice_seconds": person.practice_seconds,
             "practice_usd": person.practice_usd,
+            **_repeats(asked_again[annotator.pk]),
         }
         if submission is not None:
             row |= {"crowd_id": _hashed(submission, project), "crowd_state": submission.state}
@@ -235,13 +245,35 @@ def _agreement(person: _Person, counts: np.ndarray) -> dict[str, Any]:
     return {"agreement": float((label == signs)[has].mean()) if n else None, "agreement_n": n}
 
 
-def _self_agreement(person: _Person) -> dict[str, Any]:
-    """How often the person gave the same label again, asked the same question on an example."""
+def _self_agreement(person: _Person, repeated: Sequence[bool]) -> dict[str, Any]:
+    """How often the person gave the same label again, asked the same question on an example.
+
+    Args:
+        repeated: for each pair that came again in a round, whether they did.
+    """
     again = [
         before == after for labels in person.asked.values() for before, after in pairwise(labels)
     ]
-    rate = sum(again) / len(again) if again else None
-    return {"self_agreement": rate, "self_agreement_n": len(again)}
+    again += repeated
+    rate = wilson(sum(again), len(again))
+    limits = {"self_agreement": None, "self_agreement_low": None, "self_agreement_high": None}
+    if isinstance(rate, Estimate):
+        limits = dict(zip(limits, (rate.value, rate.low, rate.high), strict=True))
+    return limits | {"self_agreement_n": len(again)}
+
+
+def _repeats(repeats: Sequence[Repeat]) -> dict[str, Any]:
+    """How many pairs the person answered again, and what that took and costs."""
+    timed = [one.active_seconds for one in repeats if one.active_seconds is not None]
+    usd = sum((_usd(one.round, one.active_seconds) for one in repeats), Decimal(0))
+    seconds = sum(timed) if timed else None
+    return {"repeats": len(repeats), "repeat_seconds": seconds, "repeat_usd": usd}
+
+
+def _usd(round_: Round, seconds: float | None) -> Decimal:
+    if round_.cost_basis == Project.CostBasis.MEASURED and seconds is not None:
+        return human_usd_of_active_time(Decimal(repr(seconds)), round_.wage_usd)
+    return human_usd(1, HumanRate(round_.minutes_per_vote, round_.wage_usd))
 
 
 def _table(shown: Sequence[tuple[int, bool]]) -> np.ndarray:
