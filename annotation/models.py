@@ -585,11 +585,10 @@ class Slot(models.Model):
         ]
 
 
-class FirstDrafts(models.Manager["Draft"]):
+class FirstDrafts(LeavingOut):
     """Drafts of pairs that a person has for the first time."""
 
-    def get_queryset(self) -> models.QuerySet["Draft"]:
-        return super().get_queryset().filter(repeat=None)
+    rows = {"repeat__isnull": False}
 
 
 class Draft(models.Model):
@@ -668,9 +667,7 @@ class CountedVotes(LeavingOut):
     """Votes that were not put aside, and not given in training or a qualification."""
 
     rows = {"aside_at__isnull": False}
-
-    def get_queryset(self) -> models.QuerySet["Vote"]:
-        return super().get_queryset().filter(is_practice=False)
+    also = {"is_practice": True}
 
 
 class Vote(models.Model):

@@ -113,7 +113,7 @@ def claim_next(
         held = _held_draft(round_, annotator, seat, ahead_of, now)
         if held is not None:
             return held
-        if round_.is_practice:
+        if round_.kind in Round.PRACTICE:
             nothing = _reserve_practice(round_, annotator, again=again)
             return nothing or _held_draft(round_, annotator, seat, ahead_of, now) or NoItem("done")
         if seat.limit is not None and _in_hand_or_done(round_.pk, annotator) >= seat.limit:
@@ -419,7 +419,7 @@ def claim_slot_of(item: Item, annotator: Annotator, now: datetime) -> Slot | Non
     For an item that is opened by its address: after its lease ended, or when a skip is undone.
     """
     own: Slot | None = _own_slots.first(item=item.pk, annotator=annotator.pk)
-    if own is not None or item.round.is_practice:
+    if own is not None or item.round.kind in Round.PRACTICE:
         return own
     seat = seat_of(item.round, annotator)
     if seat is None:

@@ -253,7 +253,7 @@ class _Facts:
         slots = self._slots[item.pk]
         n_votes = sum(label is not None for label, _, _ in slots)
         is_check = item.selection.kind == Selection.Kind.CHECK
-        if item.round.is_practice and item.round.state != Round.State.CLOSED:
+        if item.round.kind in Round.PRACTICE and item.round.state != Round.State.CLOSED:
             return Item.State.OPEN
         if n_votes < len(slots) and item.round.state != Round.State.CLOSED:
             if not self._skipped_by_all(item):

@@ -167,7 +167,7 @@ def beat(request: HttpRequest, draft: Draft) -> HttpResponse:
 
 @on_item
 def skip(request: HttpRequest, draft: Draft) -> HttpResponse:
-    if draft.item.round.is_practice:
+    if draft.item.round.kind in Round.PRACTICE:
         return _refuse(request, draft, "No pair of this round can be skipped.", 422)
     if vote_on(draft):
         return _refuse(request, draft, "You voted on this pair. Change the vote instead.", 422)

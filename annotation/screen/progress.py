@@ -92,7 +92,7 @@ class OpenRound:
 
 def title_of(round_: Round) -> str:
     named = f"{round_.project.name} · round {round_.number}"
-    return f"{named} · {round_.get_kind_display()}" if round_.is_practice else named
+    return f"{named} · {round_.get_kind_display()}" if round_.kind in Round.PRACTICE else named
 
 
 def progress_of(round_: Round, annotator: Annotator) -> OwnProgress:
@@ -100,7 +100,7 @@ def progress_of(round_: Round, annotator: Annotator) -> OwnProgress:
     who = {"round_": round_.pk, "annotator": annotator.pk}
     items, done, limit, is_warned = _counts.first(**who)
     items = _most(items, limit)
-    if round_.is_practice:
+    if round_.kind in Round.PRACTICE:
         items, done = _practised(round_, annotator)
     if round_.repeat_percent:
         # A pair that comes again counts like any other, so that nothing tells it from them.
@@ -172,7 +172,7 @@ def open_work(user: AbstractUser) -> list[OpenRound]:
             round_.done - round_.tried,
             total := _most(
                 round_.items_in_it,
-                round_.parameters.get("pairs") if round_.is_practice else round_.limit,
+                round_.parameters.get("pairs") if round_.kind in Round.PRACTICE else round_.limit,
             ),
             round_.state == Round.State.PAUSED,
             _is_finished(round_, total),
@@ -189,7 +189,7 @@ def open_work(user: AbstractUser) -> list[OpenRound]:
 
 
 def _is_finished(round_: Round, total: int) -> bool:
-    if round_.is_practice:
+    if round_.kind in Round.PRACTICE:
         return bool(round_.is_over)
     if round_.repeat_due is not None and round_.repeat_due <= round_.done:
         return False

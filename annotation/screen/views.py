@@ -79,7 +79,7 @@ def item_context(
     chosen = draft.answer.get("criteria", {})
     base = reverse("annotate_item", args=[draft.token])
     round_ = draft.item.round
-    can_go_back = not round_.is_practice and (progress is None or progress.done)
+    can_go_back = round_.kind not in Round.PRACTICE and (progress is None or progress.done)
     return (progress_context(progress) if progress else {}) | {
         "token": draft.token,
         "pair": blind_pair(draft, view),
@@ -98,7 +98,7 @@ def item_context(
         "item_url": base,
         "submit_url": f"{base}/vote",
         "draft_url": f"{base}/draft",
-        "skip_url": "" if round_.is_practice else f"{base}/skip",
+        "skip_url": "" if round_.kind in Round.PRACTICE else f"{base}/skip",
         "is_training": round_.kind == Round.Kind.TRAINING,
         "flag_url": f"{base}/flag",
         "back_url": f"{base}/back" if can_go_back else "",
@@ -220,7 +220,7 @@ def annotate_own(request: HttpRequest, signed: str) -> HttpResponse:
         "skips": own_skips(round_, annotator),
         "is_open": is_open,
         "is_closed": round_.state == Round.State.CLOSED,
-        "is_practice": round_.is_practice,
+        "is_practice": round_.kind in Round.PRACTICE,
         "next_url": address_of(round_),
     }
     return render(request, "annotation/screen/own.html", context)

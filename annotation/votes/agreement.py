@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from annotation.models import Annotator, Protocol, Repeat, Round, Selection, Slot, Vote
+from annotation.models import Annotator, Protocol, Round, Selection, Slot, Vote
 from annotation.queue.drafts import FIVE, label_of
 from annotation.queue.settling import counted_slots, leaving_out_unblinded
 from judging.methods.agreement.annotators import (
@@ -93,19 +93,6 @@ def criterion_answers(project: Project) -> Iterator[CriterionAnswers]:
         known = {name: value for name, value in found.items() if value is not None}
         if known:
             yield CriterionAnswers(pk, annotator, label, known, "rule" in answer)
-
-
-def repeated_answers(project: Project) -> list[Repeat]:
-    """Return the pairs that people answered again, as far as both answers count, in their order.
-
-    Attention checks and votes that were put aside are left out, as from all agreement.
-    """
-    found = Repeat.objects.filter(round__project=project, submitted_at__isnull=False)
-    found = found.filter(vote__aside_at=None, vote__example__is_check=False)
-    found = found.exclude(label="").exclude(first_label="")
-    if leaving_out_unblinded([project.pk]):
-        found = found.filter(vote__unblinded=False)
-    return list(found.select_related("annotator").order_by("annotator__number", "pk"))
 
 
 def criteria_asked(project: Project) -> list[str]:

@@ -269,7 +269,7 @@ def _store(draft: Draft, slot: Slot, unblinded: bool) -> Vote:
         active_seconds=draft.active_seconds,
         unblinded=unblinded,
         submitted_at=timezone.now(),
-        is_practice=item.round.is_practice,
+        is_practice=item.round.kind in Round.PRACTICE,
     )
     insert_one(vote)
     if not _filled.count(slot=slot.pk, annotator=draft.annotator_id, vote=vote.pk):

@@ -621,6 +621,10 @@ class RoundIn(TypedDict):
     partial: NotRequired[bool]
     pass_mark: NotRequired[Decimal | float | str]
     """Percent right that passes a qualification."""
+    repeat_after: NotRequired[int]
+    """How many others come first."""
+    repeat_percent: NotRequired[int]
+    """Of a person's pairs that come again, with the sides exchanged."""
     run: NotRequired[int | None]
     """Default: the project's primary run."""
     sample: NotRequired[int | None]

@@ -26,13 +26,9 @@ from annotation.results.data.figures import (
     share as share_of,
 )
 from annotation.results.data.sheet import Ballots, Sheet
+from annotation.results.merge.final_labels import repeated_answers
 from annotation.results.sections.analysis import Analysis
-from annotation.votes.agreement import (
-    SIGN,
-    criteria_asked,
-    criterion_answers,
-    repeated_answers,
-)
+from annotation.votes.agreement import SIGN, criteria_asked, criterion_answers
 from judging.core.formatting import count, number_of
 from judging.methods.agreement.accuracy import Comparison, Design
 from judging.methods.agreement.annotators import SideBias, pooled_side_bias, side_bias, side_table

@@ -25,8 +25,8 @@ from annotation.models import (
     Vote,
 )
 from annotation.people.background import questions_of
-from annotation.results.merge.final_labels import frame_for, human_labels
-from annotation.votes.agreement import criteria_asked, criterion_answers, repeated_answers
+from annotation.results.merge.final_labels import frame_for, human_labels, repeated_answers
+from annotation.votes.agreement import criteria_asked, criterion_answers
 from judging.dataset.models import Frame, Label, frame_of
 from judging.methods.agreement.annotators import SideBias, side_bias, side_table
 from judging.methods.agreement.votes import VoteCounts, enters_results, majority_of

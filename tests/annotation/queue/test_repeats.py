@@ -3,7 +3,6 @@
 import itertools
 import re
 import threading
-from decimal import Decimal
 
 import pytest
 from django.db import connection
@@ -169,3 +168,46 @@ def test_a_pair_that_comes_again_looks_like_any_other(client, project, annotator
         counts.append(re.search(r'value="(\d+)"', posted.content.decode())[1])
     assert len(pages[False]) == 6
     assert len(pages[True]) == len(set(counts)) - 6 in (2, 3)
+    assert all(page in pages[False] for page in pages[True])
+    done = progress_of(round_, project.annotators.get())
+    assert done.done == done.total == len(counts)
+    (listed,) = open_work(annotator)
+    assert listed.finished
+
+
+def _plain(html, token):
+    """The page without what differs between any two pairs: the texts, the token and the count."""
+    html = html.replace(token, "TOKEN")
+    for varies in (
+        r'csrfmiddlewaretoken" value="[^"]+"',
+        r'"X-CSRFToken": ?"[^"]+"',
+        r"(?s)<header class=\"bar-top\">.*?</header>",
+        r'data-age="[^"]+"',
+        r'formaction="[^"]*" formnovalidate( disabled)? aria-keyshortcuts="Backspace"',
+        r'(?s)data-part="(question|left|right)">.*?</div>',
+    ):
+        html = re.sub(varies, "", html)
+    return html.split()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_tabs_that_ask_at_once_get_one_repeat(project, ana):
+    round_ = round_of(project, percent=50, after=2)
+    while not Repeat.objects.exists() or Repeat.objects.first().due > Vote.every.count():
+        say(claim_next(round_, ana))
+    both, tokens = threading.Barrier(4), []
+
+    def ask():
+        try:
+            both.wait(10)
+            tokens.append(claim_next(round_, ana).token)
+        finally:
+            connection.close()
+
+    tabs = [threading.Thread(target=ask) for _ in range(4)]
+    for tab in tabs:
+        tab.start()
+    for tab in tabs:
+        tab.join()
+    assert (len(tokens), len(set(tokens))) == (4, 1)
+    assert Draft.every.filter(repeat__isnull=False).count() == 1
