@@ -26,7 +26,7 @@ def n_repeats(round_: Round, annotator: Annotator, n_votes: int) -> int:
 
 
 def repeats_to_expect(round_: Round, annotator: Annotator, n_pairs: int) -> int:
-    """Return how many repeats come if the person votes on so many pairs.
+    """Return how many repeats come if the person votes on this many pairs.
 
     The last ones are followed by too few others, and don't come again.
     """

@@ -60,7 +60,7 @@ _NEWER = ("cant_judge", "hide_models", "show_reference")
 
 CHECK_ACTIONS = ("warn", "pause", "stop")
 PASS_MARK = Decimal(80)
-# A pair that comes again after so many others is hardly remembered.
+# A pair that comes again after ten others is hardly remembered.
 REPEAT_AFTER = 10
 _MOST_TRIES = 20
 _MOST_REPEATED, _LONGEST_GAP = 50, 1000

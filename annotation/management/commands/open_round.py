@@ -202,7 +202,7 @@ def _add_selection(parser: CommandParser) -> None:
         "--qualify",
         type=int,
         metavar="PAIRS",
-        help="a qualification of so many pairs in each try",
+        help="a qualification with this number of pairs in each try",
     )
     how_much.add_argument(
         "--resume",
