@@ -292,7 +292,7 @@ def example(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
         "before": before,
         "after": after,
         "query": query_of(request, form),
-        "check_form": CheckForm(instance=shown) if shown.is_check else None,
+        "check_form": CheckForm(instance=shown) if shown.is_check and access.may_manage else None,
         "runs": project.runs.order_by("-number")[:MOST_RUNS],
         "run": form.run,
         **(people_about(shown, form.run) if form.with_people else {}),
