@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('annotation', '0019_derived_overall_answers'),
+        ('annotation', '0020_two_more_roles'),
     ]
 
     operations = [
