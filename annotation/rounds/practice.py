@@ -107,7 +107,7 @@ class PersonInPractice:
     @property
     def state(self) -> str:
         if not self.results or not self.results[-1].is_over:
-            return "at it"
+            return "in progress"
         return "passed" if self.results[-1].passed else "not passed"
 
 

@@ -32,7 +32,6 @@ from annotation.rounds.opening import practice_of
 from annotation.rounds.practice import rounds_after
 from annotation.screen.blind import Feedback, feedback_from
 from annotation.screen.hand import address_of, leave_address_of, return_address_of
-from judging.core.formatting import number_of
 from judging.core.sql.statements import prepared
 from judging.projects.models import Membership, Role
 
@@ -445,8 +444,7 @@ def _practice_ending(reason: str, round_: Round, annotator: Annotator) -> Ending
     last = practice_results(round_, annotator).last()
     practice, said = practice_of(round_), ""
     if last is not None and last.n:
-        was = "was" if last.right == 1 else "were"
-        said = f"{last.right} of {number_of(last.n, 'answer')} {was} right. "
+        said = f"Right answers: {last.right} of {last.n}. "
     title = {
         "trained": "Training is done",
         "qualified": "You passed",

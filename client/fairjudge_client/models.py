@@ -450,7 +450,7 @@ class PractisedOut:
 
     annotator: int
     state: str
-    """at it, passed or not passed."""
+    """in progress, passed or not passed."""
     answered: int
     """Pairs so far, in all tries."""
     seconds: float | None

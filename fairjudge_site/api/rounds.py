@@ -169,7 +169,7 @@ class PractisedOut(Schema):
     """A person in training or in a qualification."""
 
     annotator: int
-    state: str = Field(description="at it, passed or not passed.")
+    state: str = Field(description="in progress, passed or not passed.")
     answered: int = Field(description="Pairs so far, in all tries.")
     seconds: float | None
     results: list[ResultOut]

@@ -303,7 +303,7 @@ def test_the_screen_tells_after_the_vote_and_never_before(client, project, annot
     assert history.count("<strong>says</strong>") == 2
     ended = text_of(client.get(address_of(round_)))
     assert "Training is done" in ended
-    assert "1 of 2 answers was right" in ended
+    assert "Right answers: 1 of 2" in ended
     assert "Go on" in ended
 
 
@@ -319,7 +319,7 @@ def test_the_screen_leads_through_a_qualification(client, project, annotator):
     page = text_of(client.get(address_of(round_)))
     assert "Not passed yet" in page
     assert "You have 1 more try" in page
-    assert "0 of 1 answer" in page
+    assert "Right answers: 0 of 1" in page
     went = client.get(f"{address_of(round_)}?again=1")
     token = went.url.split("/")[2]
     side = "left" if Draft.objects.get(token=token).left_response == 1 else "right"
