@@ -8,7 +8,8 @@ import pytest
 from django.db import connection
 
 from annotation.models import Draft, Item, Repeat, Slot, Vote
-from annotation.people.annotators import come_back, erase_annotator, leave_round
+from annotation.people.annotators import come_back, leave_round
+from annotation.people.personal_data import erase_annotator, held_about
 from annotation.queue.queue import NoItem, claim_next, heartbeat, skip, unskip
 from annotation.queue.repeats import n_repeats
 from annotation.results.report.report import people_alone, to_json
@@ -147,6 +148,8 @@ def test_skipping_leaving_closing_and_putting_aside_behave(
     assert not take_up(other, other.updated_at)
     (row,) = people_rows(project, Vote.every.all(), names=False, background=False)
     assert (row["self_agreement"], row["self_agreement_n"], row["repeats"]) == (None, 0, 2)
+    held = [one["about"] for one in held_about(ana.user)]
+    assert held.count("answer to a pair that came again") == 2
     erase_annotator(ana, None, remove_votes=True)
     assert not Repeat.objects.exists()
     assert not Draft.every.exists()

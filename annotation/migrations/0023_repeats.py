@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('annotation', '0021_practice'),
+        ('annotation', '0022_practice'),
     ]
 
     operations = [

@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('annotation', '0020_two_more_roles'),
+        ('annotation', '0021_own_wish_to_be_erased'),
     ]
 
     operations = [
