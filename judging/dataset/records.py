@@ -683,7 +683,6 @@ def to_example(
     models = _both_models(cells) or (cells.name("model_1"), cells.name("model_2"))
     if lists:
         lists.settle(question)
-    check_for, is_check = _check_of(cells)
     row = ExampleRow(
         record.place,
         cells.name("external_id"),
@@ -695,11 +694,8 @@ def to_example(
         *models,
         category=cells.name("category"),
         gold_label=cells.label("gold_label", codes, models),
-        is_check=is_check,
+        **_check_of(cells),
         reference=cells.text("reference"),
-        check_for=check_for,
-        # Other files explain other things in a column of this name.
-        explanation=cells.text("explanation") if is_check else "",
         tags=cells.tags("tags"),
         conversation=conversations.dumped(found) if found else None,
         notes=tuple(lists.notes) if lists else (),
@@ -715,10 +711,15 @@ def to_example(
 CHECKS_FOR = {"attention": "", "training": "training", "qualification": "qualification"}
 
 
-def _check_of(cells: Cells) -> tuple[str, bool]:
-    """Return what a check is for, and whether the row is one: a row that says what for is."""
+def _check_of(cells: Cells) -> dict[str, Any]:
+    """Return what makes the row a check, if it is one. A row that says what for is one."""
+    is_check = cells.boolean("is_check")
     named = cells.one_of("check_for", CHECKS_FOR, ", ".join(CHECKS_FOR))
-    return named or "", cells.boolean("is_check") or named is not None
+    if not is_check and named is None:
+        # Other files explain other things in a column of that name.
+        return {}
+    explained = cells.text("explanation")
+    return {"is_check": True, "check_for": named or "", "explanation": explained}
 
 
 def _may_hold_lists(record: Record, columns: Columns, ways: Mapping[str, str]) -> bool:
