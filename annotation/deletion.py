@@ -24,7 +24,9 @@ from annotation.models import (
     Intervention,
     Invitation,
     Item,
+    PracticeResult,
     Protocol,
+    Repeat,
     Round,
     Skip,
     Slot,
@@ -197,6 +199,8 @@ class _Rest:
         links.delete()
         made = Intervention.objects.filter(round__project=self.project)
         in_chunks(made, lambda keys: delete_rows(Intervention, pk__in=keys), _MOST)
+        results = PracticeResult.objects.filter(round__project=self.project)
+        in_chunks(results, lambda keys: delete_rows(PracticeResult, pk__in=keys), _MOST)
         events = AuditEvent.objects.filter(project=self.project)
         in_chunks(events, lambda keys: events.filter(pk__in=keys).update(project=None), _MOST)
         with transaction.atomic():
@@ -240,7 +244,9 @@ def _of_items(keys: list[int]) -> None:
     elsewhere = Slot.objects.filter(vote__item__in=keys).exclude(item__in=keys)
     elsewhere.update(vote=None)
     delete_rows(VoteRevision, annotation__item__in=keys)
-    for table in (Draft, Skip, Flag, FirstChoice, Adjudication, Vote, Slot):
+    delete_rows(Draft, item__in=keys)
+    delete_rows(Repeat, vote__item__in=keys)
+    for table in (Skip, Flag, FirstChoice, Adjudication, Vote, Slot):
         delete_rows(table, item__in=keys)
 
 

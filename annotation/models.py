@@ -174,6 +174,11 @@ class Round(models.Model):
     class Kind(models.TextChoices):
         ROUTED = "routed", "labelled here"
         IMPORT = "import", "labelled elsewhere"
+        TRAINING = "training", "training"
+        QUALIFICATION = "qualification", "qualification"
+
+    # Their pairs have known labels, and their votes enter nothing but what they say of the person.
+    PRACTICE = (Kind.TRAINING, Kind.QUALIFICATION)
 
     class State(models.TextChoices):
         OPENING = "opening", "being opened"
@@ -194,7 +199,11 @@ class Round(models.Model):
 
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="rounds")
     number = models.PositiveIntegerField()
-    kind = models.CharField(max_length=8, choices=Kind, default=Kind.ROUTED)
+    kind = models.CharField(max_length=13, choices=Kind, default=Kind.ROUTED)
+    # Training or a qualification that people pass before they label in this round.
+    after = models.ForeignKey(
+        "self", null=True, blank=True, on_delete=models.SET_NULL, related_name="opens"
+    )
     run = models.ForeignKey(Run, null=True, on_delete=models.SET_NULL, related_name="rounds")
     protocol = models.ForeignKey(Protocol, on_delete=models.PROTECT, related_name="rounds")
     state = models.CharField(max_length=8, choices=State, default=State.OPEN)
@@ -204,6 +213,8 @@ class Round(models.Model):
     # In the annotators' links to the round; a new nonce ends them.
     nonce = models.CharField(max_length=43, unique=True, default=secrets.token_urlsafe)
     open_to_all = models.BooleanField(default=True)
+    # How many in 100 of a person's pairs come again. `parameters` says after how many others.
+    repeat_percent = models.PositiveSmallIntegerField(default=0, db_default=0)
     no_majority = models.CharField(
         max_length=10, choices=Project.NoMajority, default=Project.NoMajority.ADJUDICATE
     )
@@ -232,6 +243,38 @@ class Round(models.Model):
                 fields=["project", "protocol"],
                 condition=Q(kind="import"),
                 name="one_import_round_a_protocol",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        named = f"round {self.number}"
+        return f"{named} ({self.get_kind_display()})" if self.is_practice else named
+
+    @property
+    def is_practice(self) -> bool:
+        return self.kind in Round.PRACTICE
+
+
+class PracticeResult(models.Model):
+    """What came of one person's training, or of one try at a qualification. Only ever added.
+
+    number: of the try, from 1. n, right: pairs answered, and how many like the known label.
+    is_over: they passed, or have no try left.
+    """
+
+    round = models.ForeignKey(Round, on_delete=models.CASCADE, related_name="results")
+    annotator = models.ForeignKey(Annotator, on_delete=models.CASCADE, related_name="results")
+    number = models.PositiveSmallIntegerField()
+    n = models.PositiveIntegerField()
+    right = models.PositiveIntegerField()
+    passed = models.BooleanField()
+    is_over = models.BooleanField()
+    at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["round", "annotator", "number"], name="practice_result_once"
             ),
         ]
 
@@ -542,10 +585,17 @@ class Slot(models.Model):
         ]
 
 
+class FirstDrafts(LeavingOut):
+    """Drafts of pairs that a person has for the first time."""
+
+    rows = {"repeat__isnull": False}
+
+
 class Draft(models.Model):
     """What an annotator has in hand: which response is on the left, and what was entered so far.
 
-    Only the token names the item on the screen and in its URL.
+    Only the token names the item on the screen and in its URL. `objects` leaves out the drafts of
+    pairs that a person has again, `every` doesn't.
     """
 
     item = models.ForeignKey(Item, on_delete=models.CASCADE, related_name="drafts")
@@ -557,10 +607,18 @@ class Draft(models.Model):
     active_seconds = models.FloatField(default=0)
     opened_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
+    repeat = models.OneToOneField(
+        "annotation.Repeat", null=True, on_delete=models.CASCADE, related_name="draft"
+    )
+
+    objects: models.Manager["Draft"] = FirstDrafts()
+    every = models.Manager()
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["item", "annotator"], name="draft_once"),
+            models.UniqueConstraint(
+                fields=["item", "annotator"], condition=Q(repeat=None), name="draft_once"
+            ),
             models.CheckConstraint(
                 condition=Q(left_response__in=[1, 2]), name="draft_left_is_1_or_2"
             ),
@@ -606,16 +664,17 @@ class Flag(models.Model):
 
 
 class CountedVotes(LeavingOut):
-    """Votes that were not put aside."""
+    """Votes that were not put aside, and not given in training or a qualification."""
 
     rows = {"aside_at__isnull": False}
+    also = {"is_practice": True}
 
 
 class Vote(models.Model):
     """One person's vote on an example under a protocol.
 
-    `objects` leaves out votes that were put aside, `every` doesn't: those still cost what they
-    cost, and their person doesn't vote on the pair again.
+    `objects` leaves out votes that were put aside or given in practice, `every` doesn't: those
+    still cost what they cost, and their person doesn't vote on the pair again.
 
     slot: where the vote was cast; None while it is put aside, because somebody else may fill it.
     answer: what was chosen, by side, and the rule that derived the overall choice, if one did;
@@ -646,6 +705,7 @@ class Vote(models.Model):
     submitted_at = models.DateTimeField(null=True)
     updated_at = models.DateTimeField(auto_now=True)
     aside_at = models.DateTimeField(null=True, blank=True)
+    is_practice = models.BooleanField(default=False, db_default=False)
 
     objects: models.Manager["Vote"] = CountedVotes()
     every = models.Manager()
@@ -664,6 +724,37 @@ class Vote(models.Model):
             ),
         ]
         indexes = [models.Index(fields=["example", "protocol"], name="votes_of_example")]
+
+
+class Repeat(models.Model):
+    """A pair that its person gets once more, with the sides exchanged, to see if they agree with
+    themselves. It is no vote: it fills no slot, and enters nothing but self-agreement and its cost.
+
+    due: how many votes of theirs in the round come first.
+    first_label: the vote's label when the repeat was answered. label: what they said then.
+    """
+
+    vote = models.OneToOneField(Vote, on_delete=models.CASCADE, related_name="repeat")
+    round = models.ForeignKey(Round, on_delete=models.CASCADE, related_name="repeats")
+    annotator = models.ForeignKey(Annotator, on_delete=models.CASCADE, related_name="repeats")
+    due = models.PositiveIntegerField()
+    label = models.CharField(max_length=4, choices=Label.choices, blank=True)
+    first_label = models.CharField(max_length=4, choices=Label.choices, blank=True)
+    answer = models.JSONField(default=dict, blank=True)
+    comment = models.TextField(blank=True)
+    active_seconds = models.FloatField(null=True)
+    skipped_at = models.DateTimeField(null=True, blank=True)
+    submitted_at = models.DateTimeField(null=True, blank=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        indexes = [
+            models.Index(
+                fields=["round", "annotator", "due"],
+                condition=Q(submitted_at=None, skipped_at=None),
+                name="repeat_to_come",
+            ),
+        ]
 
 
 class Intervention(models.Model):

@@ -29,6 +29,7 @@ urlpatterns = [
     path("account/data.jsonl", people.own_data_file, name="own_data_file"),
     path("join/<str:token>/", people.join, name="invite"),
     path("p/<slug:slug>/rounds/", rounds.rounds, name="rounds"),
+    path("p/<slug:slug>/rounds/practice", rounds.practice, name="practice"),
     path("p/<slug:slug>/rounds/<int:number>", rounds.round_, name="round"),
     path("p/<slug:slug>/rounds/<int:number>/standing", rounds.standing, name="round_standing"),
     path("p/<slug:slug>/rounds/<int:number>/pause", rounds.pause, name="round_pause"),

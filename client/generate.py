@@ -19,7 +19,7 @@ Json = dict[str, Any]
 
 # The schema says only that such a field is text: a decimal number of which no digit is lost.
 _DECIMALS = re.compile(
-    r"(.+_)?usd(_.+)?|annotator_advantage|tie_margin|beta|bound|hours|minutes_per_vote"
+    r"(.+_)?usd(_.+)?|annotator_advantage|tie_margin|beta|bound|pass_mark|hours|minutes_per_vote"
 )
 _SIMPLE = {"boolean": "bool", "integer": "int", "null": "None", "number": "float", "string": "str"}
 _ONE_OF = re.compile(r"\^\((\w*(?:\|\w*)+)\)\$")

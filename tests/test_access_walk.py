@@ -86,6 +86,7 @@ TABLE = {
         results_page run run_progress runs
     """,
     "researcher": """
+        example_check practice
         tag_examples untag_examples import_begin import_check import_detail import_price
         import_refused import_undo imports plan plan_preview round_cancel round_close
         round_extend round_pause round_people round_person round_reopen round_resume round_votes
@@ -96,6 +97,7 @@ TABLE = {
     # No login and no cookie lets in: tests/fairjudge_site/api/test_walk.py asks with tokens.
     "token": """
         api_assign_people api_choose_primary api_get_parquet api_get_settings api_list_exports
+        api_get_practice
         api_new_judgments api_new_scores api_raise_budget api_reparse_run
         api_compare api_gate
         api_close_round api_cancel_run api_delete_webhook api_estimate api_extend_round
@@ -224,7 +226,7 @@ def arguments_of(project, annotator, folder):
         "crowd": {"token": crowd_token(round_)},
         "docs_page": {"name": "files"},
         "docs_picture": {"name": "run"},
-        "example": {"pk": example.pk},
+        **{name: {"pk": example.pk} for name in ("example", "example_check")},
         "untag_examples": {
             "pk": change_tag(project, None, "hard", [example.pk], added=True).pk
         },

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -16,6 +17,13 @@ from annotation.models import Annotator, Round
 from annotation.people.annotators import assignable
 from annotation.people.invitations import MAX_DAYS, MAX_USES, Terms
 from annotation.queue.drafts import label_of
+from annotation.rounds.opening import (
+    PASS_MARK,
+    Practice,
+    RoundSettings,
+    impossible,
+    practice_rounds,
+)
 from annotation.votes.aside import LONGEST_REASON
 from judging.core.errors import Overtaken
 from judging.core.outbound import LONGEST_URL
@@ -405,6 +413,62 @@ class AssignForm(forms.Form):
         initial = {"people": list(named), "limit": round_.parameters.get("limit")}
         super().__init__(*args, initial=initial, **kwargs)
         self.fields["people"].queryset = assignable(round_.project)
+
+
+class PracticeForm(forms.Form):
+    """A round of training, or a qualification."""
+
+    kind = forms.ChoiceField(
+        choices=[(kind, kind.label) for kind in Round.PRACTICE],
+        initial=Round.Kind.TRAINING,
+        label="What do you open?",
+        widget=forms.RadioSelect,
+    )
+    pairs = forms.IntegerField(
+        min_value=1,
+        max_value=100_000,
+        required=False,
+        label="Pairs per person, in each try",
+        help_text="A training without a number has all its pairs.",
+    )
+    pass_mark = forms.DecimalField(
+        min_value=Decimal("0.01"),
+        max_value=100,
+        initial=PASS_MARK,
+        required=False,
+        label="Pass mark of a qualification, percent right",
+    )
+    tries = forms.IntegerField(
+        min_value=1,
+        max_value=20,
+        initial=1,
+        required=False,
+        label="Tries at a qualification",
+        help_text="Each try has other pairs.",
+    )
+    after = forms.ModelChoiceField(
+        Round.objects.none(), required=False, empty_label="nothing", label="Opens after"
+    )
+
+    def __init__(self, project: Project, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.project = project
+        self.fields["after"].queryset = practice_rounds(project)
+
+    def clean(self) -> dict[str, Any]:
+        data = super().clean() or {}
+        if not self.errors:
+            for name, why in impossible(self.project, None, self.settings()):
+                self.add_error(name if name in self.fields else None, why)
+        return data
+
+    def settings(self) -> RoundSettings:
+        data = self.cleaned_data
+        practice = Practice(data["kind"], data["pairs"])
+        if not practice.is_training:
+            mark, tries = data["pass_mark"] or PASS_MARK, data["tries"] or 1
+            practice = replace(practice, pass_mark=mark, tries=tries)
+        return RoundSettings(practice=practice, after=data["after"])
 
 
 class AsideForm(forms.Form):

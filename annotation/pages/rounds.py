@@ -9,18 +9,20 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from annotation.models import Annotator, Flag, Round, Slot
-from annotation.pages.forms import AsideForm, AssignForm, ExtendForm, VotesForm
+from annotation.pages.forms import AsideForm, AssignForm, ExtendForm, PracticeForm, VotesForm
 from annotation.people.annotators import assign
 from annotation.queue.queue import settle_flag
 from annotation.queue.settling import counted_slots
 from annotation.rendering import render as rendered
 from annotation.rounds import changes, growing
-from annotation.rounds.opening import check_rules_of
+from annotation.rounds.opening import check_rules_of, open_round, practice_of
+from annotation.rounds.practice import practice_standing, rounds_after
 from annotation.rounds.progress import round_progress, rounds_with_counts, say_what_waits
 from annotation.votes import aside
 from annotation.votes.agreement import RoundAgreement
 from judging.core.errors import UserError
 from judging.core.formatting import number_of
+from judging.dataset.models import Example
 from judging.projects.access import Access, project_for, version_of
 from judging.projects.models import Role
 
@@ -32,7 +34,7 @@ def round_for(
 ) -> tuple[Access, Round]:
     """Return the round if this person may see it. Its pages never show what the judge said."""
     access = project_for(request.user, slug, role)
-    rounds = Round.objects.select_related("project", "run", "protocol", "opened_by")
+    rounds = Round.objects.select_related("project", "run", "protocol", "opened_by", "after")
     return access, get_object_or_404(rounds, project=access.project, number=number)
 
 
@@ -65,6 +67,30 @@ def round_(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     return round_page(request, *round_for(request, slug, number))
 
 
+@require_http_methods(["GET", "HEAD", "POST"])
+def practice(request: HttpRequest, slug: str) -> HttpResponse:
+    """Open training or a qualification."""
+    access = project_for(request.user, slug, Role.RESEARCHER)
+    form = PracticeForm(access.project, request.POST or None)
+    if form.is_valid():
+        try:
+            opened = open_round(
+                access.project, request.user, None, form.settings(), background=True
+            )
+        except UserError as error:
+            form.add_error(None, str(error))
+        else:
+            messages.success(request, f"{str(opened).capitalize()} is open.")
+            return redirect("round", slug, opened.number)
+    of_kind = [
+        (kind.label, Example.objects.filter(project=access.project).checks(kind).count())
+        for kind in Round.PRACTICE
+    ]
+    context = {**access.under("rounds"), "form": form, "pools": of_kind}
+    status = 422 if form.errors else 200
+    return render(request, "annotation/rounds/practice.html", context, status=status)
+
+
 @require_POST
 def cancel(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     """Undo what is still being written: a whole round, more items, or more votes."""
@@ -87,8 +113,10 @@ def standing(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     access, found = round_for(request, slug, number)
     context = {"project": access.project, "access": access, "round": found}
     context["standing"] = round_progress(found)
+    context["practised"] = practice_standing(found) if found.is_practice else None
     context["work"] = growing.current_work(found)
-    return render(request, "annotation/rounds/_detail_standing.html", context)
+    part = "practice" if found.is_practice else "standing"
+    return render(request, f"annotation/rounds/_detail_{part}.html", context)
 
 
 def _change_view(
@@ -278,6 +306,9 @@ def round_page(
         "version": changes.round_version(found),
         "selections": found.selections.order_by("pk"),
         "check_rules": check_rules_of(found),
+        "practice": practice_of(found) if found.is_practice else None,
+        "practised": practice_standing(found) if found.is_practice else None,
+        "opens": rounds_after(found) if found.is_practice else (),
         "standing": round_progress(found),
         "work": growing.current_work(found),
         "agreement": RoundAgreement(found),

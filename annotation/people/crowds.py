@@ -107,6 +107,11 @@ def set_up(
     """
     if round_.kind == Round.Kind.IMPORT or round_.state == Round.State.CLOSED:
         raise UserError("This round hands out no items, so it can't have a crowd link.")
+    if round_.is_practice or round_.after_id is not None:
+        raise UserError(
+            "People of a panel see one round only, so training, a qualification, and a round that "
+            "opens after one of them can't have a crowd link. Use attention checks with rules."
+        )
     with transaction.atomic():
         Round.objects.select_for_update(of=("self",), no_key=True).get(pk=round_.pk)
         if made_for not in (None, terms_version(round_)):
@@ -347,7 +352,7 @@ def release_absent(links: QuerySet[CrowdLink] | None = None) -> int:
     since = timezone.now() - AWAY
     mine = {"annotator": OuterRef("annotator")}
     held = Slot.objects.filter(**mine, vote=None, lease_until__gte=timezone.now())
-    entered = Draft.objects.filter(**mine, updated_at__gte=since)
+    entered = Draft.every.filter(**mine, updated_at__gte=since)
     absent = CrowdSubmission.objects.filter(
         ~Exists(held), ~Exists(entered), state=State.WORKING, back_at__lt=since
     )

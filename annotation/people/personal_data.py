@@ -24,6 +24,8 @@ from annotation.models import (
     Flag,
     Intervention,
     Item,
+    PracticeResult,
+    Repeat,
     Skip,
     Slot,
     Vote,
@@ -105,7 +107,19 @@ def _tables(user: AbstractUser) -> list[tuple[Any, ...]]:
         ),
         ("skipped pair", Skip.objects.filter(**mine), project, "reason", "at"),
         ("flag", Flag.objects.filter(**mine), project, "reason", "at"),
-        ("draft", Draft.objects.filter(**mine), "answer", "comment", "opened_at"),
+        (
+            "answer to a pair that came again",
+            # Who has one in hand isn't told that it is one.
+            Repeat.objects.filter(**mine, submitted_at__isnull=False),
+            *("round__project__name", "round__number", "answer", "comment"),
+            *("active_seconds", "submitted_at"),
+        ),
+        (
+            "training or try at a qualification",
+            PracticeResult.objects.filter(**mine),
+            *("round__project__name", "round__number", "n", "right", "passed", "at"),
+        ),
+        ("draft", Draft.every.filter(**mine), "answer", "comment", "opened_at"),
         ("decision", Adjudication.objects.filter(decided_by=user), project, "reason", "at"),
         (
             "entry in an audit trail",
@@ -242,6 +256,8 @@ def erase_annotator(
         annotator.name = free_name(others, f"{_ERASED} {annotator.number}", "erased")
         annotator.user = None
         annotator.save(update_fields=["name", "user"])
+        if remove_votes:
+            PracticeResult.objects.filter(annotator=annotator).delete()
         emptied = {"worker_id": "", "study_id": "", "session_id": "", "answers": {}}
         CrowdSubmission.objects.filter(annotator=annotator).update(**emptied)
         # Why their votes were put aside may tell who they were.
@@ -263,7 +279,8 @@ def _erase_from_items(annotator: Annotator, keys: list[int], *, remove_votes: bo
     # Each item before its slots, as a vote locks them.
     touched = list(items_with_lock().filter(pk__in=changed | set(keys)).order_by("pk"))
     VoteRevision.objects.filter(annotation__in=votes).update(comment="")
-    Draft.objects.filter(**theirs).delete()
+    Draft.every.filter(**theirs).delete()
+    Repeat.objects.filter(vote__in=votes).update(comment="")
     Skip.objects.filter(**theirs).update(reason="")
     Flag.objects.filter(**theirs).update(reason="")
     hand_back(held)

@@ -229,7 +229,7 @@ def save_draft(draft: Draft, answer: dict[str, Any], comment: str, added_seconds
 
 @prepared_update("active_seconds")
 def _kept(draft: Any, answer: Any, comment: Any, added: Any, now: Any) -> Changed:
-    return Draft.objects.filter(pk=draft), {
+    return Draft.every.filter(pk=draft), {
         "answer": answer,
         "comment": comment,
         "active_seconds": F("active_seconds") + added,

@@ -17,8 +17,20 @@ from django.db import IntegrityError, transaction
 from django.db.models import Exists, Min, OuterRef, Q, QuerySet, Subquery
 from django.utils import timezone
 
-from annotation.models import Annotator, Draft, Flag, Item, Round, Seat, Skip, Slot, Vote
+from annotation.models import (
+    Annotator,
+    Draft,
+    Flag,
+    Item,
+    PracticeResult,
+    Round,
+    Seat,
+    Skip,
+    Slot,
+    Vote,
+)
 from annotation.queue.drafts import SeatGone, draft_of, drafts
+from annotation.queue.repeats import next_repeat, skip_again
 from annotation.queue.settling import (
     count_earlier_votes,
     hand_back,
@@ -60,7 +72,8 @@ class NoItem:
     """Why there is nothing to hand out. until: when the first lease of somebody else ends."""
 
     # done | more_to_come | in_work | not_assigned | limit | left | held | stopped | failed | paused
-    # | closed
+    # | closed | first (another round comes before it), and in practice: trained | qualified
+    # | try_again | not_passed | used_up
     reason: str
     until: datetime | None = None
 
@@ -75,12 +88,18 @@ def lease_of(annotator: Annotator) -> timedelta:
 
 
 def claim_next(
-    round_: Round, annotator: Annotator, *, ahead_of: str | None = None, now: datetime | None = None
+    round_: Round,
+    annotator: Annotator,
+    *,
+    ahead_of: str | None = None,
+    again: bool = False,
+    now: datetime | None = None,
 ) -> Draft | NoItem:
     """Return the annotator's current item, or claim the next free one in the round's order.
 
     Args:
         ahead_of: The token of an item that stays in hand while the next one is fetched ahead.
+        again: Begin another try at a qualification, if the last one wasn't passed.
     """
     now = now or timezone.now()
     if round_.state != Round.State.OPEN:
@@ -88,10 +107,15 @@ def claim_next(
     seat = seat_of(round_, annotator)
     if seat is None or annotator.left_at is not None:
         return why_no_items(round_, annotator) or NoItem("not_assigned")
+    if round_.repeat_percent and (again_one := next_repeat(round_, annotator, ahead_of)):
+        return again_one
     try:
         held = _held_draft(round_, annotator, seat, ahead_of, now)
         if held is not None:
             return held
+        if round_.kind in Round.PRACTICE:
+            nothing = _reserve_practice(round_, annotator, again=again)
+            return nothing or _held_draft(round_, annotator, seat, ahead_of, now) or NoItem("done")
         if seat.limit is not None and _in_hand_or_done(round_.pk, annotator) >= seat.limit:
             return NoItem("limit")
         if (draft := _claim_free(round_, annotator, seat, now)) is not None:
@@ -105,12 +129,22 @@ def claim_next(
     return _why_nothing_free(round_, annotator, now)
 
 
-def why_no_items(round_: Round, annotator: Annotator) -> NoItem | None:
-    """Return why nothing may be handed out to this person, or None if something may."""
+def why_no_items(
+    round_: Round, annotator: Annotator, *, within_limit: bool = False
+) -> NoItem | None:
+    """Return why nothing may be handed out to this person, or None if something may.
+
+    Args:
+        within_limit: Don't ask whether they have reached their limit.
+    """
     seat = seat_of(round_, annotator)
     if seat is None:
         held: Seat | None = _seats.first(round_=round_.pk, annotator=annotator.pk)
+        if not (held and (held.hold or held.left_at)) and not may_begin(round_, annotator):
+            return NoItem("first")
         return NoItem(_WHY_HELD[held.hold] if held else "not_assigned")
+    if within_limit:
+        return None
     votes = Slot.objects.filter(round=round_, annotator=annotator, vote__isnull=False)
     return NoItem("limit") if seat.limit is not None and votes.count() >= seat.limit else None
 
@@ -136,6 +170,8 @@ def seat_of(round_: Round, annotator: Annotator) -> Seat | None:
     """Return the annotator's seat unless they left or are held back, making one if the round is
     open to all."""
     seat: Seat | None = _seats.first(round_=round_.pk, annotator=annotator.pk)
+    if not may_begin(round_, annotator):
+        return None
     if seat is None and round_.open_to_all and not annotator.is_crowd:
         seat = _seat_if_still_open_to_all(round_, annotator)
     may_label = seat is not None and seat.left_at is None and not seat.hold
@@ -146,6 +182,74 @@ def is_held(round_: Round, annotator: Annotator) -> bool:
     """Return True if nothing more of the round is handed out to this person."""
     seat: Seat | None = _seats.first(round_=round_.pk, annotator=annotator.pk)
     return bool(seat and seat.hold)
+
+
+def may_begin(round_: Round, annotator: Annotator) -> bool:
+    """Return False if the round opens after another one that the person hasn't passed yet."""
+    if round_.after_id is None:
+        return True
+    return _passes.first(round_=round_.after_id, annotator=annotator.pk) is not None
+
+
+@prepared
+def _passes(round_: Any, annotator: Any) -> QuerySet[PracticeResult, Any]:
+    passed = PracticeResult.objects.filter(round=round_, annotator=annotator, passed=True)
+    return passed.values_list("pk")
+
+
+def _reserve_practice(round_: Round, annotator: Annotator, *, again: bool) -> NoItem | None:
+    """Give the person slots of their own for all pairs of a training, or of one try.
+
+    Nobody else can take them, since each is the item's slot of this person's number. Returns why
+    nothing is given, or None.
+    """
+    with transaction.atomic():
+        # Locked, so that two tabs begin one try.
+        Annotator.objects.select_for_update(no_key=True).only("pk").get(pk=annotator.pk)
+        mine = Slot.objects.filter(round=round_, annotator=annotator)
+        if mine.filter(vote=None).exists():
+            return None
+        last = practice_results(round_, annotator).last()
+        if last is not None and (last.is_over or not again):
+            return NoItem(_practice_ended(round_, last))
+        items = Item.objects.filter(_not_voted_on_example(round_, annotator), round=round_)
+        new = items.exclude(slots__in=mine).order_by("position").values_list("pk", "position")
+        n = round_.parameters["pairs"]
+        chosen = list(new if n is None else new[:n])
+        if not chosen and round_.kind == Round.Kind.TRAINING:
+            # They answered all its pairs in an earlier round that asked the same.
+            fields = {"n": 0, "right": 0, "passed": True, "is_over": True}
+            PracticeResult.objects.create(round=round_, annotator=annotator, number=1, **fields)
+            return NoItem("trained")
+        if round_.kind == Round.Kind.QUALIFICATION and len(chosen) < n:
+            return NoItem("used_up")
+        Slot.objects.bulk_create(
+            Slot(
+                round=round_,
+                item_id=key,
+                index=annotator.number,
+                position=position,
+                annotator=annotator,
+            )
+            for key, position in chosen
+        )
+    return None
+
+
+def practice_results(round_: Round, annotator: Annotator) -> QuerySet[PracticeResult]:
+    """Return what came of the person's practice in this round, the first try first."""
+    return PracticeResult.objects.filter(round=round_, annotator=annotator).order_by("number")
+
+
+def _practice_ended(round_: Round, last: PracticeResult) -> str:
+    if last.passed:
+        return "trained" if round_.kind == Round.Kind.TRAINING else "qualified"
+    return "not_passed" if last.is_over else "try_again"
+
+
+def _not_voted_on_example(round_: Round, annotator: Annotator) -> Exists:
+    votes = Vote.every.filter(annotator=annotator, protocol=round_.protocol_id)
+    return ~Exists(votes.filter(example=OuterRef("example")))
 
 
 @prepared
@@ -197,8 +301,13 @@ def _held_draft(
         if draft is not None:
             draft.item, draft.annotator = item, annotator
             return draft
-        # A vote whose lease had ended took the slot, and was not stored.
-        return draft_of(item, annotator, seat, cursor=slot.position)
+        # A slot of practice, or a vote whose lease had ended took the slot, and was not stored.
+        try:
+            with transaction.atomic():
+                return draft_of(item, annotator, seat, cursor=slot.position)
+        except IntegrityError:
+            # Another tab of this person began the item in the same moment.
+            return _held_draft(round_, annotator, seat, ahead_of, now)
     return None
 
 
@@ -310,7 +419,7 @@ def claim_slot_of(item: Item, annotator: Annotator, now: datetime) -> Slot | Non
     For an item that is opened by its address: after its lease ended, or when a skip is undone.
     """
     own: Slot | None = _own_slots.first(item=item.pk, annotator=annotator.pk)
-    if own is not None:
+    if own is not None or item.round.kind in Round.PRACTICE:
         return own
     seat = seat_of(item.round, annotator)
     if seat is None:
@@ -362,6 +471,8 @@ def _take_within_limit(slot: Slot, annotator: Annotator, seat: Seat, now: dateti
 
 def heartbeat(draft: Draft, now: datetime | None = None) -> bool:
     """Renew the lease. Returns False if the slot went to somebody else meanwhile."""
+    if draft.repeat_id is not None:
+        return True
     until = (now or timezone.now()) + lease_of(draft.annotator)
     return _renewed.count(item=draft.item_id, annotator=draft.annotator_id, until=until) == 1
 
@@ -391,6 +502,8 @@ def skip(draft: Draft, reason: str = "") -> None:
 
     An item that everybody skipped waits for a person's decision.
     """
+    if draft.repeat_id is not None:
+        return skip_again(draft, is_skipped=True)
     with transaction.atomic():
         items = locked_items.all(keys=[draft.item_id])
         _, is_new = Skip.objects.get_or_create(
@@ -405,6 +518,8 @@ def skip(draft: Draft, reason: str = "") -> None:
 
 def unskip(draft: Draft) -> None:
     """Take a skip back: the item may come again."""
+    if draft.repeat_id is not None:
+        return skip_again(draft, is_skipped=False)
     with transaction.atomic():
         skips = Skip.objects.filter(item=draft.item_id, annotator=draft.annotator_id)
         if skips.delete()[0]:

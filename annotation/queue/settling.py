@@ -31,6 +31,7 @@ from annotation.models import (
     CrowdLink,
     CrowdSubmission,
     Item,
+    PracticeResult,
     Round,
     Seat,
     Selection,
@@ -71,6 +72,9 @@ def possible_voters(round_: Round) -> set[int]:
     of_crowd = CrowdSubmission.objects.filter(link__round=round_, state=_WORKING)
     may_not = ~Q(pk__in=seats.may_label()) | Q(pk__in=_seats_at_limit(round_.pk))
     out = seats.filter(may_not).values("annotator")
+    if round_.after_id is not None:
+        failed = PracticeResult.objects.filter(round=round_.after_id, is_over=True, passed=False)
+        people = people.exclude(pk__in=failed.values("annotator"))
     people, of_crowd = people.exclude(pk__in=out), of_crowd.exclude(annotator__in=out)
     found = people.values_list("pk").union(of_crowd.values_list("annotator"))
     return {key for (key,) in found}
@@ -238,6 +242,7 @@ class _Facts:
     def state_of(self, item: Item) -> str:
         """Return the state by this rule, in this order:
 
+        0. Somebody may still practise on it: open.
         1. A slot is empty and the round not closed: open, unless everybody who could vote has
            skipped the item; then it waits for a decision or has one.
         2. A person decided: complete.
@@ -248,6 +253,8 @@ class _Facts:
         slots = self._slots[item.pk]
         n_votes = sum(label is not None for label, _, _ in slots)
         is_check = item.selection.kind == Selection.Kind.CHECK
+        if item.round.kind in Round.PRACTICE and item.round.state != Round.State.CLOSED:
+            return Item.State.OPEN
         if n_votes < len(slots) and item.round.state != Round.State.CLOSED:
             if not self._skipped_by_all(item):
                 return Item.State.OPEN
@@ -323,8 +330,13 @@ def is_free(now: Any) -> Q:
 
 
 def hand_back(slots: QuerySet[Slot]) -> None:
-    """Free those of the slots that are in somebody's hands; filled ones stay."""
+    """Free those of the slots that are in somebody's hands; filled ones stay.
+
+    A slot of practice stays the person's own, since nobody else needs it.
+    """
     held = slots.filter(vote=None, annotator__isnull=False)
+    # No join: it would be judged by what it held before the update.
+    held = held.exclude(round__in=Round.objects.filter(kind__in=Round.PRACTICE).values("pk"))
     held.update(annotator=None, lease_until=None)
 
 

@@ -14,6 +14,7 @@ urlpatterns = [
         "p/<slug:slug>/examples/tag/<int:pk>/undo", examples.untag_examples, name="untag_examples"
     ),
     path("p/<slug:slug>/examples/<int:pk>", examples.example, name="example"),
+    path("p/<slug:slug>/examples/<int:pk>/check", examples.example_check, name="example_check"),
     path("p/<slug:slug>/plan", plan.plan, name="plan"),
     path("p/<slug:slug>/plan/preview", plan.plan_preview, name="plan_preview"),
     path("p/<slug:slug>/people/pace", results.pace, name="people_pace"),

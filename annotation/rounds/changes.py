@@ -131,6 +131,8 @@ def raise_votes(
 
     Returns False if that is left to a worker.
     """
+    if round_.is_practice:
+        raise UserError("Everybody gets each pair of this round once, so it has no more votes.")
     if not round_.votes_per_item < votes <= _MAX_VOTES:
         raise UserError(
             f"Choose a number above {round_.votes_per_item} and up to {_MAX_VOTES}. Votes already "
@@ -381,7 +383,7 @@ def _late_checks(round_: Round) -> list[Ranked]:
     planned = round_.selections.filter(kind=Selection.Kind.CHECK, items=None).first()
     if planned is None:
         return []
-    checks = Example.objects.filter(project=round_.project_id, is_check=True).visible()
+    checks = Example.objects.filter(project=round_.project_id).checks()
     here = Item.objects.filter(round=round_).values("example")
     return [
         Ranked(pk, 0, None)

@@ -18,6 +18,7 @@ from typing import Any
 
 from django.contrib.auth.models import AbstractUser
 from django.db import transaction
+from django.db.models import QuerySet
 
 from annotation.models import Annotator, Protocol, Round, RoundWork, Seat, Selection
 from annotation.queue.settling import Advance, no_news
@@ -58,6 +59,11 @@ _NEWER = ("cant_judge", "hide_models", "show_reference")
 
 
 CHECK_ACTIONS = ("warn", "pause", "stop")
+PASS_MARK = Decimal(80)
+# A pair that comes again after ten others is hardly remembered.
+REPEAT_AFTER = 10
+_MOST_TRIES = 20
+_MOST_REPEATED, _LONGEST_GAP = 50, 1000
 _MOST_CHECK_RULES = 10
 _CHECK_RULE = re.compile(
     r"after\s++(\d{1,6})(?:\s++checks)?,?\s++below\s++(\d{1,3}(?:\.\d{1,4})?)(?:\s*+%)?(?:\s*+,)?"
@@ -104,6 +110,47 @@ def read_check_rules(text: str) -> tuple[CheckRule, ...]:
     return tuple(rules)
 
 
+@dataclass(frozen=True)
+class Practice:
+    """A round in which people practise, or show that they can label.
+
+    Its examples are the project's checks for this purpose, and each person gets them once.
+
+    kind: `training`, which tells after each pair whether the answer was right and why, or
+        `qualification`, which people pass or not.
+    pairs: how many a person gets, in each try; None for all of a training.
+    pass_mark: the percentage of right answers that passes, in a qualification.
+    tries: how often a person may try, each time with other pairs.
+    """
+
+    kind: str
+    pairs: int | None = None
+    pass_mark: Decimal = PASS_MARK
+    tries: int = 1
+
+    @property
+    def is_training(self) -> bool:
+        return self.kind == Round.Kind.TRAINING
+
+    def passes(self, right: int, n: int) -> bool:
+        return self.is_training or right * 100 >= self.pass_mark * n
+
+    def to_store(self) -> dict[str, object]:
+        chosen = {"pass_mark": str(self.pass_mark), "tries": self.tries}
+        return {"pairs": self.pairs} | ({} if self.is_training else chosen)
+
+
+def practice_of(round_: Round) -> Practice:
+    """Return what a round of this kind was opened with. It never changes."""
+    stored = round_.parameters
+    return Practice(
+        round_.kind,
+        stored["pairs"],
+        Decimal(stored.get("pass_mark", PASS_MARK)),
+        stored.get("tries", 1),
+    )
+
+
 def check_rules_of(round_: Round) -> list[CheckRule]:
     """Return the rules that the round was opened with. They never change."""
     stored = round_.parameters.get("check_rules", ())
@@ -122,6 +169,10 @@ class RoundSettings:
     paper_mode: break ties as the paper does, in import order.
     epsilon, alpha, looks: what the audit may certify, with which error, at which of its sizes.
     cite: which win rate the results give to cite.
+    practice: what makes it training or a qualification. It then selects by that alone.
+    after: the training or the qualification that people pass before they label in this round.
+    repeat_percent: how many in 100 of a person's pairs come again, with the sides exchanged.
+    repeat_after: after how many others.
     learn: number of examples drawn at random that are labelled first. What they show about the
         judge selects the rest of the cut, in which they count. 0 selects by BPDE at once.
     rate: the cost of a vote in this round, if it isn't the project's.
@@ -148,6 +199,10 @@ class RoundSettings:
     check_rules: tuple[CheckRule, ...] = ()
     subset: Subset = ALL
     cite: str = Round.Cite.NARROWER
+    practice: Practice | None = None
+    after: Round | None = None
+    repeat_percent: int = 0
+    repeat_after: int = REPEAT_AFTER
 
 
 def open_round(
@@ -172,20 +227,29 @@ def open_round(
     _check(project, run, settings)
     seed = settings.seed if settings.seed is not None else secrets.randbelow(_SEEDS)
     protocol = current_protocol(project)
+    practice = settings.practice
     frame = freeze(project, settings.subset, within=run.frame if run else None)
-    drawn, m = _select(project, run, settings, seed, frame.pk if frame else None)
+    drawn, m = (
+        (Drawn([], [], 0, 0), 0)
+        if practice
+        else _select(project, run, settings, seed, frame.pk if frame else None)
+    )
     check_plan(settings.audit, settings.epsilon, settings.alpha, settings.looks)
     certificate = plan_to_store(run, drawn, settings.epsilon, settings.alpha, settings.looks)
-    checks = _checks(project)
+    checks = _checks(project, practice.kind if practice else "")
     with collecting_later(), transaction.atomic():
         round_ = Round.objects.create(
             project=project,
             number=next_number(project, Round),
+            kind=practice.kind if practice else Round.Kind.ROUTED,
+            after=settings.after,
+            repeat_percent=settings.repeat_percent,
             run=run,
             protocol=protocol,
             state=Round.State.OPENING,
             stage=Round.Stage.LEARN if drawn.learn else Round.Stage.ONLY,
-            votes_per_item=settings.votes,
+            # Everybody who practises gets slots of their own.
+            votes_per_item=0 if practice else settings.votes,
             seed=seed,
             open_to_all=not settings.annotators,
             no_majority=project.no_majority,
@@ -228,7 +292,24 @@ def impossible(
 
     What depends on how many examples are selected is checked when they are (`_select`).
     """
+    if settings.after is not None and (why := _why_not_after(project, settings.after)):
+        yield "after", why
     asked = [settings.beta is not None, settings.budget is not None, settings.everything]
+    if settings.practice is not None:
+        extra = any(asked) or run is not None or settings.check_rules or settings.audit
+        extra = extra or settings.repeat_percent
+        if extra or settings.learn or settings.limit is not None or not settings.subset.is_all:
+            yield (
+                "practice",
+                "Training and a qualification have no β, budget, audit, limit, rule, repeat or "
+                "part of the examples: their pairs are the ones with a known label for them.",
+            )
+        yield from _impossible_practice(project, settings.practice)
+        return
+    if not 0 <= settings.repeat_percent <= _MOST_REPEATED:
+        yield "repeat_percent", f"Between 0 and {_MOST_REPEATED} % of a person's pairs come again."
+    if not 1 <= settings.repeat_after <= _LONGEST_GAP:
+        yield "repeat_after", f"A pair comes again after 1 to {_LONGEST_GAP} others."
     if sum(asked) != 1:
         yield "how", "Choose how much people label: a β, a budget, or everything."
     if not 1 <= settings.votes <= _MAX_VOTES:
@@ -261,6 +342,47 @@ def impossible(
             "partial",
             f"{run.name} is not finished ({run.get_state_display()}). Resume it, or open the round "
             "on the examples judged so far with --partial. Pending examples are not ranked then.",
+        )
+
+
+def _why_not_after(project: Project, after: Round) -> str:
+    if after.project_id != project.pk or not after.is_practice:
+        return f"Round {after.number} is no training and no qualification, so nobody can pass it."
+    if after.state == Round.State.CLOSED:
+        return f"Round {after.number} is closed, so nobody else can pass it. Reopen it first."
+    return ""
+
+
+def _impossible_practice(project: Project, practice: Practice) -> Iterator[tuple[str, str]]:
+    n = _examples_for_checks(project, practice.kind).filter(gold_label__isnull=False).count()
+    if practice.kind not in Round.PRACTICE:
+        yield "practice", "Choose training or qualification."
+        return
+    pairs, tries = practice.pairs, practice.tries
+    if not practice.is_training and pairs is None:
+        yield "pairs", "Say how many pairs a person gets in each try."
+        return
+    if not 1 <= tries <= _MOST_TRIES or (practice.is_training and tries != 1):
+        yield "tries", f"A qualification has 1 to {_MOST_TRIES} tries, and training has 1."
+        return
+    if pairs is not None and pairs < 1:
+        yield "pairs", "A person gets at least 1 pair."
+    elif n < (needed := (pairs or 1) * tries):
+        yield (
+            "pairs",
+            f"The project has {number_of(n, 'pair')} for {practice.kind}, and {needed} are needed. "
+            f"Import more, with gold_label, and check_for = {practice.kind}.",
+        )
+    if not 0 < practice.pass_mark <= 100:
+        yield "pass_mark", "The pass mark is a percentage above 0 and up to 100."
+    open_ = Round.every.filter(
+        project=project, kind=practice.kind, protocol=current_protocol(project)
+    ).exclude(state=Round.State.CLOSED)
+    if (other := open_.first()) is not None:
+        yield (
+            "practice",
+            f"Round {other.number} is the same kind with the same question and guidelines, and it "
+            "is not closed. Nobody gets a pair twice, so close that round first, or use it.",
         )
 
 
@@ -322,7 +444,7 @@ def rate_of(project: Project, settings: RoundSettings) -> HumanRate:
 
 
 def _parameters(settings: RoundSettings, m: int) -> dict[str, object]:
-    return {
+    parameters = {
         "limit": settings.limit,
         "beta": str(settings.beta) if settings.beta is not None else None,
         "budget": str(settings.budget) if settings.budget is not None else None,
@@ -338,6 +460,12 @@ def _parameters(settings: RoundSettings, m: int) -> dict[str, object]:
         "looks": list(settings.looks),
         "cite": str(settings.cite),
     } | _rules_to_store(settings)
+    if settings.repeat_percent:
+        parameters["repeat_percent"] = settings.repeat_percent
+        parameters["repeat_after"] = settings.repeat_after
+    if settings.after is not None:
+        parameters["after"] = settings.after.number
+    return parameters | (settings.practice.to_store() if settings.practice else {})
 
 
 def _rules_to_store(settings: RoundSettings) -> dict[str, object]:
@@ -380,6 +508,20 @@ def protocol_named(project: Project, name: str | None) -> Protocol:
         known = ", ".join(protocols.order_by("number").values_list("name", flat=True)) or "none yet"
         raise UserError(f"There is no protocol “{name}” in {project.slug}. Known: {known}.")
     return protocol
+
+
+def practice_rounds(project: Project) -> QuerySet[Round]:
+    """Return the rounds that others may open after, the latest first."""
+    rounds = Round.objects.filter(project=project, kind__in=Round.PRACTICE)
+    return rounds.exclude(state=Round.State.CLOSED).order_by("-number")
+
+
+def round_named(project: Project, number: int) -> Round:
+    """Return the project's round of this number. Raises UserError if there is none."""
+    found = Round.objects.filter(project=project, number=number).first()
+    if found is None:
+        raise UserError(f"{project.slug} has no round {number}. Nothing was changed.")
+    return found
 
 
 def check_plan(n_audit: int, epsilon: float, alpha: float, looks: tuple[int, ...]) -> None:
@@ -483,10 +625,12 @@ def _new_selection(round_: Round, kind: str, **fields: Any) -> Selection:
     return Selection.every.create(round=round_, kind=kind, **described | fields)
 
 
-def _checks(project: Project) -> list[Ranked]:
-    keys = _examples_for_checks(project).values_list("pk", flat=True)
-    return [Ranked(pk, 0, None) for pk in keys]
+def _checks(project: Project, check_for: str) -> list[Ranked]:
+    checks = _examples_for_checks(project, check_for)
+    if check_for:
+        checks = checks.filter(gold_label__isnull=False)
+    return [Ranked(pk, 0, None) for pk in checks.values_list("pk", flat=True)]
 
 
-def _examples_for_checks(project: Project) -> ExampleQuerySet:
-    return Example.objects.filter(project=project, is_check=True).visible()
+def _examples_for_checks(project: Project, check_for: str = "") -> ExampleQuerySet:
+    return Example.objects.filter(project=project).checks(check_for)

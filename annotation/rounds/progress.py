@@ -11,7 +11,7 @@ from django.db.models import Count, Exists, F, Max, OuterRef, Q, QuerySet, Sum
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
-from annotation.models import Annotator, Intervention, Item, Round, Seat, Slot, Vote
+from annotation.models import Annotator, Intervention, Item, Repeat, Round, Seat, Slot, Vote
 from annotation.people.annotators import voters_of
 from judging.core.formatting import number_of
 from judging.core.queries import count_of
@@ -58,6 +58,8 @@ class RoundProgress:
     can_vote: people who may take items, including owners and researchers who never did.
     out_of_reach: open items that need more votes than all these people can give.
     n_aside: votes that were put aside. They don't count, and are in the costs and the time.
+    repeats, repeat_seconds: pairs that people answered again, and active time for them. They are in
+        no other figure.
     missing, n_lacking: votes that a closed round didn't get, and the items that lack them.
     """
 
@@ -80,6 +82,8 @@ class RoundProgress:
     n_aside: int = 0
     missing: int = 0
     n_lacking: int = 0
+    repeats: int = 0
+    repeat_seconds: float = 0.0
 
     @property
     def open(self) -> int:
@@ -126,7 +130,17 @@ def round_progress(round_: Round, now: datetime | None = None) -> RoundProgress:
         n_aside=sum(paid["cast"] for paid in aside.values()),
         missing=slots["asked"] - slots["given"] if is_closed else 0,
         n_lacking=asked.filter(vote=None).values("item").distinct().count() if is_closed else 0,
+        **_repeats(round_),
     )
+
+
+def _repeats(round_: Round) -> dict[str, Any]:
+    if not round_.repeat_percent:
+        return {}
+    answered = Repeat.objects.filter(round=round_, submitted_at__isnull=False)
+    seconds = Coalesce(Sum("active_seconds"), 0.0)
+    found = answered.aggregate(repeats=Count("pk"), repeat_seconds=seconds)
+    return dict(found)
 
 
 def any_aside(round_: Round) -> bool:

@@ -50,7 +50,7 @@ def _standings() -> Iterator[tuple[Round, RoundStanding]]:
     items = Item.objects.filter(round=OuterRef("pk"))
     at_work = RoundWork.objects.filter(round=OuterRef("pk")).exclude(state=RoundWork.State.DONE)
     rounds = Round.objects.filter(~Exists(at_work), project__deleted_at=None)
-    rounds = rounds.exclude(kind=Round.Kind.IMPORT).exclude(stage=Round.Stage.LEARN)
+    rounds = rounds.filter(kind=Round.Kind.ROUTED).exclude(stage=Round.Stage.LEARN)
     long_over = Q(closed_at__lt=timezone.now() - _WATCHED, told__complete=True)
     found = list(
         rounds.exclude(long_over)

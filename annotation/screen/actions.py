@@ -20,10 +20,10 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
 
-from annotation.models import Draft, Reading, Vote
+from annotation.models import Draft, Reading, Round, Vote
 from annotation.people import annotators
 from annotation.queue import queue
-from annotation.screen.blind import VIEWS
+from annotation.screen.blind import VIEWS, feedback_on
 from annotation.screen.hand import (
     Entry,
     address_of,
@@ -132,8 +132,14 @@ def vote(request: HttpRequest, draft: Draft) -> HttpResponse:
         keep(draft, entry)
         return _refuse(request, draft, str(error), 422)
     if _by_script(request):
-        progress = progress_of(draft.item.round, draft.annotator)
-        return render(request, "annotation/screen/_progress.html", progress_context(progress))
+        round_, stored = draft.item.round, None
+        progress = progress_context(progress_of(round_, draft.annotator))
+        if round_.kind == Round.Kind.TRAINING and (stored := vote_on(draft)):
+            progress["feedback"] = feedback_on(stored, round_, round_.protocol)
+        return render(request, "annotation/screen/_voted.html", progress)
+    if draft.item.round.kind == Round.Kind.TRAINING:
+        # The page of a pair that was voted on says how the person did.
+        return redirect("annotate_item", draft.token)
     return redirect(address_of(draft.item.round))
 
 
@@ -161,6 +167,8 @@ def beat(request: HttpRequest, draft: Draft) -> HttpResponse:
 
 @on_item
 def skip(request: HttpRequest, draft: Draft) -> HttpResponse:
+    if draft.item.round.kind in Round.PRACTICE:
+        return _refuse(request, draft, "No pair of this round can be skipped.", 422)
     if vote_on(draft):
         return _refuse(request, draft, "You voted on this pair. Change the vote instead.", 422)
     keep(draft, _entry(request, draft))
@@ -231,13 +239,13 @@ def _record(draft: Draft, entry: Entry) -> None:
     The person has changed their mind since then, so what they said last holds.
     """
     vote = record_vote(draft, entry.answer, entry.comment, entry.seconds)
-    if (vote.answer, vote.comment) != (draft.answer, draft.comment):
+    if draft.repeat_id is None and (vote.answer, vote.comment) != (draft.answer, draft.comment):
         _change(vote, draft)
 
 
 def _edit(draft: Draft, entry: Entry) -> None:
     vote = vote_on(draft)
-    if vote is None:
+    if vote is None or draft.repeat_id is not None:
         record_vote(draft, entry.answer, entry.comment, entry.seconds)
         return
     keep(draft, entry)

@@ -11,7 +11,8 @@ from typing import Any, Literal, cast
 from django.db.models import QuerySet
 from django.utils.safestring import SafeString
 
-from annotation.models import Draft
+from annotation.models import Draft, Protocol, Round, Vote
+from annotation.queue.drafts import answer_words, side_of
 from annotation.rendering import (
     differences,
     has_visible,
@@ -81,6 +82,44 @@ def blind_pair(draft: Draft, view: View = "rendered") -> BlindPair:
         how = "plain"
     shown = (_rendered(one, how) for one in (question, left, right))
     return BlindPair(*shown, view=view, reference=_rendered(reference, how) or None)
+
+
+@dataclass(frozen=True)
+class Feedback:
+    """What training says about a vote: what the person said, the known answer, and why.
+
+    explanation: safe HTML; "" without one.
+    """
+
+    is_right: bool
+    said: str
+    known: str
+    explanation: SafeString
+
+
+def feedback_on(vote: Vote, round_: Round, protocol: Protocol) -> Feedback | None:
+    """Return what training tells about a vote once it is stored; None in all other rounds."""
+    if round_.kind != Round.Kind.TRAINING or not vote.is_practice:
+        return None
+    return feedback_from(vote, protocol, *_known.first(example=vote.example_id))
+
+
+def feedback_from(vote: Vote, protocol: Protocol, label: str, explanation: str) -> Feedback:
+    """Return what training tells about a vote, with the known label and its explanation at hand."""
+    words = answer_words(protocol)
+    # A label has no strength: "much better" is right if "better" is.
+    return Feedback(
+        vote.label == label,
+        words.get(vote.answer.get("overall", ""), vote.label),
+        words.get(side_of(label, vote.left_response or 1), label),
+        _rendered(explanation, "markdown") if explanation.strip() else SafeString(),
+    )
+
+
+@prepared
+def _known(example: Any) -> QuerySet[Example, Any]:
+    """Read only after the person's vote on the example is stored."""
+    return Example.objects.values_list("gold_label", "explanation").filter(pk=example)
 
 
 @prepared

@@ -34,14 +34,27 @@ from annotation.queue.drafts import (
     save_draft,
 )
 from annotation.queue.queue import claim_slot_of, heartbeat
+from annotation.queue.repeats import answer_again, may_answer_again
 from judging.core.sql.statements import prepared
 from judging.projects.access import project_for
 from judging.projects.models import Role
 
 _TOKEN = re.compile(r"[\w-]{20,43}", re.ASCII)
 _SIGNER = signing.Signer(salt="fairjudge.round")
-_DRAFT = ("token", "left_response", "answer", "comment", "active_seconds", "updated_at")
-_ROUND = ("project", "kind", "state", "seed", "open_to_all", "no_majority", "nonce")
+_DRAFT = (
+    "token", "left_response", "answer", "comment", "active_seconds", "updated_at", "repeat",
+)  # fmt: skip
+_ROUND = (
+    "project",
+    "kind",
+    "state",
+    "seed",
+    "open_to_all",
+    "no_majority",
+    "nonce",
+    "after",
+    "repeat_percent",
+)
 _PROTOCOL = (
     "question_asked", "guidelines", "scale", "both_bad", "cant_judge", "criteria", "rendering",
     "criteria_rule", "hide_models", "show_reference",
@@ -79,7 +92,7 @@ def draft_for(user: AbstractUser | AnonymousUser, token: str) -> Draft:
 @prepared
 def _drafts(token: Any, user: Any) -> QuerySet[Draft]:
     """With what the screen needs of the round, in one query. Nothing about the judge is read."""
-    drafts = Draft.objects.select_related("item__round__protocol", "annotator")
+    drafts = Draft.every.select_related("item__round__protocol", "annotator")
     drafts = drafts.annotate(slug=F("item__round__project__slug"))
     return drafts.only(*_NEEDED).filter(token=token, annotator__user=user)
 
@@ -131,7 +144,7 @@ def kind_to_old_links(view: Callable[..., HttpResponse]) -> Callable[..., HttpRe
 @prepared
 def _rounds(key: Any) -> QuerySet[Round]:
     rounds = Round.objects.select_related("project", "protocol")
-    return rounds.filter(pk=key, kind=Round.Kind.ROUTED)
+    return rounds.filter(pk=key).exclude(kind=Round.Kind.IMPORT)
 
 
 def address_of(round_: Round) -> str:
@@ -157,12 +170,19 @@ def _signed(round_: Round) -> str:
 
 
 def take_up(draft: Draft, now: datetime) -> bool:
-    """Hold the item's slot, also after its lease ended. Returns False if it needs no more votes."""
+    """Hold the item's slot, also after its lease ended. Returns False if it needs no more votes.
+
+    A pair that the person has again holds no slot.
+    """
+    if draft.repeat_id is not None:
+        return may_answer_again(draft)
     return heartbeat(draft, now) or claim_slot_of(draft.item, draft.annotator, now) is not None
 
 
 def vote_on(draft: Draft) -> Vote | None:
-    """Return this person's vote on the item, if any."""
+    """Return this person's vote on the item, if any; of a pair that they have again, the answer."""
+    if draft.repeat_id is not None:
+        return answer_again(draft)
     vote = _votes.first(item=draft.item_id, annotator=draft.annotator_id)
     if vote is not None:
         vote.item, vote.protocol = draft.item, draft.item.round.protocol
@@ -182,7 +202,17 @@ def last_token(round_: Round, annotator: Annotator, before: Vote | None = None) 
         votes = votes.filter(submitted_at__lt=before.submitted_at)
     last = votes.order_by("-submitted_at", "-pk").values("item")[:1]
     drafts = Draft.objects.filter(annotator=annotator, item=last)
-    return drafts.values_list("token", flat=True).first()
+    if not round_.repeat_percent:
+        return drafts.values_list("token", flat=True).first()
+    at = votes.order_by("-submitted_at").values_list("submitted_at", flat=True).first()
+    again = Draft.every.filter(repeat__round=round_, repeat__annotator=annotator)
+    again = again.filter(repeat__submitted_at__isnull=False)
+    if before is not None:
+        again = again.filter(repeat__submitted_at__lt=before.submitted_at)
+    if at is not None:
+        again = again.filter(repeat__submitted_at__gt=at)
+    token = again.order_by("-repeat__submitted_at").values_list("token", flat=True).first()
+    return token or drafts.values_list("token", flat=True).first()
 
 
 # Longer than a browser keeps a form that waits for a connection.
@@ -270,7 +300,7 @@ def _address(request: HttpRequest, token: str, *, is_kept: bool) -> str:
 def _keep(request: HttpRequest, token: str) -> bool:
     if not is_token(token) or request.POST.get("token") != token:
         return False
-    drafts = Draft.objects.filter(token=token, annotator__left_at=None)
+    drafts = Draft.every.filter(token=token, annotator__left_at=None)
     drafts = drafts.filter(annotator__user__is_active=True)
     draft = drafts.select_related("item__round__protocol").first()
     if draft is None:

@@ -15,7 +15,9 @@ from annotation.models import (
     Draft,
     Intervention,
     Item,
+    PracticeResult,
     Protocol,
+    Repeat,
     Round,
     Seat,
     Selection,
@@ -24,7 +26,11 @@ from annotation.models import (
     Vote,
 )
 from annotation.queue.drafts import answer_words
-from annotation.queue.queue import NoItem
+from annotation.queue.queue import NoItem, practice_results
+from annotation.queue.repeats import repeats_to_expect
+from annotation.rounds.opening import practice_of
+from annotation.rounds.practice import rounds_after
+from annotation.screen.blind import Feedback, feedback_from
 from annotation.screen.hand import address_of, leave_address_of, return_address_of
 from judging.core.sql.statements import prepared
 from judging.projects.models import Membership, Role
@@ -64,6 +70,7 @@ class OpenRound:
 
     finished: nothing in it waits for this person; left: they left it; held: the project hands
         nothing more out to them.
+    waits: it opens for them after another round.
     n_skipped: pairs that they skipped and may take up again; skipped_token: the last of them.
     """
 
@@ -79,24 +86,46 @@ class OpenRound:
     held: bool
     n_skipped: int
     skipped_token: str
+    waits: bool = False
 
 
 def title_of(round_: Round) -> str:
-    return f"{round_.project.name} · round {round_.number}"
+    named = f"{round_.project.name} · round {round_.number}"
+    return f"{named} · {round_.get_kind_display()}" if round_.kind in Round.PRACTICE else named
 
 
 def progress_of(round_: Round, annotator: Annotator) -> OwnProgress:
     """Count the person's own slots, so that the size of the round doesn't matter."""
     who = {"round_": round_.pk, "annotator": annotator.pk}
     items, done, limit, is_warned = _counts.first(**who)
+    items = _most(items, limit)
+    if round_.kind in Round.PRACTICE:
+        items, done = _practised(round_, annotator)
+    if round_.repeat_percent:
+        # A pair that comes again counts like any other, so that nothing tells it from them.
+        answered = Repeat.objects.filter(round=round_, annotator=annotator)
+        done += answered.filter(submitted_at__isnull=False).count()
+        items += repeats_to_expect(round_, annotator, items)
     seconds = [each for (each,) in _recent_seconds.all(**who) if each is not None]
     return OwnProgress(
         title_of(round_),
         done,
-        _most(items, limit),
+        items,
         fmean(seconds) if seconds else None,
         bool(is_warned),
     )
+
+
+def _practised(round_: Round, annotator: Annotator) -> tuple[int, int]:
+    """Return how many pairs this try has, and how many of them the person answered."""
+    pairs = [result.n for result in practice_results(round_, annotator)]
+    mine = Slot.objects.filter(round=round_, annotator=annotator)
+    reserved = mine.aggregate(n=Count("pk"), done=Count("vote"))
+    earlier = sum(pairs)
+    if pairs and reserved["n"] == earlier:
+        # Between tries, and after the last one.
+        return pairs[-1], pairs[-1]
+    return reserved["n"] - earlier, reserved["done"] - earlier
 
 
 def _filled(round_: Any, annotator: Any) -> QuerySet[Slot]:
@@ -139,18 +168,31 @@ def open_work(user: AbstractUser) -> list[OpenRound]:
             address_of(round_),
             leave_address_of(round_),
             return_address_of(round_),
-            round_.done,
-            total := _most(round_.items_in_it, round_.limit),
+            round_.done - round_.tried,
+            total := _most(
+                round_.items_in_it,
+                round_.parameters.get("pairs") if round_.kind in Round.PRACTICE else round_.limit,
+            ),
             round_.state == Round.State.PAUSED,
-            not round_.has_work or round_.done >= total,
+            _is_finished(round_, total),
             round_.has_left,
             round_.is_held,
             round_.n_skipped,
             round_.skipped or "",
+            waits=round_.after_id is not None and not round_.may_begin,
         )
         for round_ in _open_rounds(user)
     ]
-    return sorted(rounds, key=lambda one: (one.left, one.held, one.finished, one.paused))
+    order = ("left", "held", "finished", "waits", "paused")
+    return sorted(rounds, key=lambda one: [getattr(one, name) for name in order])
+
+
+def _is_finished(round_: Round, total: int) -> bool:
+    if round_.kind in Round.PRACTICE:
+        return bool(round_.is_over)
+    if round_.repeat_due is not None and round_.repeat_due <= round_.done:
+        return False
+    return not round_.has_work or round_.done >= total
 
 
 def labelled_by(user: AbstractUser) -> QuerySet[Membership]:
@@ -165,8 +207,20 @@ def _open_rounds(user: AbstractUser) -> QuerySet[Round]:
     skipped = skipped_drafts(annotator__user=user, item__round=OuterRef("pk"))
     n_skipped = skipped.order_by().values("item__round").annotate(n=Count("pk"))
     parts = Selection.objects.filter(round=OuterRef("pk")).values("round")
+    results = PracticeResult.objects.filter(round=OuterRef("pk"), annotator__user=user)
+    to_come = Repeat.objects.filter(
+        round=OuterRef("pk"),
+        annotator__user=user,
+        submitted_at=None,
+        skipped_at=None,
+        vote__aside_at=None,
+    )
+    passed = PracticeResult.objects.filter(
+        round=OuterRef("after"), annotator__user=user, passed=True
+    )
     labels = Membership.objects.filter(user=user).exclude(role=Role.OBSERVER)
-    rounds = Round.objects.filter(project__in=labels.values("project"), kind=Round.Kind.ROUTED)
+    rounds = Round.objects.filter(project__in=labels.values("project"))
+    rounds = rounds.exclude(kind=Round.Kind.IMPORT)
     return (
         rounds.exclude(state=Round.State.CLOSED)
         .filter(Q(open_to_all=True) | Exists(seats))
@@ -175,6 +229,14 @@ def _open_rounds(user: AbstractUser) -> QuerySet[Round]:
             has_left=Exists(seats.filter(left_at__isnull=False)),
             is_held=Exists(seats.exclude(hold=Seat.Hold.NONE)),
             has_work=Exists(_work_for(user)),
+            is_over=Exists(results.filter(is_over=True)),
+            may_begin=Exists(passed),
+            repeat_due=Subquery(to_come.order_by("due").values("due")[:1]),
+            # Pairs of a try that wasn't passed belong to it. Those of the last one are shown.
+            tried=Coalesce(
+                _number(results.filter(is_over=False).values("round").annotate(n=Sum("n"))),
+                0,
+            ),
             n_skipped=Coalesce(_number(n_skipped), 0),
             skipped=Subquery(skipped.values("token")[:1]),
             limit=Subquery(seats.values("limit")[:1]),
@@ -217,6 +279,8 @@ class OwnVote:
     comment: str
     at: datetime | None
     is_aside: bool = False
+    is_final: bool = False
+    feedback: Feedback | None = None
 
 
 @dataclass(frozen=True)
@@ -231,11 +295,14 @@ class OwnSkip:
 
 def own_votes(round_: Round, annotator: Annotator) -> QuerySet[Vote]:
     """Return the person's votes of this round with their tokens, the latest first."""
+    told = round_.kind == Round.Kind.TRAINING
     drafts = Draft.objects.filter(item=OuterRef("item"), annotator=annotator)
     votes = Vote.every.filter(
         annotator=annotator, item__round=round_, source=Vote.Source.SCREEN
     ).annotate(
-        token=Subquery(drafts.values("token")[:1]), start=Left("example__question", EXCERPT + 1)
+        **({"known": F("example__gold_label"), "why": F("example__explanation")} if told else {}),
+        token=Subquery(drafts.values("token")[:1]),
+        start=Left("example__question", EXCERPT + 1),
     )
     return votes.filter(token__isnull=False).order_by("-submitted_at", "-pk")
 
@@ -250,6 +317,8 @@ def as_listed(votes: Iterable[Vote], protocol: Protocol) -> list[OwnVote]:
             vote.comment,
             vote.submitted_at,
             vote.aside_at is not None,
+            vote.is_practice,
+            feedback_from(vote, protocol, vote.known, vote.why) if hasattr(vote, "known") else None,
         )
         for vote in votes
     ]
@@ -348,6 +417,10 @@ _TEXTS = {
         "You labelled as many pairs as were assigned to you in this round. Your votes are stored, "
         "and can be changed until the round is closed.",
     ),
+    "used_up": (
+        "There are not enough new pairs for you",
+        "You answered most pairs of this round before. Ask the owner of the project to add some.",
+    ),
     "paused": (
         "This round is paused",
         "Its owner paused it. What you entered is stored; come back later.",
@@ -366,8 +439,55 @@ _WITHOUT_VOTES = {
 _WAITING = ("in_work", "more_to_come", "paused")
 
 
-def ending_of(nothing: NoItem, round_: Round, *, has_voted: bool) -> Ending:
+def _practice_ending(reason: str, round_: Round, annotator: Annotator) -> Ending:
+    """Say how a person did in training or in a try, and where they go on."""
+    last = practice_results(round_, annotator).last()
+    practice, said = practice_of(round_), ""
+    if last is not None and last.n:
+        said = f"Right answers: {last.right} of {last.n}. "
+    title = {
+        "trained": "Training is done",
+        "qualified": "You passed",
+        "try_again": "Not passed yet",
+        "not_passed": "Not passed",
+    }[reason]
+    if reason in ("try_again", "not_passed"):
+        said += f"To pass, {practice.pass_mark.normalize():f} % must be right. "
+    if reason == "try_again":
+        left = practice.tries - (last.number if last else 0)
+        said += "You can try again, with other pairs. "
+        said += f"You have {left} more {'try' if left == 1 else 'tries'}."
+        return Ending(title, said, None, f"{address_of(round_)}?again=1", "Try again")
+    if reason == "not_passed":
+        return Ending(title, f"{said}You have no try left. Thank you for your time.")
+    for after in rounds_after(round_):
+        if after.open_to_all or Seat.objects.filter(round=after, annotator=annotator).exists():
+            return Ending(
+                title, f"{said}The next round is open for you.", None, address_of(after), "Go on"
+            )
+    return Ending(title, f"{said}There is nothing else to do here for now.")
+
+
+def _before(round_: Round, annotator: Annotator) -> Ending:
+    """Lead to what comes before a round, or say that it can't be passed any more."""
+    before = round_.after
+    title = f"{before.get_kind_display().capitalize()} comes first"
+    over = practice_results(before, annotator).filter(is_over=True).exists()
+    if over or before.state == Round.State.CLOSED:
+        said = "You did not pass it" if over else "It is closed"
+        return Ending(
+            title, f"{said}, so this round doesn't open for you. Ask the project's owner."
+        )
+    said = "This round opens for you as soon as you have passed it."
+    return Ending(title, said, None, address_of(before), "Start")
+
+
+def ending_of(nothing: NoItem, round_: Round, annotator: Annotator, *, has_voted: bool) -> Ending:
     """Return the message for the queue's reason to hand out nothing."""
+    if nothing.reason == "first":
+        return _before(round_, annotator)
+    if nothing.reason in ("trained", "qualified", "try_again", "not_passed"):
+        return _practice_ending(nothing.reason, round_, annotator)
     texts = _TEXTS if has_voted else _TEXTS | _WITHOUT_VOTES
     title, text = texts[nothing.reason]
     again = address_of(round_) if nothing.reason in _WAITING else ""

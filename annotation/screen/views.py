@@ -17,7 +17,7 @@ from django.views.decorators.http import require_GET
 from annotation.models import Annotator, Draft, Protocol, Reading, Round, Vote
 from annotation.queue.drafts import CANT_JUDGE, answer_options, answer_words, criterion_options
 from annotation.queue.queue import NoItem, claim_next, is_held, why_no_items
-from annotation.screen.blind import VIEWS, View, blind_pair, guidelines
+from annotation.screen.blind import VIEWS, Feedback, View, blind_pair, feedback_on, guidelines
 from annotation.screen.hand import (
     KEPT,
     address_of,
@@ -45,7 +45,7 @@ from annotation.screen.progress import (
     skipped_sentence,
     title_of,
 )
-from annotation.votes.voting import is_final, takes_votes, why_not_needed
+from annotation.votes.voting import PRACTICE_IS_FINAL, is_final, takes_votes, why_not_needed
 from judging.projects.access import preferences_of
 
 
@@ -78,7 +78,8 @@ def item_context(
     buttons = answer_options(protocol)
     chosen = draft.answer.get("criteria", {})
     base = reverse("annotate_item", args=[draft.token])
-    can_go_back = progress is None or progress.done
+    round_ = draft.item.round
+    can_go_back = round_.kind not in Round.PRACTICE and (progress is None or progress.done)
     return (progress_context(progress) if progress else {}) | {
         "token": draft.token,
         "pair": blind_pair(draft, view),
@@ -97,7 +98,8 @@ def item_context(
         "item_url": base,
         "submit_url": f"{base}/vote",
         "draft_url": f"{base}/draft",
-        "skip_url": f"{base}/skip",
+        "skip_url": "" if round_.kind in Round.PRACTICE else f"{base}/skip",
+        "is_training": round_.kind == Round.Kind.TRAINING,
         "flag_url": f"{base}/flag",
         "back_url": f"{base}/back" if can_go_back else "",
         "next_url": address_of(draft.item.round),
@@ -147,7 +149,7 @@ def annotate(request: HttpRequest) -> HttpResponse:
 def annotate_round(request: HttpRequest, signed: str) -> HttpResponse:
     """Hand out the next item, or say why there is none."""
     round_, annotator = round_behind_link(cast(AbstractUser, request.user), signed)
-    handed = claim_next(round_, annotator)
+    handed = claim_next(round_, annotator, again="again" in request.GET)
     if request.headers.get("HX-Request"):
         return _turned_up(handed)
     if isinstance(handed, NoItem):
@@ -176,6 +178,10 @@ def annotate_item(request: HttpRequest, token: str) -> HttpResponse:
     if vote is not None and vote.aside_at is not None:
         ending = refusal("This vote was put aside", _ASIDE, round_)
         return show_ending(request, ending, round_, draft.annotator)
+    if vote is not None and vote.is_practice:
+        ending = refusal("Your answer is stored", PRACTICE_IS_FINAL, round_)
+        feedback = feedback_on(vote, round_, round_.protocol)
+        return show_ending(request, ending, round_, draft.annotator, feedback=feedback)
     if vote is not None and is_final(vote):
         ending = refusal("This vote stands", _FINAL, round_)
         return show_ending(request, ending, round_, draft.annotator)
@@ -214,6 +220,7 @@ def annotate_own(request: HttpRequest, signed: str) -> HttpResponse:
         "skips": own_skips(round_, annotator),
         "is_open": is_open,
         "is_closed": round_.state == Round.State.CLOSED,
+        "is_practice": round_.kind in Round.PRACTICE,
         "next_url": address_of(round_),
     }
     return render(request, "annotation/screen/own.html", context)
@@ -247,7 +254,7 @@ def show_nothing(
         # Their own page says how it ends, and gives them their code.
         return redirect("crowd_own")
     has_voted = progress_of(round_, annotator).done > 0
-    ending = ending_of(nothing, round_, has_voted=has_voted)
+    ending = ending_of(nothing, round_, annotator, has_voted=has_voted)
     return show_ending(request, ending, round_, annotator)
 
 
@@ -261,10 +268,17 @@ def _turned_up(handed: Draft | NoItem) -> HttpResponse:
 
 
 def show_ending(
-    request: HttpRequest, ending: Ending, round_: Round, annotator: Annotator, status: int = 200
+    request: HttpRequest,
+    ending: Ending,
+    round_: Round,
+    annotator: Annotator,
+    status: int = 200,
+    *,
+    feedback: Feedback | None = None,
 ) -> HttpResponse:
     """Say why there is no item. A link leads back to the last vote if it can be changed."""
     context = progress_context(progress_of(round_, annotator)) | asdict(ending)
+    context["feedback"] = feedback
     context |= _skip_context(request)
     context["own_url"] = list_address_of(round_)
     if round_.state != Round.State.CLOSED:

@@ -20,6 +20,7 @@ from annotation.models import (
     Draft,
     FirstChoice,
     Item,
+    Repeat,
     Round,
     Selection,
     Slot,
@@ -43,7 +44,9 @@ from annotation.queue.queue import (
     release,
     why_no_items,
 )
+from annotation.queue.repeats import plan_repeat, record_again
 from annotation.queue.settling import count_vote_in, items_with_lock, settle, settle_locked
+from annotation.rounds.practice import finish
 from annotation.votes.aside import judge_attention
 from judging.core.errors import UserError
 from judging.core.sql.statements import Changed, insert_one, prepared, prepared_update
@@ -53,6 +56,7 @@ from judging.projects.models import Membership
 
 FIRST_CHOICE = "first choice"
 SIDES = ("left", "tie", "right")
+PRACTICE_IS_FINAL = "An answer in training or in a qualification can't be changed."
 _CLOSED = "This round was closed. Your choice is kept, but is not counted."
 _WHY_NONE = {
     "left": "You left this round",
@@ -61,6 +65,7 @@ _WHY_NONE = {
     "stopped": "Nothing more is handed out to you in this round",
     "failed": "You can't go on in this round",
     "limit": "You labelled as many pairs as were assigned to you",
+    "first": "This round opens for you after another one",
 }
 
 
@@ -81,11 +86,25 @@ def record_vote(draft: Draft, answer: Any, comment: str = "", added_seconds: flo
     Raises UserError (the answer is incomplete), RoundClosed, or NotNeeded; the draft is kept.
     """
     checked = checked_answer(draft.item.round.protocol, answer, comment)
+    if draft.repeat_id is not None:
+        return _record_again(draft, checked, comment, added_seconds)
     try:
         return _record(draft, checked, comment, added_seconds)
     except UserError:
         save_draft(draft, checked, comment, added_seconds)
         raise
+
+
+def _record_again(draft: Draft, checked: dict[str, Any], comment: str, seconds: float) -> Repeat:
+    save_draft(draft, checked, comment, seconds)
+    round_ = draft.item.round
+    if round_.state == Round.State.CLOSED:
+        raise RoundClosed(_CLOSED)
+    if nothing := why_no_items(round_, draft.annotator, within_limit=True):
+        raise RoundClosed(f"{_WHY_NONE[nothing.reason]}. Your choice is kept, but is not counted.")
+    if (repeat := record_again(draft, checked, draft.comment)) is None:
+        raise NotNeeded("This pair takes no more answers of yours. Go on with the next pair.")
+    return repeat
 
 
 def _record(draft: Draft, checked: dict[str, Any], comment: str, seconds: float) -> Vote:
@@ -152,6 +171,8 @@ def edit_vote(vote: Vote, answer: Any, comment: str, added_seconds: float = 0.0)
     same = vote.answer == checked and vote.comment == comment
     with transaction.atomic():
         _locked_items.all(example=vote.example_id, protocol=vote.protocol_id)
+        if vote.is_practice:
+            raise RoundClosed(PRACTICE_IS_FINAL)
         if not Vote.objects.filter(pk=vote.pk).exists():
             raise RoundClosed("This vote was put aside by the project, so it can't be changed.")
         if is_final(vote):
@@ -188,7 +209,12 @@ def edit_vote(vote: Vote, answer: Any, comment: str, added_seconds: float = 0.0)
 
 
 def is_final(vote: Vote) -> bool:
-    """Return True if a closed round counts the vote, so that it can no longer be changed."""
+    """Return True if the vote can no longer be changed: a closed round counts it, or its person
+    was told by it how they did."""
+    if isinstance(vote, Repeat):
+        return bool(vote.round.state == Round.State.CLOSED)
+    if vote.is_practice:
+        return True
     closed = Q(item__round__state=Round.State.CLOSED)
     return Slot.objects.filter(closed, vote=vote).exists()
 
@@ -243,12 +269,17 @@ def _store(draft: Draft, slot: Slot, unblinded: bool) -> Vote:
         active_seconds=draft.active_seconds,
         unblinded=unblinded,
         submitted_at=timezone.now(),
+        is_practice=item.round.kind in Round.PRACTICE,
     )
     insert_one(vote)
     if not _filled.count(slot=slot.pk, annotator=draft.annotator_id, vote=vote.pk):
         raise IntegrityError("the slot was filled in the same moment")
     settle_locked([items[item.pk]])
-    if items[item.pk].selection.kind == Selection.Kind.CHECK:
+    if items[item.pk].round.repeat_percent:
+        plan_repeat(vote, items[item.pk].round)
+    if vote.is_practice:
+        finish(items[item.pk].round, draft.annotator)
+    elif items[item.pk].selection.kind == Selection.Kind.CHECK:
         judge_attention(items[item.pk].round, draft.annotator)
     _count_in_other_rounds(vote)
     record_item_event(draft.annotator, item, VOTED)

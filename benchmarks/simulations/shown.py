@@ -104,6 +104,7 @@ SIMULATED_BY: dict[str, tuple[str, ...]] = {
     "people.pairwise.agreement": (SHARES,),
     "people.*": (PEOPLE,),
     "pace.*": ("pace of votes",),
+    "self_agreement.agreement": (SHARES,),
     "criteria.criteria.win_rate": ("votes on criteria", "people alone, about examples like these"),
     "criteria.criteria.slope": ("votes on criteria",),
     "criteria.criteria.same_as_overall": (SHARES,),

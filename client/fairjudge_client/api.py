@@ -49,6 +49,7 @@ class Api(Resource[F]):
     put_aside = operation(calls.put_aside)
     count_again = operation(calls.count_again)
     release_person = operation(calls.release_person)
+    get_practice = operation(calls.get_practice)
     reopen_round = operation(calls.reopen_round)
     resume_round = operation(calls.resume_round)
     list_undecided = operation(calls.list_undecided)

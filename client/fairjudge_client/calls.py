@@ -564,6 +564,16 @@ def release_person(
     )
 
 
+def get_practice(slug: str, number: int) -> Call[m.PracticeOut]:
+    """Say how people did in a training or a qualification. In other rounds nobody practises."""
+    return Call(
+        "get_practice",
+        "GET",
+        _path("/api/v1/projects/", slug, "/rounds/", number, "/practice"),
+        answer=m.PracticeOut,
+    )
+
+
 def reopen_round(slug: str, number: int, *, idempotency_key: str | None = None) -> Call[m.RoundOut]:
     """Go on with the items that didn't get all their votes."""
     return Call(

@@ -193,6 +193,10 @@ class ExampleOut:
     reference: str
     gold_label: str | None
     is_check: bool
+    check_for: str
+    """training, qualification, or empty: an attention check."""
+    explanation: str
+    """What people read after they practised on it."""
     tags: list[str]
     fairjudge_conversation: dict[str, list[dict[str, Any]]] | None
     """The lists of messages behind the texts, by field; null if all are plain texts."""
@@ -427,6 +431,32 @@ class PortiaIn(TypedDict):
     without: NotRequired[str]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PracticeOut:
+    """What came of a training or a qualification. Nobody else sees who passed."""
+
+    kind: str
+    pairs: int | None
+    pass_mark: Decimal | None
+    tries: int
+    passed: int
+    failed: int
+    people: list[PractisedOut]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PractisedOut:
+    """A person in training or in a qualification."""
+
+    annotator: int
+    state: str
+    """in progress, passed or not passed."""
+    answered: int
+    """Pairs so far, in all tries."""
+    seconds: float | None
+    results: list[ResultOut]
+
+
 class PriceIn(TypedDict):
     """USD per million tokens."""
 
@@ -539,6 +569,17 @@ class RequirementOut:
     """Why there is no interval, or why it is not decided."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultOut:
+    """What came of a training, or of one try at a qualification."""
+
+    number: int
+    pairs: int
+    right: int
+    passed: bool
+    at: datetime
+
+
 class ResumeIn(TypedDict):
     budget_usd: NotRequired[Decimal | float | str | None]
     max_tokens: NotRequired[int | None]
@@ -551,8 +592,14 @@ class RoleIn(TypedDict):
 
 
 class RoundIn(TypedDict):
-    """What a round is opened with. Give exactly one of `beta`, `budget_usd` and `everything`."""
+    """What a round is opened with. Give exactly one of `beta`, `budget_usd` and `everything`.
 
+    Training and a qualification take none of them, and no run: they ask about the checks that are
+    marked for them.
+    """
+
+    after: NotRequired[int | None]
+    """A training or qualification that people pass before this round."""
     alpha: NotRequired[float]
     audit: NotRequired[int]
     beta: NotRequired[Decimal | float | str | None]
@@ -565,15 +612,26 @@ class RoundIn(TypedDict):
     everything: NotRequired[bool]
     examples: NotRequired[list[str] | None]
     """Only these ids."""
+    kind: NotRequired[Literal["routed", "training", "qualification"]]
     learn: NotRequired[int]
     looks: NotRequired[list[int]]
+    pairs: NotRequired[int | None]
+    """Of training, or of each try at a qualification."""
     paper_mode: NotRequired[bool]
     partial: NotRequired[bool]
+    pass_mark: NotRequired[Decimal | float | str]
+    """Percent right that passes a qualification."""
+    repeat_after: NotRequired[int]
+    """How many others come first."""
+    repeat_percent: NotRequired[int]
+    """Of a person's pairs that come again, with the sides exchanged."""
     run: NotRequired[int | None]
     """Default: the project's primary run."""
     sample: NotRequired[int | None]
     """How many of these are drawn at random, by `seed`."""
     seed: NotRequired[int | None]
+    tries: NotRequired[int]
+    """At a qualification."""
     votes: NotRequired[int]
     where: NotRequired[list[str]]
     """Such as `category=math`; docs/files.md has the names."""
@@ -583,6 +641,9 @@ class RoundIn(TypedDict):
 class RoundOut:
     number: int
     kind: str
+    """routed, import, training or qualification."""
+    after: int | None
+    """The round that people pass before this one."""
     state: str
     """opening, open, paused or closed."""
     stage: str
@@ -738,6 +799,9 @@ class StandingOut:
 
     number: int
     kind: str
+    """routed, import, training or qualification."""
+    after: int | None
+    """The round that people pass before this one."""
     state: str
     """opening, open, paused or closed."""
     stage: str

@@ -34,6 +34,11 @@ class Round(Resource[F]):
         return found
 
     @method
+    def practice(self) -> Steps[m.PracticeOut]:
+        """Return how people did in a training or a qualification."""
+        return (yield from self._session.ask(calls.get_practice(self.project, self.number)))
+
+    @method
     def wait(self, timeout: float | None = None, progress: bool | None = None) -> Steps[Round[F]]:
         """Wait until people have given all votes, or the round is closed.
 

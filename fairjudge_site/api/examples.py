@@ -53,6 +53,8 @@ class ExampleOut(Schema):
     reference: str
     gold_label: str | None
     is_check: bool
+    check_for: str = Field(description="training, qualification, or empty: an attention check.")
+    explanation: str = Field(description="What people read after they practised on it.")
     tags: list[str]
     fairjudge_conversation: dict[str, list[dict[str, Any]]] | None = Field(
         description="The lists of messages behind the texts, by field; null if all are plain texts."

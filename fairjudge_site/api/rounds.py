@@ -16,7 +16,18 @@ from annotation.queue.queue import settle_flag
 from annotation.results.planner.planning import plan as plan_of
 from annotation.results.planner.planning import problems
 from annotation.rounds import changes, growing
-from annotation.rounds.opening import CHECK_ACTIONS, CheckRule, RoundSettings, open_round
+from annotation.rounds.opening import (
+    CHECK_ACTIONS,
+    PASS_MARK,
+    REPEAT_AFTER,
+    CheckRule,
+    Practice,
+    RoundSettings,
+    open_round,
+    practice_of,
+    round_named,
+)
+from annotation.rounds.practice import practice_standing
 from annotation.rounds.progress import round_progress
 from annotation.votes import aside
 from annotation.votes.voting import decide, withdraw
@@ -26,7 +37,7 @@ from fairjudge_site.api.problems import FieldError, Refusal
 from fairjudge_site.api.projects import address_of
 from fairjudge_site.api.runs import run_named
 from judging.projects.access import Access
-from judging.projects.models import Role
+from judging.projects.models import Project, Role
 from judging.runs.models import Run
 
 router = Router(tags=["rounds"])
@@ -43,7 +54,27 @@ class CheckRuleIn(Schema):
 
 
 class RoundIn(SubsetIn):
-    """What a round is opened with. Give exactly one of `beta`, `budget_usd` and `everything`."""
+    """What a round is opened with. Give exactly one of `beta`, `budget_usd` and `everything`.
+
+    Training and a qualification take none of them, and no run: they ask about the checks that are
+    marked for them.
+    """
+
+    kind: Literal["routed", "training", "qualification"] = "routed"
+    pairs: Annotated[int, Field(ge=1, le=100_000)] | None = Field(
+        None, description="Of training, or of each try at a qualification."
+    )
+    pass_mark: Percent = Field(PASS_MARK, description="Percent right that passes a qualification.")
+    tries: Annotated[int, Field(ge=1, le=20)] = Field(1, description="At a qualification.")
+    repeat_percent: Annotated[int, Field(ge=0, le=50)] = Field(
+        0, description="Of a person's pairs that come again, with the sides exchanged."
+    )
+    repeat_after: Annotated[int, Field(ge=1, le=1000)] = Field(
+        REPEAT_AFTER, description="How many others come first."
+    )
+    after: Number | None = Field(
+        None, description="A training or qualification that people pass before this round."
+    )
 
     run: Number | None = Field(None, description="Default: the project's primary run.")
     beta: Percent | None = Field(None, description="Percent of all examples.")
@@ -66,13 +97,18 @@ class RoundIn(SubsetIn):
     )
     check_rules: list[CheckRuleIn] = Field(default_factory=list, max_length=10)
 
-    def settings(self) -> RoundSettings:
+    def settings(self, project: Project) -> RoundSettings:
         names = ("beta", "everything", "votes", "audit", "learn", "partial", "paper_mode", "seed",
-                 "epsilon", "alpha", "cite")  # fmt: skip
+                 "epsilon", "alpha", "cite", "repeat_percent", "repeat_after")  # fmt: skip
         chosen = {name: getattr(self, name) for name in names}
         chosen |= {"budget": self.budget_usd, "looks": tuple(self.looks)}
         rules = (CheckRule(one.after, one.below, one.then) for one in self.check_rules)
         chosen |= {"check_rules": tuple(rules)}
+        if self.after is not None:
+            chosen["after"] = round_named(project, self.after)
+        if self.kind != "routed":
+            mark = self.pass_mark if self.kind == "qualification" else PASS_MARK
+            chosen["practice"] = Practice(self.kind, self.pairs, mark, self.tries)
         return RoundSettings(**chosen, subset=self.subset(self.seed))
 
 
@@ -91,7 +127,8 @@ class PlanOut(Schema):
 
 class RoundOut(Schema):
     number: int
-    kind: str
+    kind: str = Field(description="routed, import, training or qualification.")
+    after: int | None = Field(description="The round that people pass before this one.")
     state: str = Field(description="opening, open, paused or closed.")
     stage: str
     run: int | None
@@ -116,6 +153,38 @@ class StandingOut(RoundOut):
     can_vote: int | None
     out_of_reach: int | None
     flags: int | None
+
+
+class ResultOut(Schema):
+    """What came of a training, or of one try at a qualification."""
+
+    number: int
+    pairs: int
+    right: int
+    passed: bool
+    at: datetime
+
+
+class PractisedOut(Schema):
+    """A person in training or in a qualification."""
+
+    annotator: int
+    state: str = Field(description="in progress, passed or not passed.")
+    answered: int = Field(description="Pairs so far, in all tries.")
+    seconds: float | None
+    results: list[ResultOut]
+
+
+class PracticeOut(Schema):
+    """What came of a training or a qualification. Nobody else sees who passed."""
+
+    kind: str
+    pairs: int | None
+    pass_mark: Decimal | None
+    tries: int
+    passed: int
+    failed: int
+    people: list[PractisedOut]
 
 
 class ExtendIn(Schema):
@@ -192,6 +261,8 @@ def plan_round(request: HttpRequest, slug: str, body: RoundIn) -> HttpResponse:
 
     def work() -> HttpResponse:
         _refuse_two(body)
+        if settings.practice is not None:
+            raise _unusable("body.kind", "Training and a qualification have no plan. Open it.")
         plan = plan_of(access.project, run, settings)
         faults = [
             FieldError(field=name, detail=said)
@@ -239,8 +310,41 @@ def list_rounds(
 ) -> dict[str, Any]:
     """List the rounds, the oldest first."""
     access = access_to(request, slug, Role.RESEARCHER)
-    rows = Round.every.filter(project=access.project).select_related("run", "frame")
+    rows = Round.every.filter(project=access.project).select_related("run", "frame", "after")
     return page_of(rows, cursor, limit, _out, by="number")
+
+
+@router.get("/projects/{slug}/rounds/{number}/practice", auth=READ, response=PracticeOut)
+def get_practice(request: HttpRequest, slug: str, number: Number) -> dict[str, Any]:
+    """Say how people did in a training or a qualification. In other rounds nobody practises."""
+    round_ = _round_of(access_to(request, slug, Role.RESEARCHER), number)
+    if not round_.is_practice:
+        nothing = {"pairs": None, "pass_mark": None, "tries": 0, "passed": 0, "failed": 0}
+        return {"kind": round_.kind, **nothing, "people": []}
+    practice, standing = practice_of(round_), practice_standing(round_)
+    people = [
+        {
+            "annotator": person.annotator.number,
+            "state": person.state,
+            "answered": person.answered,
+            "seconds": person.seconds,
+            "results": [
+                {name: getattr(one, name) for name in ("number", "right", "passed", "at")}
+                | {"pairs": one.n}
+                for one in person.results
+            ],
+        }
+        for person in standing.people
+    ]
+    return {
+        "kind": round_.kind,
+        "pairs": practice.pairs,
+        "pass_mark": None if practice.is_training else practice.pass_mark,
+        "tries": practice.tries,
+        "passed": standing.n_passed,
+        "failed": standing.n_failed,
+        "people": people,
+    }
 
 
 @router.get("/projects/{slug}/rounds/{number}", auth=READ, response=StandingOut)
@@ -294,7 +398,7 @@ def cancel_round(request: HttpRequest, slug: str, number: Number) -> HttpRespons
     def work(keep: Callable[[HttpResponse], None]) -> None:
         growing.cancel(round_, access.user, background=True)
         # A round that was being opened goes. The answer is then what it was.
-        now = Round.every.filter(pk=round_.pk).select_related("run", "frame").first()
+        now = Round.every.filter(pk=round_.pk).select_related("run", "frame", "after").first()
         keep(answer(RoundOut(**_out(now or round_))))
 
     return once_made(request, work, alone=True)
@@ -322,9 +426,7 @@ def assign_people(request: HttpRequest, slug: str, number: Number, body: PeopleI
     access = access_to(request, slug, Role.RESEARCHER)
     people = list(assignable(access.project).filter(number__in=set(body.annotators)))
     if unknown := sorted(set(body.annotators) - {person.number for person in people}):
-        said = f"No annotator {unknown[0]} can be given items."
-        wrong = FieldError(field="body.annotators", detail=said)
-        raise Refusal("field_unusable", f"{said} Nothing was changed.", errors=[wrong])
+        raise _unusable("body.annotators", f"No annotator {unknown[0]} can be given items.")
     return _changed(request, slug, number, lambda *of: assign(*of, people, body.limit))
 
 
@@ -511,18 +613,24 @@ def _decision(row: Adjudication) -> dict[str, Any]:
 
 
 def _chosen(access: Access, body: RoundIn) -> tuple[Run | None, RoundSettings]:
-    return run_named(access, body.run), body.settings()
+    is_practice = body.kind != "routed" and body.run is None
+    run = None if is_practice else run_named(access, body.run)
+    return run, body.settings(access.project)
 
 
 def _refuse_two(body: RoundIn) -> None:
-    if (body.beta is not None) + (body.budget_usd is not None) + body.everything != 1:
-        said = "Give exactly one of beta, budget_usd and everything."
-        wrong = FieldError(field="body.beta", detail=said)
-        raise Refusal("field_unusable", f"{said} Nothing was changed.", errors=[wrong])
+    given = (body.beta is not None) + (body.budget_usd is not None) + body.everything
+    if body.kind == "routed" and given != 1:
+        raise _unusable("body.beta", "Give exactly one of beta, budget_usd and everything.")
+
+
+def _unusable(field: str, said: str) -> Refusal:
+    wrong = FieldError(field=field, detail=said)
+    return Refusal("field_unusable", f"{said} Nothing was changed.", errors=[wrong])
 
 
 def _round_of(access: Access, number: int) -> Round:
-    rounds = Round.every.select_related("project", "run", "protocol", "frame")
+    rounds = Round.every.select_related("project", "run", "protocol", "frame", "after")
     round_ = rounds.filter(project=access.project, number=number).first()
     if round_ is None:
         raise Http404("No such round.")
@@ -539,6 +647,7 @@ def _out(round_: Round) -> dict[str, Any]:
              "closed_at")  # fmt: skip
     found = {name: getattr(round_, name) for name in names}
     found["frame"] = round_.frame.words if round_.frame else None
+    found["after"] = round_.after.number if round_.after else None
     return found | {"run": round_.run.number if round_.run else None}
 
 

@@ -92,6 +92,18 @@ class ExampleQuerySet(ImportedQuerySet["Example"]):
         """Keep what runs, N, rankings and analysis are about: visible, and no attention check."""
         return self.visible().filter(is_check=False)
 
+    def checks(self, check_for: str = "") -> Self:
+        """Keep the pairs with a known label that are for this."""
+        return self.visible().filter(is_check=True, check_for=check_for)
+
+
+class CheckFor(models.TextChoices):
+    """What a check is for: each kind of round takes its own, so that nobody knows one before."""
+
+    ATTENTION = "", "an attention check"
+    TRAINING = "training", "a training pair"
+    QUALIFICATION = "qualification", "a qualification pair"
+
 
 class Example(models.Model):
     """A pair: a question with two responses, one by each of two models."""
@@ -109,6 +121,11 @@ class Example(models.Model):
     reference = models.TextField(blank=True)
     gold_label = models.CharField(max_length=4, choices=Label.choices, null=True, blank=True)
     is_check = models.BooleanField(default=False)
+    # What a pair with a known label is for, and what people read after they practised on it.
+    check_for = models.CharField(
+        max_length=13, choices=CheckFor, blank=True, default=CheckFor.ATTENTION
+    )
+    explanation = models.TextField(blank=True, default="")
     # The lists of messages behind the texts as JSON, by field; null if all three are plain texts.
     # PostgreSQL's own JSON would lose the order of keys.
     conversation = models.TextField(null=True, blank=True)

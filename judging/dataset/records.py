@@ -449,6 +449,9 @@ class ExampleRow:
     gold_label: str | None = None
     is_check: bool = False
     reference: str = ""
+    check_for: str = ""
+    # Not part of the content: people change it in the project, and what they wrote stays.
+    explanation: str = ""
     # Not part of the content: people tag examples in the project, and its tags stay.
     tags: tuple[str, ...] = ()
     # The lists of messages as JSON; None if the question and the responses are plain texts.
@@ -465,7 +468,7 @@ class ExampleRow:
         """All that the row says, without its ID and its place, in the order of IDENTITY_FIELDS."""
         models = (self.model_1, self.model_2)
         about = (self.category, self.gold_label, self.is_check, self.reference, self.conversation)
-        return (*self.texts, *models, *about)
+        return (*self.texts, *models, *about, self.check_for)
 
     def conflict(self, held: tuple[Any, ...]) -> str | None:
         contents = zip(IDENTITY_FIELDS, self.content, held, strict=True)
@@ -480,7 +483,7 @@ class ExampleRow:
 
 IDENTITY_FIELDS = (
     "question", "response_1", "response_2", "model_1", "model_2",
-    "category", "gold_label", "is_check", "reference", "conversation",
+    "category", "gold_label", "is_check", "reference", "conversation", "check_for",
 )  # fmt: skip
 REQUIRED = ("question", "response_1", "response_2")
 IGNORE = "ignore"
@@ -497,6 +500,8 @@ ALIASES = {
     "category": ("category", "subset"),
     "gold_label": ("goldlabel", "gold", "label", "winner"),
     "is_check": ("ischeck",),
+    "check_for": ("checkfor",),
+    "explanation": ("explanation",),
     "tags": ("tags", "tag"),
     "reference": (
         "reference", "referenceanswer", "goldanswer", "ideal", "idealanswer", "refanswer",
@@ -689,7 +694,7 @@ def to_example(
         *models,
         category=cells.name("category"),
         gold_label=cells.label("gold_label", codes, models),
-        is_check=cells.boolean("is_check"),
+        **_check_of(cells),
         reference=cells.text("reference"),
         tags=cells.tags("tags"),
         conversation=conversations.dumped(found) if found else None,
@@ -700,6 +705,21 @@ def to_example(
     if row.is_check and row.gold_label is None and not cells.problems:
         cells.complain("gold_label", "A check example needs its known label in gold_label.")
     return cells.refused() or row
+
+
+# What `check_for` says in a file.
+CHECKS_FOR = {"attention": "", "training": "training", "qualification": "qualification"}
+
+
+def _check_of(cells: Cells) -> dict[str, Any]:
+    """Return what makes the row a check, if it is one. A row that says what for is one."""
+    is_check = cells.boolean("is_check")
+    named = cells.one_of("check_for", CHECKS_FOR, ", ".join(CHECKS_FOR))
+    if not is_check and named is None:
+        # Other files explain other things in a column of that name.
+        return {}
+    explained = cells.text("explanation")
+    return {"is_check": True, "check_for": named or "", "explanation": explained}
 
 
 def _may_hold_lists(record: Record, columns: Columns, ways: Mapping[str, str]) -> bool:

@@ -264,7 +264,7 @@ class Wide:
         }
 
 
-_OF_ALL = ("gold_label", "is_check")
+_OF_ALL = ("gold_label", "is_check", "check_for")
 
 
 @dataclass(frozen=True)

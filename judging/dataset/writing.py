@@ -391,6 +391,7 @@ def _insert(imported: Import, start: int, rows: list[ExampleRow]) -> None:
             source_id=imported.pk,
             external_id=row.external_id,
             number=number,
+            explanation=row.explanation,
             **dict(zip(IDENTITY_FIELDS, row.content, strict=True)),
         )
         for number, row in enumerate(rows, start)

@@ -41,7 +41,30 @@
     freeze(false);
     if (form.contains(focused)) focused.focus({ preventScroll: true });
   }
+  // Training says how the person did before it goes on. `told` is what it said about a pair.
+  let told = null; let isTelling = false;
+  function tell() {
+    const shown = form.querySelector(".told");
+    isTelling = true;
+    holds += 1;
+    freeze(true);
+    say("");
+    shown.querySelector("[data-told]").replaceChildren(...told.nodes);
+    shown.querySelector(".actions").hidden = false;
+    told = null;
+    shown.querySelector("[data-goes-on]").focus();
+    if (!ahead) fetchAhead();
+  }
+  function goOn() {
+    if (!isTelling) return;
+    isTelling = false;
+    holds -= 1;
+    if (!ahead) { window.location.assign(form.dataset.next); return; }
+    enter(ahead);
+    fetchAhead();
+  }
   function leave() {
+    if (told?.token === form.dataset.token) { release(); tell(); return; }
     const { next } = form.dataset;
     say("Your vote is stored. Loading the next pair…", false, link("Continue", next));
     window.location.assign(next);
@@ -130,6 +153,7 @@
     release,
     leave,
     onClear: () => { if (!ahead) fetchAhead(); },
+    onTold: (token, nodes) => { told = { token, nodes }; },
   });
 
   // --- submitting
@@ -156,7 +180,7 @@
     const fields = [...fieldsOf(form), ["seconds", clock.take()]];
     votes.put(token, { fields, url: form.action });
     const sent = keep.end().then(() => deliver(token));
-    if (ahead) {
+    if (ahead && !("training" in form.dataset)) {
       enter(ahead);
       form.querySelector("[value=back]").disabled = false;
       if (await sent !== "waiting") fetchAhead();
@@ -256,6 +280,13 @@
     else submit();
   });
 
+  document.addEventListener("click", (event) => { if (event.target.closest("[data-goes-on]")) goOn(); });
+  // The other keys do nothing meanwhile. A button that has the focus is pressed by Enter anyway.
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || event.repeat || !isTelling || event.target.closest?.("a, button, summary") || document.querySelector("dialog[open]")) return;
+    event.preventDefault();
+    goOn();
+  });
   document.addEventListener("input", (event) => {
     if (event.target.form === form && event.target.name) changed();
   });

@@ -23,7 +23,9 @@ from annotation.models import (
     Flag,
     GateLook,
     Intervention,
+    PracticeResult,
     Reading,
+    Repeat,
     RoundTold,
     RoundWork,
     RoutingScores,
@@ -69,7 +71,7 @@ from tests.rows_written import rows_of_transactions
 pytestmark = [pytest.mark.django_db, pytest.mark.databases]
 
 # Not a project's: logins and their settings, workers, what was learned of endpoints, the trail.
-OTHERS = {"AuditEvent", "Deletion", "EndpointLearned", "Preferences", "Worker"}
+OTHERS = {"AuditEvent", "Deletion", "EndpointLearned", "Erasure", "Preferences", "Worker"}
 TABLES = [
     model
     for label in ("judging", "annotation")
@@ -134,6 +136,13 @@ def labelled(project, annotator):
     edit_vote(vote, {"overall": "tie"}, "on second thought")
     Adjudication.objects.create(item=vote.item, label="win")
     FirstChoice.objects.create(item=vote.item, user=annotator.user, left_response=1)
+    result = {"number": 1, "n": 1, "right": 1, "passed": True, "is_over": True}
+    PracticeResult.objects.create(round=round_, annotator=annotator, **result)
+    again = Repeat.objects.create(vote=vote, round=round_, annotator=annotator, due=1)
+    Draft.every.create(
+        item=vote.item, annotator=annotator, token=f"again {project.pk}", left_response=1,
+        repeat=again,
+    )  # fmt: skip
     skip(claim_next(round_, annotator), "too long")
     link = CrowdLink.objects.create(round=round_, consent="We pay.", created_by=annotator.user)
     with_login = crowd_annotator(project, make_user())

@@ -183,6 +183,7 @@ def test_every_operation_has_a_method(proxy, token, media, tmp_path, client):
         with pytest.raises(Problem):
             do(round_.extend(beta=50))
         assert do(round_.progress()).votes_asked == 8
+        assert do(round_.practice()).people == []
         two = [{"external_id": "e0", "label": "win", "annotator": "zoe"}]
         assert do(project.import_votes(two)).added == 1
         Item.objects.filter(example__external_id="e1").update(state=Item.State.ADJUDICATE)
@@ -403,7 +404,7 @@ def test_a_report_that_is_being_computed_is_waited_for(world, proxy, token, clie
 
 STANDING = {
     "number": 1, "kind": "routed", "state": "open", "stage": "only", "run": 1,
-    "votes_per_item": 3, "frame_size": 9, "frame": None,
+    "votes_per_item": 3, "frame_size": 9, "frame": None, "after": None,
     "opened_at": "2026-01-02T03:04:05Z", "closed_at": None,
     "items": 4, "done": 3, "undecided": 1, "in_work": 0, "votes_asked": 12, "votes_given": 12,
     "usd": "1.5", "usd_left": "0", "can_vote": 3, "out_of_reach": 0, "flags": 0,

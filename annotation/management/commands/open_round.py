@@ -8,7 +8,16 @@ from django.core.management.base import CommandParser
 from annotation.models import Annotator, Item, Round
 from annotation.people.annotators import annotator_of, voters_of
 from annotation.rounds import growing
-from annotation.rounds.opening import LEARN, RoundSettings, open_round, read_check_rules
+from annotation.rounds.opening import (
+    LEARN,
+    PASS_MARK,
+    REPEAT_AFTER,
+    Practice,
+    RoundSettings,
+    open_round,
+    read_check_rules,
+    round_named,
+)
 from annotation.rounds.progress import any_aside, out_of_reach
 from judging.core.commands import (
     FairJudgeCommand,
@@ -54,6 +63,33 @@ class Command(FairJudgeCommand):
             "put their votes aside. Example: “after 5 below 60 stop”; may be repeated",
         )
         parser.add_argument(
+            "--after",
+            type=int,
+            metavar="ROUND",
+            help="people label in this round only after they passed that training or qualification",
+        )
+        parser.add_argument(
+            "--repeat",
+            type=int,
+            default=0,
+            metavar="PERCENT",
+            help="of a person's pairs that come again, to see if people agree with themselves",
+        )
+        parser.add_argument(
+            "--repeat-after",
+            type=int,
+            default=REPEAT_AFTER,
+            metavar="PAIRS",
+            help=f"how many others come first (default {REPEAT_AFTER})",
+        )
+        parser.add_argument("--tries", type=int, help="of a qualification (default 1)")
+        parser.add_argument(
+            "--pass-mark",
+            type=decimal_argument,
+            metavar="PERCENT",
+            help=f"of right answers that passes a qualification (default {PASS_MARK})",
+        )
+        parser.add_argument(
             "--seed", type=int, help="the same seed repeats a selection and its order"
         )
 
@@ -62,7 +98,8 @@ class Command(FairJudgeCommand):
         if options["resume"] or options["cancel"]:
             self._go_on(project, options["resume"], options["cancel"])
             return
-        run = _run(project, options["run"], needed=not options["all"])
+        practice = _practice(options)
+        run = None if practice else _run(project, options["run"], needed=not options["all"])
         settings = RoundSettings(
             beta=options["beta"],
             budget=options["budget"],
@@ -81,6 +118,10 @@ class Command(FairJudgeCommand):
             limit=_limit(options["limit"]),
             check_rules=read_check_rules("\n".join(options["check_rule"])),
             subset=subset_from(options) if names_subset(options) else ALL,
+            practice=practice,
+            repeat_percent=options["repeat"],
+            repeat_after=options["repeat_after"],
+            after=round_named(project, options["after"]) if options["after"] else None,
         )
         with self.progress("Items written") as bar:
             round_ = open_round(project, None, run, settings, advance=bar.advance)
@@ -109,6 +150,12 @@ class Command(FairJudgeCommand):
     def _tell(self, round_: Round) -> None:
         items = Item.objects.filter(round=round_).count()
         complete = Item.objects.filter(round=round_, state=Item.State.COMPLETE).count()
+        if round_.is_practice:
+            named = f"Round {round_.number} ({round_.get_kind_display()})"
+            self.stdout.write(f"{named} is open: {number_of(items, 'pair')} with known labels.")
+            said = {"project": round_.project.slug, "round": round_.number, "kind": round_.kind}
+            self.tell(said | {"items": items, "seed": round_.seed, **round_.parameters})
+            return
         votes = number_of(round_.votes_per_item, "vote")
         self.stdout.write(
             f"Round {round_.number} is open: {number_of(items, 'item')}, {votes} each"
@@ -148,6 +195,15 @@ def _add_selection(parser: CommandParser) -> None:
     how_much.add_argument("--beta", type=decimal_argument, help="percent of all examples")
     how_much.add_argument("--budget", type=decimal_argument, help="USD for people's votes")
     how_much.add_argument("--all", action="store_true", help="label everything")
+    how_much.add_argument(
+        "--train", action="store_true", help="training: say after each pair what is right and why"
+    )
+    how_much.add_argument(
+        "--qualify",
+        type=int,
+        metavar="PAIRS",
+        help="a qualification with this number of pairs in each try",
+    )
     how_much.add_argument(
         "--resume",
         type=int,
@@ -211,6 +267,18 @@ def _add_certificate(parser: CommandParser) -> None:
         help="which win rate to cite: the narrower one of “judge and people” and “people alone”, "
         "or the one of the judge that is calibrated by people (default: narrower)",
     )
+
+
+def _practice(options: dict[str, Any]) -> Practice | None:
+    pairs, mark, tries = (options[name] for name in ("qualify", "pass_mark", "tries"))
+    if pairs is None and (mark is not None or tries is not None):
+        raise UserError("--pass-mark and --tries need --qualify. No round was opened.")
+    if options["train"]:
+        return Practice(Round.Kind.TRAINING)
+    if pairs is None:
+        return None
+    mark, tries = PASS_MARK if mark is None else mark, 1 if tries is None else tries
+    return Practice(Round.Kind.QUALIFICATION, pairs, mark, tries)
 
 
 def _annotator(project: Project, name: str) -> Annotator:

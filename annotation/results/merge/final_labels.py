@@ -34,7 +34,16 @@ from django.db.models import (
 from django.db.models.expressions import Combinable
 from numpy.typing import ArrayLike
 
-from annotation.models import Adjudication, Intervention, Item, Round, Selection, Slot, Vote
+from annotation.models import (
+    Adjudication,
+    Intervention,
+    Item,
+    Repeat,
+    Round,
+    Selection,
+    Slot,
+    Vote,
+)
 from annotation.rounds.changes import COVERS
 from judging.dataset.models import Example, FrameMember, Label, frame_of
 from judging.methods.agreement.votes import LabelSource, enters_results, outcome
@@ -528,3 +537,16 @@ def spread(ids: Codes, examples: ArrayLike, values: ArrayLike) -> Floats:
     spread_values, places = np.full(len(ids), np.nan), places_of(ids, examples)
     spread_values[places[places >= 0]] = np.asarray(values, dtype=np.float64)[places >= 0]
     return spread_values
+
+
+def repeated_answers(project: Project) -> list[Repeat]:
+    """Return the pairs that people answered again, as far as both answers count, in their order.
+
+    Attention checks and votes that were put aside are left out, as from all agreement.
+    """
+    found = Repeat.objects.filter(round__project=project, submitted_at__isnull=False)
+    found = found.filter(vote__aside_at=None, vote__example__is_check=False)
+    found = found.exclude(label="").exclude(first_label="")
+    if project.leave_out_unblinded:
+        found = found.filter(vote__unblinded=False)
+    return list(found.select_related("annotator").order_by("annotator__number", "pk"))

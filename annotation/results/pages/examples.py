@@ -16,6 +16,7 @@ from annotation.rendering import render as rendered
 from annotation.rendering import render_shown, shown_of
 from annotation.results.data.browsing import SORTS, Filter, People, browse, keys_of, neighbours
 from annotation.results.merge.final_labels import Merged, merged_page
+from annotation.rounds.practice import change_check
 from judging.core.errors import UserError
 from judging.core.formatting import count, number_of
 from judging.dataset.models import Example, Label, TagChange, tags_of_examples
@@ -291,12 +292,45 @@ def example(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
         "before": before,
         "after": after,
         "query": query_of(request, form),
+        "check_form": CheckForm(instance=shown) if shown.is_check and access.may_manage else None,
         "runs": project.runs.order_by("-number")[:MOST_RUNS],
         "run": form.run,
         **(people_about(shown, form.run) if form.with_people else {}),
         **(judge_about(shown, form.run) if form.run else {}),
     }
     return render(request, "annotation/results/example.html", context)
+
+
+class CheckForm(forms.ModelForm):
+    """What a pair with a known label is for, and what people are told about it."""
+
+    gold_label = forms.ChoiceField(choices=Label.choices, label="Known label, of response 1")
+
+    class Meta:
+        model = Example
+        fields = ("check_for", "gold_label", "explanation")
+        labels = {"check_for": "What is it for?", "explanation": "Explanation"}
+        help_texts = {
+            "explanation": "People read it after they answered the pair in training. You can use "
+            "Markdown."
+        }
+
+
+@require_POST
+def example_check(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
+    """Change a check: what it is for, its known label, and its explanation."""
+    access = project_for(request.user, slug, Role.RESEARCHER)
+    found = get_object_or_404(Example.objects.visible(), project=access.project, pk=pk)
+    form = CheckForm(request.POST)
+    try:
+        if not form.is_valid():
+            raise UserError(next(iter(form.errors.values()))[0])
+        change_check(found, access.user, **form.cleaned_data)
+    except UserError as error:
+        messages.error(request, str(error))
+    else:
+        messages.success(request, "The check is changed.")
+    return redirect("example", slug, pk)
 
 
 def texts_of(example: Example, how: str) -> dict[str, object]:

@@ -36,9 +36,11 @@ from annotation.results.report.report import Report
 from annotation.results.sections.review import Expectation, Unforeseen
 from annotation.rounds.opening import (
     LEARN,
+    REPEAT_AFTER,
     CheckRule,
     RoundSettings,
     open_round,
+    practice_rounds,
     read_check_rules,
 )
 from annotation.rounds.selecting import size_for_beta
@@ -144,6 +146,30 @@ class PlanForm(SubsetForm):
         "rule stops people who have answered 5 checks and less than 60 % of them right, and puts "
         "their votes aside. You can also use “pause”.",
     )
+    repeat_percent = forms.IntegerField(
+        min_value=0,
+        max_value=50,
+        initial=0,
+        required=False,
+        label="Pairs that come again, percent of a person's pairs",
+        help_text="The same person gets the same pair again with the sides exchanged, to see if "
+        "they agree with themselves. It is no second vote. Its time is paid.",
+    )
+    repeat_after = forms.IntegerField(
+        min_value=1,
+        max_value=1000,
+        initial=REPEAT_AFTER,
+        required=False,
+        label="After how many others they come again",
+    )
+    after = forms.ModelChoiceField(
+        Round.objects.none(),
+        required=False,
+        empty_label="nothing: it opens for everybody at once",
+        label="Opens for a person after",
+        help_text="People label in this round only after they finished that training, or passed "
+        "that qualification.",
+    )
     target = forms.DecimalField(
         min_value=0,
         max_value=100,
@@ -172,6 +198,9 @@ class PlanForm(SubsetForm):
         "looks",
         "cite",
         "check_rules",
+        "repeat_percent",
+        "repeat_after",
+        "after",
         "target",
         "k",
         "second",
@@ -186,6 +215,7 @@ class PlanForm(SubsetForm):
         first = project.primary_run or runs.first()
         self.fields["run"].initial = first
         self.offer_subsets(project)
+        self.fields["after"].queryset = practice_rounds(project)
         self.fields["second"].queryset = runs
         self.fields["second"].empty_label = "none"
         self.fields["run"].empty_label = "no ranking (everything only)"
@@ -266,6 +296,9 @@ class PlanForm(SubsetForm):
             looks=() if dropped else data.get("looks", ()),
             cite=given("cite", Round.Cite.NARROWER),
             check_rules=data.get("check_rules", ()),
+            repeat_percent=given("repeat_percent", 0),
+            repeat_after=given("repeat_after", REPEAT_AFTER),
+            after=data.get("after"),
             rate=HumanRate(
                 given("minutes", project.minutes_per_vote), given("wage", project.wage_usd)
             ),
@@ -283,7 +316,7 @@ def defaults(access: Access, chosen: QueryDict) -> PlanForm:
     empty = PlanForm(project)
     run = empty.fields["run"].initial
     data = {name: field.initial for name, field in empty.fields.items() if name != "run"}
-    data |= {"run": run.pk if run else "", "looks": "", "check_rules": "", "audit": 0}
+    data |= {"run": run.pk if run else "", "looks": "", "check_rules": "", "after": "", "audit": 0}
     data |= {name: chosen.get(name, "") for name in ("category", "tag")}
     form = PlanForm(project, data)
     if run is None or data["how"] == "all" or not form.is_valid():

@@ -124,6 +124,7 @@ class Report:
     models: win_rates.ModelRanking
     people: sections_people.PeopleFigures
     pace: Sequence[sections_people.Pace]
+    self_agreement: Sequence[sections_people.SelfAgreement]
     criteria: sections_people.CriteriaFigures | Undefined
     by_category: Sequence[win_rates.CategoryFigures]
     category_differences: win_rates.CategoryDifferences
@@ -373,6 +374,13 @@ CHAPTERS = (
                 plots=(lambda report: sections_people.pace_plot(report.pace),),
             ),
             Section(
+                sections_people.SELF,
+                "results/_self_agreement.html",
+                "Do people agree with themselves?",
+                has=lambda report: bool(report.self_agreement),
+                read=sections_people.read_again,
+            ),
+            Section(
                 sections_people.CRITERIA,
                 "results/_criteria.html",
                 "What do people say on each criterion?",
@@ -518,6 +526,7 @@ def report(of: Analysis) -> Report:
         models=win_rates.models(of.sheet, style_of(of)),
         people=sections_people.people(of.sheet, of.rng),
         pace=sections_people.pace(of),
+        self_agreement=sections_people.self_agreement(of),
         criteria=sections_people.criteria(of),
         by_category=win_rates.by_category(of.sheet, of.samples, of.rng, by_chance),
         category_differences=win_rates.category_differences(by_chance),
@@ -544,6 +553,7 @@ class PeopleAlone:
     unblinded: trust.Unblinded
     people: sections_people.PeopleFigures
     pace: Sequence[sections_people.Pace]
+    self_agreement: Sequence[sections_people.SelfAgreement]
     criteria: sections_people.CriteriaFigures | Undefined
     cost: Costs
 
@@ -555,6 +565,7 @@ def people_alone(project: Project, frame: Frame | None = None) -> PeopleAlone | 
     if not given:
         return None
     times = sections_people.times_of(project)
+    again = sections_people.again_of(project)
     answers = sections_people.criterion_votes(project, sheet)
     rng = np.random.default_rng(0)
     return PeopleAlone(
@@ -568,6 +579,9 @@ def people_alone(project: Project, frame: Frame | None = None) -> PeopleAlone | 
         unblinded=trust.unblinded(sheet),
         people=sections_people.people(sheet, np.random.default_rng(0)),
         pace=[] if isinstance(times, Undefined) else sections_people.by_person(times),
+        self_agreement=[]
+        if isinstance(again, Undefined)
+        else sections_people.with_themselves(again),
         criteria=answers
         if isinstance(answers, Undefined)
         else sections_people.criteria_of(sheet, answers, rng),

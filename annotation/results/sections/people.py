@@ -26,6 +26,7 @@ from annotation.results.data.figures import (
     share as share_of,
 )
 from annotation.results.data.sheet import Ballots, Sheet
+from annotation.results.merge.final_labels import repeated_answers
 from annotation.results.sections.analysis import Analysis
 from annotation.votes.agreement import SIGN, criteria_asked, criterion_answers
 from judging.core.formatting import count, number_of
@@ -323,6 +324,49 @@ def by_person(times: Data) -> list[Pace]:
             for start, part in zip(starts, parts, strict=False)
         ]
         rows.append(Pace(name, len(theirs), median(theirs), points))
+    return rows
+
+
+SELF = "self_agreement"
+NOT_ASKED_AGAIN = Undefined("no pair was asked of the same person again")
+
+
+@dataclass(frozen=True)
+class SelfAgreement:
+    """How often a person gave the same label when they had a pair again, the sides exchanged."""
+
+    annotator: str
+    agreement: Figure
+
+
+def self_agreement(analysis: Analysis) -> list[SelfAgreement]:
+    """One entry a person, in the order in which they joined."""
+    found = analysis.own(SELF, read_again)
+    return [] if isinstance(found, Undefined) else with_themselves(found)
+
+
+def read_again(analysis: Analysis) -> Data | Undefined:
+    return again_of(analysis.project)
+
+
+def again_of(project: Project) -> Data | Undefined:
+    """Whether both answers are the same, for each pair that a person answered again. 2 queries."""
+    answers = repeated_answers(project)
+    if not answers:
+        return NOT_ASKED_AGAIN
+    names = list(dict.fromkeys(one.annotator.pseudonym for one in answers))
+    arrays = {
+        "person": np.array([names.index(one.annotator.pseudonym) for one in answers], np.intp),
+        "same": np.array([one.label == one.first_label for one in answers], np.bool_),
+    }
+    return Data(arrays, {"names": names})
+
+
+def with_themselves(again: Data) -> list[SelfAgreement]:
+    rows = []
+    for place, name in enumerate(again.plain["names"]):
+        same = again.arrays["same"][again.arrays["person"] == place]
+        rows.append(SelfAgreement(name, wilson(int(same.sum()), len(same))))
     return rows
 
 

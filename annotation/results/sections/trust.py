@@ -285,7 +285,8 @@ class Replacement:
 def replacement_of(project: Project) -> Replacement:
     """Two queries."""
     given = Coalesce("submitted_at", "updated_at")
-    first = Vote.every.filter(example__project=project).aggregate(at=Min(given))["at"]
+    votes = Vote.every.filter(example__project=project, is_practice=False)
+    first = votes.aggregate(at=Min(given))["at"]
     changes = AuditEvent.objects.filter(
         project=project, action="settings changed", detail__has_key="annotator_advantage"
     )

@@ -15,14 +15,22 @@ import numpy as np
 from django.db.models import QuerySet
 from django.utils.crypto import salted_hmac
 
-from annotation.models import Annotator, CrowdLink, CrowdSubmission, Vote
+from annotation.models import (
+    Annotator,
+    CrowdLink,
+    CrowdSubmission,
+    PracticeResult,
+    Repeat,
+    Round,
+    Vote,
+)
 from annotation.people.background import questions_of
-from annotation.results.merge.final_labels import frame_for, human_labels
+from annotation.results.merge.final_labels import frame_for, human_labels, repeated_answers
 from annotation.votes.agreement import criteria_asked, criterion_answers
 from judging.dataset.models import Frame, Label, frame_of
 from judging.methods.agreement.annotators import SideBias, side_bias, side_table
 from judging.methods.agreement.votes import VoteCounts, enters_results, majority_of
-from judging.methods.intervals.estimates import Undefined
+from judging.methods.intervals.estimates import Estimate, Undefined, wilson
 from judging.methods.review.cost import HumanRate, human_usd, human_usd_of_active_time
 from judging.projects.models import Project
 from judging.runs.models import Run
@@ -31,6 +39,9 @@ PEOPLE_COLUMNS = (
     "annotator", "group", "rounds", "votes", "imported_votes", "active_seconds", "hours", "usd",
     "checks", "checks_passed", "self_agreement", "self_agreement_n", "agreement", "agreement_n",
     "left_rate", "left_n", "left_p", "crowd_id", "crowd_state", "votes_aside",
+    "training_n", "training_right", "qualification_tries", "qualification_n",
+    "qualification_right", "qualified", "practice_seconds", "practice_usd",
+    "self_agreement_low", "self_agreement_high", "repeats", "repeat_seconds", "repeat_usd",
 )  # fmt: skip
 BACKGROUND = "background:"
 _SIGNS = {Label.WIN: 1, Label.TIE: 0, Label.LOSE: -1}
@@ -38,7 +49,7 @@ _READ = (
     "annotator", "item__round", "example", "protocol", "protocol__question_asked", "label",
     "left_response", "active_seconds", "source", "unblinded", "example__is_check",
     "example__gold_label", "item__round__cost_basis", "item__round__wage_usd",
-    "item__round__minutes_per_vote", "aside_at",
+    "item__round__minutes_per_vote", "aside_at", "is_practice",
 )  # fmt: skip
 
 
@@ -57,6 +68,8 @@ class _Person:
     signs: list[int] = field(default_factory=list)
     items: list[int] = field(default_factory=list)
     shown: list[tuple[int, bool]] = field(default_factory=list)
+    practice_seconds: float | None = None
+    practice_usd: Decimal = Decimal(0)
     asked: dict[tuple[int, str], list[str]] = field(default_factory=lambda: defaultdict(list))
 
 
@@ -87,6 +100,17 @@ def people_rows(
     bias = side_bias({str(key): _table(person.shown) for key, person in people.items()})
     came = CrowdSubmission.objects.filter(link__round__project=project, annotator__isnull=False)
     submissions = {one.annotator_id: one for one in came}
+    results: dict[int, list[PracticeResult]] = defaultdict(list)
+    practised = PracticeResult.objects.filter(round__project=project).select_related("round")
+    for result in practised.order_by("round__number", "number"):
+        results[result.annotator_id].append(result)
+    again: dict[int, list[bool]] = defaultdict(list)
+    for one in repeated_answers(project):
+        again[one.annotator_id].append(one.label == one.first_label)
+    asked_again: dict[int, list[Repeat]] = defaultdict(list)
+    answered = Repeat.objects.filter(round__project=project, submitted_at__isnull=False)
+    for one in answered.select_related("round").order_by("pk"):
+        asked_again[one.annotator_id].append(one)
     annotators = Annotator.objects.filter(project=project, pk__in={*people, *submissions})
     for annotator in annotators.order_by("number"):
         person, submission = people.get(annotator.pk, _Person()), submissions.get(annotator.pk)
@@ -102,9 +126,13 @@ def people_rows(
             "checks": person.checks,
             "checks_passed": person.passed,
             **_agreement(person, counts),
-            **_self_agreement(person),
+            **_self_agreement(person, again[annotator.pk]),
             **_side(bias.get(str(annotator.pk))),
             "votes_aside": person.aside,
+            **_practice(results[annotator.pk]),
+            "practice_seconds": person.practice_seconds,
+            "practice_usd": person.practice_usd,
+            **_repeats(asked_again[annotator.pk]),
         }
         if submission is not None:
             row |= {"crowd_id": _hashed(submission, project), "crowd_state": submission.state}
@@ -134,6 +162,8 @@ def _added_up(project: Project, votes: QuerySet[Vote]) -> tuple[dict[int, _Perso
         vote = dict(zip(_READ, values, strict=True))
         person = people[vote["annotator"]]
         _pay(person, vote)
+        if vote["is_practice"]:
+            continue
         person.aside += vote["aside_at"] is not None
         if not enters_results(
             vote["label"], unblinded=vote["unblinded"], leave_out=project.leave_out_unblinded
@@ -159,19 +189,42 @@ def _added_up(project: Project, votes: QuerySet[Vote]) -> tuple[dict[int, _Perso
 
 
 def _pay(person: _Person, vote: Mapping[str, Any]) -> None:
-    """Add what a vote costs, by the cost basis of its round. Imported votes were paid elsewhere."""
+    """Add what a vote costs, by the cost basis of its round. Imported votes were paid elsewhere.
+
+    Time of training and of qualifications is paid too, and summed apart.
+    """
     if vote["source"] == Vote.Source.IMPORT:
         person.imported += 1
         return
+    seconds, wage = vote["active_seconds"], vote["item__round__wage_usd"]
+    if vote["item__round__cost_basis"] == Project.CostBasis.MEASURED and seconds is not None:
+        usd = human_usd_of_active_time(Decimal(repr(seconds)), wage)
+    else:
+        usd = human_usd(1, HumanRate(vote["item__round__minutes_per_vote"], wage))
+    if vote["is_practice"]:
+        person.practice_usd += usd
+        if seconds is not None:
+            person.practice_seconds = (person.practice_seconds or 0.0) + seconds
+        return
     person.votes += 1
     person.rounds.add(vote["item__round"])
-    seconds, wage = vote["active_seconds"], vote["item__round__wage_usd"]
+    person.usd += usd
     if seconds is not None:
         person.seconds = (person.seconds or 0.0) + seconds
-    if vote["item__round__cost_basis"] == Project.CostBasis.MEASURED and seconds is not None:
-        person.usd += human_usd_of_active_time(Decimal(repr(seconds)), wage)
-    else:
-        person.usd += human_usd(1, HumanRate(vote["item__round__minutes_per_vote"], wage))
+
+
+def _practice(results: Sequence[PracticeResult]) -> dict[str, Any]:
+    """What came of a person's training and tries. qualified: by the last try; None without one."""
+    kinds = {kind: [one for one in results if one.round.kind == kind] for kind in Round.PRACTICE}
+    trained, tried = (kinds[kind] for kind in Round.PRACTICE)
+    return {
+        "training_n": sum(one.n for one in trained),
+        "training_right": sum(one.right for one in trained),
+        "qualification_tries": len(tried),
+        "qualification_n": sum(one.n for one in tried),
+        "qualification_right": sum(one.right for one in tried),
+        "qualified": tried[-1].passed if tried else None,
+    }
 
 
 def _check(person: _Person, vote: Mapping[str, Any]) -> None:
@@ -192,13 +245,35 @@ def _agreement(person: _Person, counts: np.ndarray) -> dict[str, Any]:
     return {"agreement": float((label == signs)[has].mean()) if n else None, "agreement_n": n}
 
 
-def _self_agreement(person: _Person) -> dict[str, Any]:
-    """How often the person gave the same label again, asked the same question on an example."""
+def _self_agreement(person: _Person, repeated: Sequence[bool]) -> dict[str, Any]:
+    """How often the person gave the same label again, asked the same question on an example.
+
+    Args:
+        repeated: for each pair that came again in a round, whether they did.
+    """
     again = [
         before == after for labels in person.asked.values() for before, after in pairwise(labels)
     ]
-    rate = sum(again) / len(again) if again else None
-    return {"self_agreement": rate, "self_agreement_n": len(again)}
+    again += repeated
+    rate = wilson(sum(again), len(again))
+    limits = {"self_agreement": None, "self_agreement_low": None, "self_agreement_high": None}
+    if isinstance(rate, Estimate):
+        limits = dict(zip(limits, (rate.value, rate.low, rate.high), strict=True))
+    return limits | {"self_agreement_n": len(again)}
+
+
+def _repeats(repeats: Sequence[Repeat]) -> dict[str, Any]:
+    """How many pairs the person answered again, and what that took and costs."""
+    timed = [one.active_seconds for one in repeats if one.active_seconds is not None]
+    usd = sum((_usd(one.round, one.active_seconds) for one in repeats), Decimal(0))
+    seconds = sum(timed) if timed else None
+    return {"repeats": len(repeats), "repeat_seconds": seconds, "repeat_usd": usd}
+
+
+def _usd(round_: Round, seconds: float | None) -> Decimal:
+    if round_.cost_basis == Project.CostBasis.MEASURED and seconds is not None:
+        return human_usd_of_active_time(Decimal(repr(seconds)), round_.wage_usd)
+    return human_usd(1, HumanRate(round_.minutes_per_vote, round_.wage_usd))
 
 
 def _table(shown: Sequence[tuple[int, bool]]) -> np.ndarray:

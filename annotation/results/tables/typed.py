@@ -38,14 +38,17 @@ _PIECE = 1 << 20
 _WHOLE = frozenset(
     "rank n_valid n_asked votes_win votes_tie votes_lose n_votes left_response round "
     "example_votes_n slot attempt prompt_tokens completion_tokens rounds votes imported_votes "
-    "checks checks_passed self_agreement_n agreement_n left_n votes_aside win tie lose".split()
+    "checks checks_passed self_agreement_n agreement_n left_n votes_aside win tie lose "
+    "training_n training_right qualification_tries qualification_n qualification_right "
+    "repeats".split()
 )
 _REAL = frozenset(
     "score_1 score_2 bpde routing_score probability active_seconds rating p_first mass "
-    "p_chosen hours self_agreement agreement left_rate left_p mean".split()
+    "p_chosen hours self_agreement agreement left_rate left_p mean practice_seconds "
+    "self_agreement_low self_agreement_high repeat_seconds".split()
 )
-_MONEY = frozenset({"judge_usd", "human_usd", "usd"})
-_TRUTH = frozenset({"estimated", "unblinded", "reviewed"})
+_MONEY = frozenset({"judge_usd", "human_usd", "usd", "practice_usd", "repeat_usd"})
+_TRUTH = frozenset({"estimated", "unblinded", "reviewed", "qualified"})
 _TIMES = frozenset({"submitted_at"})
 # Digits of money, and how many of them are behind the point.
 _DIGITS, _PLACES = 38, 18

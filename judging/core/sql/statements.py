@@ -40,14 +40,17 @@ LENGTHS_KEPT = 64
 class LeavingOut(models.Manager[Any]):
     """A model's default manager that never finds some of its rows, such as half-written ones.
 
-    rows: the lookups of the rows that are left out, which a subclass names. Django makes the
+    rows: the lookups of the rows that are left out, which a subclass names. also: those of others
+        that are left out too. Django makes the
         managers of related rows from the class alone, so they can't be given to an instance.
     """
 
     rows: ClassVar[dict[str, Any]]
+    also: ClassVar[dict[str, Any]] = {}
 
     def get_queryset(self) -> QuerySet[Any]:
-        return super().get_queryset().exclude(**self.rows)
+        found = super().get_queryset().exclude(**self.rows)
+        return found.exclude(**self.also) if self.also else found
 
 
 class Parameter(Expression):

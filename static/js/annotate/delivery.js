@@ -16,7 +16,7 @@
 
   // `form` is the pair on the screen, which is held while its own vote is on the way; `onClear` is
   // called when none waits any more.
-  window.annotation.delivery = function delivery({ form, hold, release, leave, onClear }) {
+  window.annotation.delivery = function delivery({ form, hold, release, leave, onClear, onTold }) {
     const onTheWay = new Map();
     let retry = 0;
     let isLeaving = false;
@@ -49,6 +49,10 @@
         drafts.drop(token);
         done(token, vote);
         showCount(answer.text);
+        const holder = document.createElement("template");
+        holder.innerHTML = answer.text;
+        const said = holder.content.querySelector("[data-feedback]");
+        if (said) onTold(token, [...said.childNodes]);
         return "stored";
       }
       // It may be that of somebody else who uses this browser, and waits for them.

@@ -77,8 +77,10 @@ class Team:
         if self.project.rounds.count() == 3:
             return
         votes, seed = self.draw.choice([1, 2, 3]), self.draw.randrange(1000)
-        ranked = RoundSettings(beta=Decimal(40), audit=1, votes=votes, seed=seed)
-        everything = RoundSettings(everything=True, votes=votes, seed=seed)
+        # Pairs that come again are no votes, so the laws hold with them as well.
+        again = {"repeat_percent": self.draw.choice([0, 50]), "repeat_after": 1}
+        ranked = RoundSettings(beta=Decimal(40), audit=1, votes=votes, seed=seed, **again)
+        everything = RoundSettings(everything=True, votes=votes, seed=seed, **again)
         open_round(self.project, None, self.run, self.draw.choice([ranked, everything]))
 
     def claim(self):

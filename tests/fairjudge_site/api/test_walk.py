@@ -38,7 +38,7 @@ TABLE = {
     "site permission": "new_project",
     "annotator": "get_project",
     "researcher": """
-        gate compare
+        gate compare get_practice
         choose_primary reparse_run assign_people get_parquet list_exports new_judgments new_scores
         tag_examples undo_tags
         list_examples upsert_examples estimate_examples get_import

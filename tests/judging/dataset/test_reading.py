@@ -126,6 +126,22 @@ def test_a_check_needs_its_known_label(read):
     assert row.is_check
 
 
+def test_a_check_says_what_it_is_for_and_why_its_label_is_right(read):
+    fields = {"gold_label": "win", "explanation": "It says *why*."}
+    (row,) = read(pair(check_for="Training", **fields))
+    assert (row.is_check, row.check_for, row.explanation) == (True, "training", "It says *why*.")
+    (row,) = read(pair(check_for="attention", **fields))
+    assert (row.is_check, row.check_for) == (True, "")
+    # Pairs of other files, which explain something else.
+    (row,) = read(pair(**fields))
+    assert (row.is_check, row.check_for, row.explanation) == (False, "", "")
+    assert (
+        "attention, training, qualification"
+        in refusal(read(pair(check_for="exam", gold_label="win"))).sentence
+    )
+    assert "needs its known label" in refusal(read(pair(check_for="training"))).sentence
+
+
 def test_an_empty_question_is_refused(read):
     assert refusal(read(pair(question=" "))).sentence == "question is empty."
 

@@ -97,8 +97,10 @@ def test_every_field_arrives(project, pairs):
         "label": "lose",
         "is_check": True,
     }
+    fields |= {"check_for": "training", "explanation": "So."}
     import_files(project, None, pairs(pair(1, response_1="Grüße\n🙂", **fields)))
     example = Example.objects.get()
+    assert (example.check_for, example.explanation) == ("training", "So.")
     assert (example.question, example.response_1, example.response_2) == ("q1", "Grüße\n🙂", "b")
     assert (example.model_1, example.model_2, example.category) == ("m", "n", "maths")
     assert (example.gold_label, example.is_check) == ("lose", True)

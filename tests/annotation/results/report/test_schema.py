@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from django.utils import timezone
 
-from annotation.models import Item, RoutingScores
+from annotation.models import Item, Repeat, RoutingScores
 from annotation.results.report.report import report_json
 from annotation.results.sections.analysis import Analysis
 from annotation.rounds.opening import RoundSettings, open_round
@@ -236,7 +236,12 @@ def of_people():
             timed = {"active_seconds": 30.0 + n, "submitted_at": start + timedelta(minutes=n)}
             said = {"tone": ("left", "tie", "right")[(n * 7 + place) % 3], "facts": label}
             timed["answer"] = {"criteria": said}
-            make_vote(item, person, label, left_response=1 + (n + place) % 2, **timed)
+            vote = make_vote(item, person, label, left_response=1 + (n + place) % 2, **timed)
+            if n % 4 == place:
+                again = {"label": "win", "first_label": label, "submitted_at": start}
+                Repeat.objects.create(
+                    vote=vote, round=item.round, annotator=person, due=n + 10, **again
+                )
     yield run
 
 
