@@ -175,6 +175,8 @@ class EraseForm(OwnPasswordForm):
         super().__init__(*args, **kwargs)
         del self.fields["new_password1"], self.fields["new_password2"]
         self.fields["old_password"].label = "Your password"
+        # The page is read first.
+        del self.fields["old_password"].widget.attrs["autofocus"]
 
     def clean(self) -> dict[str, Any]:
         return self.cleaned_data
