@@ -1,7 +1,7 @@
 """The gate: whatever made the HTML, only what is listed here reaches a page.
 
-No link, image, form, style, id or event attribute is on the lists, and no class that the page's
-own parts use. Code blocks are coloured here by classes, since pages allow no inline style.
+No link, form, style, id or event attribute is on the lists, and no class that the page's own parts
+use. The only images are those that this site keeps, by their hash. Code blocks are coloured here by classes, since pages allow no inline style.
 
 Bidirectional control characters are legitimate in Arabic or Hebrew text and stay. One that is
 opened and never closed, or closed twice, would reorder what follows it (Unicode Standard Annex 9);
@@ -14,11 +14,14 @@ from html import escape
 
 import nh3
 import pygments
+from django.urls import reverse
 from django.utils.safestring import SafeString, mark_safe
 from markdown_it import MarkdownIt
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
 from pygments.token import STANDARD_TYPES
+
+from judging.core.images import Placed
 
 PDF, PDI = "\u202c", "\u2069"
 EMBEDDINGS = frozenset("\u202a\u202b\u202d\u202e")
@@ -66,6 +69,13 @@ def _balance_line(line: str) -> str:
     return "".join(kept)
 
 
+def picture(image: Placed) -> str:
+    """Return an image that the site keeps, as a button that enlarges it."""
+    source = reverse("image", args=[image.sha256])
+    alt = f"Image: {image.alt}" if image.alt else "Image"
+    return f'<button class="picture"><img src="{source}" alt="{escape(alt)}"></button>'
+
+
 PREFIX = "code-"
 CODE_CLASSES = frozenset(PREFIX + short for short in STANDARD_TYPES.values() if short)
 
@@ -111,7 +121,9 @@ def plugin(md: MarkdownIt) -> None:
 
 
 BLOCKS = frozenset("p div blockquote ul ol table h4 h5 h6 hr".split())
-TEXT = frozenset("pre code span bdi br em strong s mark li thead tbody tr th td caption".split())
+TEXT = frozenset(
+    "pre code span bdi br em strong s mark li thead tbody tr th td caption button img".split()
+)
 MATHEMATICS = frozenset(
     """math mrow mi mn mo mtext mspace mfrac msqrt mroot msub msup msubsup munder mover munderover
     mtable mtr mtd mstyle mpadded menclose mphantom""".split()
@@ -120,6 +132,7 @@ CLASSES = {
     "div": {"plain", "formula"},
     "code": {"formula-source"},
     "p": {"note"},
+    "button": {"picture"},
     "li": {"inside"},
     "span": {"link", "image", "info"} | CODE_CLASSES,
     "bdi": {"target"},
@@ -127,6 +140,7 @@ CLASSES = {
     "td": {"to-left", "to-right", "to-center"},
 }
 _ATTRIBUTES = {
+    "img": {"src", "alt"},
     "ol": {"start"},
     "li": {"value"},
     "math": {"display"},
@@ -155,7 +169,12 @@ _HARMLESS = re.compile(
 )
 
 
-def _keep_words_and_numbers(_tag: str, attribute: str, value: str) -> str | None:
+_KEPT_IMAGE = re.compile(r"(?:/[\w.-]+)*/images/[0-9a-f]{64}", re.ASCII)
+
+
+def _keep_words_and_numbers(tag: str, attribute: str, value: str) -> str | None:
+    if tag == "img":
+        return value if attribute == "alt" or _KEPT_IMAGE.fullmatch(value) else None
     if attribute == "class":  # already down to those of CLASSES
         return value
     return value if _HARMLESS.fullmatch(value) else None
@@ -169,6 +188,7 @@ def _cleaner() -> nh3.Cleaner:
         attribute_filter=_keep_words_and_numbers,
         allowed_classes=CLASSES,
         tag_attribute_values=directions,
+        set_tag_attribute_values={"button": {"type": "button"}, "img": {"decoding": "async"}},
         link_rel=None,
         url_schemes=set(),
         strip_comments=True,

@@ -46,6 +46,7 @@ from judging.core.text import (
 )
 from judging.core.workbooks import Cell, Fault, NoSheet, NoWorkbook, sheet_rows
 from judging.dataset.columnar import ARROW_FILE, arrow_for, columnar
+from judging.dataset.images import UNPACKED
 from judging.dataset.layouts import (
     answer_of,
     answers_by_turn,
@@ -940,9 +941,8 @@ def _files_in(folder: Path) -> list[Path]:
         ]
         if found:
             return found
-    raise UserError(
-        f"The folder {folder} holds no file of {', '.join(DATA_SUFFIXES)}. Nothing was imported."
-    )
+    named = "The ZIP" if folder.name == UNPACKED else f"The folder {folder}"
+    raise UserError(f"{named} holds no file of {', '.join(DATA_SUFFIXES)}. Nothing was imported.")
 
 
 class Records:

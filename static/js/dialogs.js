@@ -1,4 +1,4 @@
-// Dialogs that ask for a name before something is destroyed.
+// Dialogs that ask for a name before something is destroyed, and images that a click enlarges.
 (function () {
   "use strict";
   document.addEventListener("click", (event) => {
@@ -7,6 +7,7 @@
     if (opener) document.getElementById(opener.dataset.opens)?.showModal();
     const closer = event.target.closest("[data-closes]");
     if (closer) document.getElementById(closer.dataset.closes)?.close();
+    event.target.closest(".picture")?.classList.toggle("large");
   });
 
   document.addEventListener("input", (event) => {
