@@ -1,7 +1,7 @@
 """The gate: whatever made the HTML, only what is listed here reaches a page.
 
-No link, form, style, id or event attribute is on the lists, and no class that the page's own parts
-use. The only images are those that this site keeps, by their hash. Code blocks are coloured here by classes, since pages allow no inline style.
+No link, image, form, style, id or event attribute is on the lists, and no class that the page's
+own parts use. Code blocks are coloured here by classes, since pages allow no inline style.
 
 Bidirectional control characters are legitimate in Arabic or Hebrew text and stay. One that is
 opened and never closed, or closed twice, would reorder what follows it (Unicode Standard Annex 9);
@@ -69,13 +69,6 @@ def _balance_line(line: str) -> str:
     return "".join(kept)
 
 
-def picture(image: Placed) -> str:
-    """Return an image that the site keeps, as a button that enlarges it."""
-    source = reverse("image", args=[image.sha256])
-    alt = f"Image: {image.alt}" if image.alt else "Image"
-    return f'<button class="picture"><img src="{source}" alt="{escape(alt)}"></button>'
-
-
 PREFIX = "code-"
 CODE_CLASSES = frozenset(PREFIX + short for short in STANDARD_TYPES.values() if short)
 
@@ -121,9 +114,7 @@ def plugin(md: MarkdownIt) -> None:
 
 
 BLOCKS = frozenset("p div blockquote ul ol table h4 h5 h6 hr".split())
-TEXT = frozenset(
-    "pre code span bdi br em strong s mark li thead tbody tr th td caption button img".split()
-)
+TEXT = frozenset("pre code span bdi br em strong s mark li thead tbody tr th td caption".split())
 MATHEMATICS = frozenset(
     """math mrow mi mn mo mtext mspace mfrac msqrt mroot msub msup msubsup munder mover munderover
     mtable mtr mtd mstyle mpadded menclose mphantom""".split()
@@ -132,15 +123,13 @@ CLASSES = {
     "div": {"plain", "formula"},
     "code": {"formula-source"},
     "p": {"note"},
-    "button": {"picture"},
     "li": {"inside"},
-    "span": {"link", "image", "info"} | CODE_CLASSES,
+    "span": {"link", "image", "info", "picture"} | CODE_CLASSES,
     "bdi": {"target"},
     "th": {"to-left", "to-right", "to-center"},
     "td": {"to-left", "to-right", "to-center"},
 }
 _ATTRIBUTES = {
-    "img": {"src", "alt"},
     "ol": {"start"},
     "li": {"value"},
     "math": {"display"},
@@ -169,12 +158,7 @@ _HARMLESS = re.compile(
 )
 
 
-_KEPT_IMAGE = re.compile(r"(?:/[\w.-]+)*/images/[0-9a-f]{64}", re.ASCII)
-
-
-def _keep_words_and_numbers(tag: str, attribute: str, value: str) -> str | None:
-    if tag == "img":
-        return value if attribute == "alt" or _KEPT_IMAGE.fullmatch(value) else None
+def _keep_words_and_numbers(_tag: str, attribute: str, value: str) -> str | None:
     if attribute == "class":  # already down to those of CLASSES
         return value
     return value if _HARMLESS.fullmatch(value) else None
@@ -188,7 +172,6 @@ def _cleaner() -> nh3.Cleaner:
         attribute_filter=_keep_words_and_numbers,
         allowed_classes=CLASSES,
         tag_attribute_values=directions,
-        set_tag_attribute_values={"button": {"type": "button"}, "img": {"decoding": "async"}},
         link_rel=None,
         url_schemes=set(),
         strip_comments=True,
@@ -198,6 +181,25 @@ def _cleaner() -> nh3.Cleaner:
 _CLEANER = _cleaner()
 
 
+_PICTURE = re.compile(r'<span class="picture">([0-9a-f]{64})([^<]*)</span>', re.ASCII)
+
+
+def picture(image: Placed) -> str:
+    """Return what `sanitise` turns into an image that this site keeps."""
+    return f'<span class="picture">{image.sha256}{escape(image.alt, quote=False)}</span>'
+
+
+def _button(match: re.Match[str]) -> str:
+    source = reverse("image", args=[match[1]])
+    alt = "Image: " + match[2].replace('"', "&quot;") if match[2].strip() else "Image"
+    return f'<button type="button" class="picture"><img src="{source}" alt="{alt}"></button>'
+
+
 def sanitise(html: str) -> SafeString:
-    """Return the HTML without anything that is not on the lists above."""
-    return mark_safe(_CLEANER.clean(_NO_CHARACTERS.sub("\ufffd", html)))
+    """Return the HTML without anything that is not on the lists above.
+
+    An image that this site keeps comes as its hash and its description, and leaves as a button that
+    enlarges it. So no element of the HTML itself ever loads anything.
+    """
+    clean = _CLEANER.clean(_NO_CHARACTERS.sub("\ufffd", html))
+    return mark_safe(_PICTURE.sub(_button, clean))

@@ -16,6 +16,7 @@ import shutil
 import tempfile
 import time
 import uuid
+import weakref
 import zipfile
 import zlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -143,7 +144,7 @@ class Images:
         self._faults: dict[str, str] = {}
         self._kept: dict[str, Cleaned] = {}
         self._fetched, self._seconds = 0, 0.0
-        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        self._folder = Path()
 
     @property
     def to_remember(self) -> dict[str, str] | None:
@@ -295,21 +296,21 @@ class Images:
                     f"is one too many: an import has at most {MOST_IN_AN_IMPORT:,} images. Import "
                     "the rows in parts"
                 )
-            if self._temporary is None:
-                self._temporary = tempfile.TemporaryDirectory(prefix="fairjudge-images-")
-            Path(self._temporary.name, made.sha256).write_bytes(made.content)
+            if not self._kept:
+                self._folder = Path(tempfile.mkdtemp(prefix="fairjudge-images-"))
+                weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+            (self._folder / made.sha256).write_bytes(made.content)
             self._kept[made.sha256] = replace(made, content=b"")
         return made.sha256
 
     def _rows(self, hashes: Iterable[str]) -> list[Image]:
-        folder = Path(self._temporary.name) if self._temporary else Path()
         return [
             Image(
                 sha256=one,
                 content_type=self._kept[one].content_type,
                 width=self._kept[one].width,
                 height=self._kept[one].height,
-                content=(folder / one).read_bytes(),
+                content=(self._folder / one).read_bytes(),
             )
             for one in hashes
         ]
@@ -391,7 +392,8 @@ def delete_unused(hashes: Collection[str] | None = None, **which: Any) -> int:
     unused = Image.objects.filter(imports=None, examples=None, **which)
     unused = unused if hashes is None else unused.filter(pk__in=list(hashes))
     # By their keys, since Django would read the images first.
-    return delete_rows(Image, pk__in=list(unused.values_list("pk", flat=True)))
+    keys = list(unused.values_list("pk", flat=True))
+    return delete_rows(Image, pk__in=keys) if keys else 0
 
 
 @lru_cache(maxsize=16)

@@ -7,7 +7,7 @@
     if (opener) document.getElementById(opener.dataset.opens)?.showModal();
     const closer = event.target.closest("[data-closes]");
     if (closer) document.getElementById(closer.dataset.closes)?.close();
-    event.target.closest(".picture")?.classList.toggle("large");
+    event.target.closest(".picture")?.toggleAttribute("data-large");
   });
 
   document.addEventListener("input", (event) => {
