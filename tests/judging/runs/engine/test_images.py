@@ -15,10 +15,8 @@ from judging.runs.planning.estimate import estimate_run
 from tests.factories import make_examples, make_project
 from tests.judging.dataset.test_images import rows, uploaded
 from tests.judging.runs.judging import ENDPOINT, judged, loopback, started
-from tests.loopback import error
 from tests.loopback.log import parts_of
 from tests.loopback.quirks import Quirks
-from tests.loopback.server import SCORES
 from tests.pictures import packed, picture
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -59,7 +57,7 @@ def shown(entry):
 
 @pytest.mark.parametrize("marks", [False, True])
 def test_images_are_sent_where_they_stand_in_both_orders(project, settings, marks):
-    with loopback(settings, SCORES) as server:
+    with loopback(settings) as server:
         run = judged(project, method="mec_bpc", k=1, concurrency=1, cache_marks=marks)
         probe, *log = server.log
     assert run.state == "done"
@@ -82,8 +80,8 @@ def test_images_are_sent_where_they_stand_in_both_orders(project, settings, mark
 
 
 def test_a_model_that_takes_no_images_is_refused_before_the_run(project, settings):
-    with loopback(settings, SCORES, quirks=Quirks(takes_images=False)) as server:
-        with pytest.raises(UserError, match="didn't take one .*only supported by certain models"):
+    with loopback(settings, quirks=Quirks(takes_images=False)) as server:
+        with pytest.raises(UserError, match=r"didn't take one .*only supported by certain models"):
             started(project)
         assert len(server.log) == 1
         assert not project.runs.exists()
@@ -95,7 +93,7 @@ def test_a_model_that_takes_no_images_is_refused_before_the_run(project, setting
 
 
 def test_what_can_t_hold_images_says_so_before_the_run(project, settings):
-    with loopback(settings, error(500, "no")) as server:
+    with loopback(settings) as server:
         for choices, said in (
             ({"batch": True}, "file of a batch"),
             ({"method": "portia"}, "PORTIA splits responses"),
@@ -114,7 +112,7 @@ def test_estimates_count_images_by_the_documented_rule(project, settings):
     for row in Example.objects.filter(project=project).order_by("number").values(*texts):
         plain = {name: text.split("](sha256:")[0] for name, text in row.items()}
         make_examples(other, 1, **plain)
-    with loopback(settings, SCORES):
+    with loopback(settings):
         asked = {"endpoint": ENDPOINT, "method": "mec_bpc", "k": 1}
         pictured, without = estimate_run(project, **asked), estimate_run(other, **asked)
     # Two images in both orders of one pair.
@@ -124,6 +122,6 @@ def test_estimates_count_images_by_the_documented_rule(project, settings):
 
 
 def test_likelihoods_are_those_of_texts_without_images(project, settings):
-    with loopback(settings, SCORES):
+    with loopback(settings):
         run = judged(project, method="vanilla")
     assert sorted(text.output for text in texts_of(run).values()) == ["No.", "Yes."]
