@@ -21,6 +21,8 @@ MOST_PIXELS = 25_000_000
 # about this many, and OpenAI's rule of tiles gives at most 1,445 for a model such as GPT-4o.
 TOKENS = 1_600
 _LONGEST_ALT = 1_000
+# Of a JPEG file: where the picture begins and ends, and the segments that say something about it.
+_SCAN, _END, _SAYINGS, _JFIF_BYTES = 0xDA, b"\xff\xd9", (*range(0xE0, 0xF0), 0xFE), 16
 _CODE = (
     r"^[ ]{0,3}(?P<fence>`{3,}|~{3,})[^\n]*$(?s:.*?)(?:^[ ]{0,3}(?P=fence)[`~]*[ \t]*$|\Z)"
     r"|(?<!`)(?P<ticks>`+)(?!`)[^`\n]{1,1000}(?<!`)(?P=ticks)(?!`)"
@@ -109,6 +111,8 @@ def suffix_of(content_type: str) -> str:
 def cleaned(content: bytes, largest: int) -> Cleaned:
     """Return an image upright and without metadata. A JPEG file stays one, all others become PNG.
 
+    What is cleaned stays the same if it is cleaned again.
+
     Raises:
         NoImage: it is no such image, too large, moving, or a bomb.
         UserError: Pillow is not installed.
@@ -138,6 +142,7 @@ def cleaned(content: bytes, largest: int) -> Cleaned:
                     "moves, and a judge would see only its first picture. Use a still image"
                 )
             upright = _pixels(opened)
+            bare = kind == "JPEG" and upright.mode == opened.mode and _is_bare(content)
         target = io.BytesIO()
         options: dict[str, Any] = {"quality": 95, "subsampling": 0} if kind == "JPEG" else {}
         upright.save(target, kind, **options)
@@ -148,9 +153,23 @@ def cleaned(content: bytes, largest: int) -> Cleaned:
     except Exception:
         # Pillow's readers raise whatever they come upon in a damaged file.
         raise NoImage("is no PNG, JPEG, WebP or GIF image, or it is damaged") from None
-    made = target.getvalue()
+    made = content if bare else target.getvalue()
     sha256 = hashlib.sha256(made).hexdigest()
     return Cleaned(sha256, f"image/{kind.lower()}", upright.width, upright.height, made)
+
+
+def _is_bare(content: bytes) -> bool:
+    """Return True for a JPEG file of nothing but a picture. Making it anew would only blur it."""
+    at = 2
+    while content[at : at + 1] == b"\xff" and at + 4 <= len(content):
+        kind, size = content[at + 1], int.from_bytes(content[at + 2 : at + 4])
+        if kind == _SCAN:
+            return content.find(_END, at) == len(content) - len(_END)
+        # The first of these says how many dots an inch has, and may hold a small picture.
+        if kind in _SAYINGS and (kind != _SAYINGS[0] or size != _JFIF_BYTES):
+            return False
+        at += 2 + size
+    return False
 
 
 def _too_many_pixels(size: str) -> str:

@@ -285,10 +285,6 @@ class Images:
         return self._clean(content)
 
     def _clean(self, content: bytes) -> str:
-        raw = hashlib.sha256(content).hexdigest()
-        if self._is_own(raw):
-            # It comes from an export, and cleaning a JPEG file again would change it.
-            return raw
         made = cleaned(content, settings.FAIRJUDGE_MAX_IMAGE_BYTES)
         if made.sha256 not in self._kept:
             if len(self._kept) == MOST_IN_AN_IMPORT:

@@ -95,7 +95,8 @@ def test_nothing_is_loaded_but_what_the_site_keeps(project, pictured):
     elements = [attributes for tag, attributes in Reading(kept).elements if tag == "img"]
     assert elements == [{"src": address_of(image), "alt": 'Image: the "cat" <b> of atlas-2'}]
     for text in (
-        f"![]({address_of(image)})", f"<img src={address_of(image)}>", "![](sha256:" + "A" * 64 + ")",
+        f"![]({address_of(image)})", f"<img src={address_of(image)}>",
+        "![](sha256:" + "A" * 64 + ")",
         f"![](//evil.example/images/{image.pk})", f"`![](sha256:{image.pk})`", "![](sha256:12)",
     ):  # fmt: skip
         for how in ("markdown", "plain"):

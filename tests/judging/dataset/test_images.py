@@ -3,8 +3,10 @@ import io
 import json
 import zlib
 
+import datasets
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
+from django.core.management import call_command
 from PIL import Image as Pillow
 
 from annotation.deletion import delete_project
@@ -245,3 +247,46 @@ def test_a_hash_names_an_image_of_the_project_and_of_no_other():
         import_files(ours, None, uploaded(known, "p.jsonl"))
     assert import_files(theirs, None, uploaded(known, "p.jsonl")).n_written == 0
     assert Import.objects.filter(project=theirs).count() == 2
+
+
+def test_an_exported_data_set_brings_its_images_along_and_adds_nothing_at_home(tmp_path):
+    pair = ("See ![](a.png)", "![](b.jpg)", "no")
+    asked = [{"role": "user", "content": [
+        {"type": "text", "text": "Which?"}, {"type": "image", "image": "a.png"}]}]  # fmt: skip
+    talk = json.dumps({"id": "talk", "question": asked, "response_1": "a", "response_2": "b"})
+    content = {
+        "p.jsonl": f"{rows(pair)}\n{talk}",
+        "a.png": telltale_png(),
+        "b.jpg": sideways_jpeg(),
+    }
+    home, away = make_project("home"), make_project("away")
+    import_files(home, None, uploaded(packed(content)))
+    for name in ("folder", "set.zip"):
+        out = tmp_path / name
+        call_command("export", "home", "--format", "dataset", "-o", str(out), verbosity=0)
+        again = import_files(home, None, [out])
+        assert (again.n_written, again.n_known, again.n_conflicts) == (0, 2, 0)
+        brought = import_files(away, None, [out])
+        assert brought.n_written + brought.n_known == 2
+        assert Image.objects.count() == 2
+        texts = ("question", "response_1", "response_2", "conversation")
+        ours, theirs = (
+            list(Example.objects.filter(project=one).order_by("number").values_list(*texts))
+            for one in (home, away)
+        )
+        assert ours == theirs
+        assert ExampleImage.objects.filter(example__project=away).count() == 3
+    names = {path.stem for path in (tmp_path / "folder" / "images").iterdir()}
+    assert names == set(Image.objects.values_list("pk", flat=True))
+    opened = datasets.load_dataset(str(tmp_path / "folder"), cache_dir=str(tmp_path / "cache"))
+    assert opened["train"].num_rows == 2
+
+
+def test_the_command_leaves_nothing_of_a_zip_that_it_only_checks(tmp_path, settings):
+    path = tmp_path / "pairs.zip"
+    path.write_bytes(packed({"p.jsonl": rows(("q", "![](i.png)", "b")), "i.png": picture()}))
+    for options in (["--dry-run"], []):
+        call_command("import_examples", "new", str(path), *options, verbosity=0)
+        assert Image.objects.exists() == (not options)
+        assert not [one for one in settings.MEDIA_ROOT.rglob("*") if one.is_file()]
+    assert path.exists()

@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('judging', '0020_derived_overall_answers'),
+        ('judging', '0021_two_more_roles'),
     ]
 
     operations = [
