@@ -17,6 +17,8 @@ from judging.core.errors import UserError
 
 SCHEME = "sha256:"
 MOST_PIXELS = 25_000_000
+# How many times as large as an uploaded file a kept one may be: WebP becomes PNG.
+MOST_GROWN = 4
 # What estimates count for an image, since only the endpoint knows. Anthropic's models count at most
 # about this many, and OpenAI's rule of tiles gives at most 1,445 for a model such as GPT-4o.
 TOKENS = 1_600
@@ -154,6 +156,8 @@ def cleaned(content: bytes, largest: int) -> Cleaned:
         # Pillow's readers raise whatever they come upon in a damaged file.
         raise NoImage("is no PNG, JPEG, WebP or GIF image, or it is damaged") from None
     made = content if bare else target.getvalue()
+    if len(made) > MOST_GROWN * largest:
+        raise NoImage("becomes far larger as PNG. Make it smaller, or convert it to JPEG")
     sha256 = hashlib.sha256(made).hexdigest()
     return Cleaned(sha256, f"image/{kind.lower()}", upright.width, upright.height, made)
 

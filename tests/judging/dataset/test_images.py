@@ -17,7 +17,9 @@ from judging.dataset.images import LEFT_AS_TEXT
 from judging.dataset.models import Example, ExampleImage, Image, Import
 from judging.dataset.uploads import check_again, first_pass, record_import, store
 from judging.dataset.writing import import_files, undo
-from tests.factories import make_project
+from judging.projects.models import Role
+from judging.projects.tokens import issue_token
+from tests.factories import make_member, make_project
 from tests.pictures import MADE_BY, moving_gif, packed, picture, sideways_jpeg, telltale_png
 
 pytestmark = pytest.mark.django_db
@@ -49,6 +51,7 @@ def data_url(content: bytes) -> str:
     return f"data:image/png;base64,{base64.b64encode(content).decode()}"
 
 
+@pytest.mark.databases
 def test_a_zip_brings_each_image_once_upright_and_without_what_it_said(settings):
     project = make_project()
     asked = "What is this? ![a photo](photos/side%20ways.jpg)"
@@ -226,6 +229,7 @@ def test_an_address_that_leads_elsewhere_or_nowhere_is_an_error(settings, receiv
     assert (line, f"status {status}" in sentence) == (1, True)
 
 
+@pytest.mark.databases
 def test_an_image_goes_with_the_last_project_that_uses_it():
     content = packed({"p.jsonl": rows(("q", "![](i.png)", "b")), "i.png": picture()})
     ours, theirs = make_project(), make_project()
@@ -238,6 +242,7 @@ def test_an_image_goes_with_the_last_project_that_uses_it():
     assert not Image.objects.exists()
 
 
+@pytest.mark.databases
 def test_a_hash_names_an_image_of_the_project_and_of_no_other():
     content = packed({"p.jsonl": rows(("q", "![](i.png)", "b")), "i.png": picture()})
     ours, theirs = make_project(), make_project()
@@ -249,6 +254,27 @@ def test_a_hash_names_an_image_of_the_project_and_of_no_other():
     assert Import.objects.filter(project=theirs).count() == 2
 
 
+def test_a_program_sends_a_zip_too(client, settings):
+    project = make_project("pets")
+    _, token = issue_token(make_member(project, Role.OWNER), "notebook", ["read", "write"])
+    content = packed({"p.jsonl": rows(("q", "![](i.png)", "b")), "i.png": picture()})
+    asked = {
+        "content_type": "application/zip", "headers": {"Authorization": f"Bearer {token}"}
+    }  # fmt: skip
+    estimate = client.post("/api/v1/projects/pets/examples/estimate", content, **asked)
+    assert estimate.json()["new"] == 1, estimate.json()
+    assert not [path for path in settings.MEDIA_ROOT.rglob("*") if path.is_file()]
+    answer = client.post("/api/v1/projects/pets/examples", content, **asked)
+    assert answer.status_code == 202, answer.json()
+    assert writing.write(Import.objects.get().pk)
+    assert ExampleImage.objects.get().image == Image.objects.get()
+    broken = packed({"p.jsonl": rows(("q", "![](none.png)", "b"))})
+    refused = client.post("/api/v1/projects/pets/examples", broken, **asked)
+    assert refused.status_code == 422
+    assert refused.json()["errors"][0]["line"] == 1
+
+
+@pytest.mark.databases
 def test_an_exported_data_set_brings_its_images_along_and_adds_nothing_at_home(tmp_path):
     pair = ("See ![](a.png)", "![](b.jpg)", "no")
     asked = [{"role": "user", "content": [
