@@ -889,6 +889,11 @@ def kind_of(path: Path) -> str:
     return next((kind for magic, kind in KINDS.items() if head.startswith(magic)), "")
 
 
+def is_archive(path: Path) -> bool:
+    """Return True for a ZIP, as a workbook and pairs with their images are."""
+    return path.is_file() and kind_of(path) == "excel"
+
+
 def refuse_unreadable(path: Path) -> None:
     """Raise UserError for what is no file, can't be read, or is of a kind that isn't known."""
     head = head_of(path)

@@ -57,9 +57,6 @@ _OF_WORKBOOKS = "[Content_Types].xml"
 def is_bundle(path: Path) -> bool:
     """Return True for a ZIP of pairs and images. A workbook is a ZIP as well."""
     try:
-        with path.open("rb") as stream:
-            if stream.read(4) != b"PK\x03\x04":
-                return False
         with Archive(path, BOUNDS) as archive:
             return _OF_WORKBOOKS not in archive.names
     except TooLarge:
@@ -127,6 +124,7 @@ class Images:
         folders: folders of data sets that were named. Their images must be there.
         known: what an earlier reading made of each name: a hash, "" for what stays text, or else
             nothing. Then nothing else is read.
+        before: the same of a reading with another mapping. What isn't in it is read.
     """
 
     def __init__(
@@ -135,12 +133,13 @@ class Images:
         folders: Sequence[Path] = (),
         project_id: int | None = None,
         known: Mapping[str, str] | None = None,
+        before: Mapping[str, str] | None = None,
     ) -> None:
         self._places = {str(path): number for number, path in enumerate(paths)}
         self._folders = folders
         self._project = project_id
         self._closed = known is not None
-        self.known: dict[str, str] = dict(known or {})
+        self.known: dict[str, str] = dict(known or before or {})
         self._faults: dict[str, str] = {}
         self._kept: dict[str, Cleaned] = {}
         self._fetched, self._seconds = 0, 0.0
@@ -153,8 +152,6 @@ class Images:
 
     def settle(self, row: ExampleRow, raw: str) -> ExampleRow | Refused:
         """Return the row with hashes for images, or all that is wrong with these."""
-        if not any("![" in text for text in row.texts):
-            return row
         problems: list[Problem] = []
         notes: list[str] = []
         lists = conversations.unpacked(row.conversation) if row.conversation else {}

@@ -17,6 +17,7 @@ from collections.abc import (
     Sequence,
 )
 from dataclasses import dataclass, field
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -69,8 +70,8 @@ class Reader:
     Args:
         labels: what the codes mean; by default, what docs/files.md says.
         options: those of an import: `sheet`, `design` for wide rows, and what `images` became.
-        images: finds the images in a first pass. Without it, and without this option, texts that
-            name images stay as they are.
+        images: makes what finds the images in a first pass, once a text may have one. Without it,
+            and without this option, texts that name images stay as they are.
     """
 
     def __init__(
@@ -80,12 +81,12 @@ class Reader:
         mapping: Mapped | None = None,
         labels: Codes | None = None,
         options: Mapping[str, Any] | None = None,
-        images: Images | None = None,
+        images: Callable[[], Images] | None = None,
     ) -> None:
         options = options or {}
         if images is None and "images" in options:
-            images = Images(paths, known=options["images"])
-        self._images = images
+            images = partial(Images, paths, known=options["images"])
+        self._images = images and cache(images)
         self.columns: dict[tuple[str, ...], Columns] = {}
         self._twins: dict[tuple[str, ...], list[str]] = {}
         self.codes: Counter[tuple[str, str]] = Counter()
@@ -130,8 +131,8 @@ class Reader:
         self, record: Record, columns: Columns, identities: Identities
     ) -> ExampleRow | Refused:
         row = to_example(record, columns, self._labels, self._ways)
-        if isinstance(row, ExampleRow) and self._images is not None:
-            row = self._images.settle(row, record.raw)
+        if isinstance(row, ExampleRow) and self._images and any("![" in one for one in row.texts):
+            row = self._images().settle(row, record.raw)
         return identities.settle(row, record.raw) if isinstance(row, ExampleRow) else row
 
     def _pairs_of(self, record: Record) -> Iterator[Record | Refused] | None:
@@ -353,7 +354,7 @@ def check(
     labels: Codes | None = None,
     options: Mapping[str, Any] | None = None,
     earlier: Iterable[tuple[str, str]] = (),
-    images: Images | None = None,
+    images: Callable[[], Images] | None = None,
 ) -> Summary:
     """Read the files to their end without writing; `watch` gets each row that can be imported.
 

@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import cache, partial
 from itertools import chain, count
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -29,6 +30,7 @@ from judging.dataset.files import (
     Records,
     data_files,
     encoding_in,
+    is_archive,
     open_sheet,
 )
 from judging.dataset.images import FOLDER, Images, is_bundle, unpacked
@@ -268,7 +270,7 @@ class FirstPass:
     options: Mapping[str, Any]
     summary: Summary
     comparison: ImportComparison
-    images: Images
+    images: Images | None
 
 
 @contextmanager
@@ -278,7 +280,7 @@ def _unpacked(paths: Sequence[Path]) -> Iterator[list[Path]]:
     given = list(paths)
     try:
         for place, path in enumerate(paths):
-            if is_bundle(path):
+            if is_archive(path) and is_bundle(path):
                 given[place] = unpacked(path)
                 made.append(given[place])
         yield given
@@ -313,8 +315,9 @@ def first_pass(
     with _unpacked(paths) as given:
         files = data_files(given)
         folders = [path for path in given if path.is_dir()]
-        images = Images(files, folders, project.pk if project else None)
-        images.known |= known_images or {}
+        images = cache(
+            partial(Images, files, folders, project.pk if project else None, before=known_images)
+        )
         of_file = {"sheet": sheet, "design": design}
         return _first_pass(project, files, file_format, mapping or {}, labels, images, **of_file)
 
@@ -325,7 +328,7 @@ def _first_pass(
     file_format: str,
     mapping: Mapping[str, str],
     labels: Codes | None,
-    images: Images,
+    images: Any,
     *,
     sheet: str,
     design: Design | None,
@@ -346,9 +349,10 @@ def _first_pass(
         of_file = {"sheet": sheet, "design": design}
         given = (project, paths, file_format, mapping, summary.labels, images)
         return _first_pass(*given, **of_file)
-    if images.to_remember is not None:
-        options["images"] = images.to_remember
-    return FirstPass(paths, file_format, mapping, options, summary, comparison, images)
+    found: Images | None = images() if images.cache_info().currsize else None
+    if found and found.to_remember is not None:
+        options["images"] = found.to_remember
+    return FirstPass(paths, file_format, mapping, options, summary, comparison, found)
 
 
 def _staged(
@@ -394,7 +398,8 @@ def record_import(
 
 def record_checked(project: Project, user: AbstractUser | None, checked: FirstPass) -> Import:
     """Keep a first pass as an import of which nothing is written yet."""
-    checked.images.write()
+    if checked.images:
+        checked.images.write()
     with transaction.atomic():
         imported = Import.objects.create(
             project=project,
@@ -405,7 +410,8 @@ def record_checked(project: Project, user: AbstractUser | None, checked: FirstPa
             sha256=checked.summary.sha256,
             **_found(checked),
         )
-        checked.images.keep(imported)
+        if checked.images:
+            checked.images.keep(imported)
     return imported
 
 
@@ -421,11 +427,12 @@ def check_again(
     given = (imported.project, files_of(imported), file_format, mapping, labels)
     known = imported.options.get("images")
     checked = first_pass(*given, sheet=sheet, design=design, known_images=known)
-    checked.images.write()
+    if checked.images:
+        checked.images.write()
     unbegun = Import.objects.filter(pk=imported.pk, state=Import.State.CHECKED)
     with transaction.atomic():
         changed = unbegun.update(**_found(checked)) == 1
-        if changed:
+        if changed and checked.images:
             checked.images.keep(imported)
     return changed
 

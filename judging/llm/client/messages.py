@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
-from judging.core.images import TOKENS, without_images
+from judging.core.images import SCHEME, TOKENS, without_images
 from judging.llm.prices import Usage, estimate_prompt
 
 # This means a probability of zero, which JSON can't write as a logarithm. OpenAI's own value.
@@ -64,7 +64,10 @@ class JudgeRequest:
     @cached_property
     def prompt_tokens(self) -> int:
         """An estimate, since the endpoint's own count comes only with its reply."""
-        found = [without_images(message.content) for message in self.messages]
+        texts = [message.content for message in self.messages]
+        if not any(SCHEME in text for text in texts):
+            return estimate_prompt(texts)
+        found = [without_images(text) for text in texts]
         return estimate_prompt([text for text, _ in found]) + TOKENS * sum(n for _, n in found)
 
 

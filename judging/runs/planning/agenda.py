@@ -18,7 +18,7 @@ from typing import Any, Self
 import numpy as np
 
 from judging.core.errors import UserError
-from judging.core.images import hashes_in
+from judging.core.images import SCHEME, hashes_in
 from judging.core.queries import merge
 from judging.dataset.images import data_url
 from judging.dataset.models import Example, PointItem
@@ -392,6 +392,8 @@ def agenda_of(run: Run) -> Agenda:
 
 def with_images(request: JudgeRequest) -> JudgeRequest:
     """Return a request that can be sent: with the images that its messages name, if any."""
+    if not any(SCHEME in message.content for message in request.messages):
+        return request
     hashes = hashes_in(*(message.content for message in request.messages))
     found = {sha256: url for sha256 in hashes if (url := data_url(sha256))}
     return replace(request, images=found) if found else request

@@ -63,7 +63,7 @@ def test_only_those_load_an_image_who_may_see_its_example(project, pictured, own
     assert "private" in answer["Cache-Control"]
     assert "default-src 'none'" in answer["Content-Security-Policy"]
     assert status(ben.user, address) == 404
-    for role in (Role.RESEARCHER, Role.OWNER):
+    for role in (Role.REVIEWER, Role.OBSERVER, Role.RESEARCHER, Role.OWNER):
         assert status(make_member(project, role), address) == 200
     assert status(make_user(is_superuser=True), address) == 200
     # The browser of a person of a panel is held to their round, and sees the images of its items.
