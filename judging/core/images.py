@@ -1,7 +1,7 @@
 """Images in texts: how a text names one, and what of a picture's file is kept.
 
-An image stands in a text as Markdown, `![description](sha256:…)`. The hash is that of the file that
-is kept: a PNG or JPEG file made anew from the pixels, upright, without EXIF and other metadata. So
+In a text, an image is Markdown: `![description](sha256:…)`. The hash is that of the file that is
+kept: a PNG or JPEG file made again from the pixels, upright, without EXIF and other metadata. So
 neither its name nor its file says which model or camera it came from.
 """
 
@@ -163,7 +163,7 @@ def cleaned(content: bytes, largest: int) -> Cleaned:
 
 
 def _is_bare(content: bytes) -> bool:
-    """Return True for a JPEG file of nothing but a picture. Making it anew would only blur it."""
+    """Return True for a JPEG file of nothing but a picture. Making it again would only blur it."""
     at = 2
     while content[at : at + 1] == b"\xff" and at + 4 <= len(content):
         kind, size = content[at + 1], int.from_bytes(content[at + 2 : at + 4])

@@ -22,7 +22,7 @@ from judging.projects.models import Project
 class Image(models.Model):
     """An image of any number of projects, kept once. It goes with the last that uses it.
 
-    sha256: of `content`, which was made anew without metadata.
+    sha256: of `content`, which has no metadata.
     """
 
     sha256 = models.CharField(max_length=64, primary_key=True)

@@ -40,7 +40,7 @@ class JudgeRequest:
     for a JSON object. Otherwise it is asked for text.
     `marks` change what a prompt costs and not what is asked, so they don't make another request.
 
-    `images` are data URLs by hash. Each stands in a message as Markdown, and is sent in its place.
+    `images` are data URLs by hash. In a message each is Markdown, and is sent in its place.
 
     `fits` is set once the model's context proved too small: the tokens left for each reply.
     """
