@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('judging', '0021_two_more_roles'),
+        ('judging', '0022_known_labels'),
     ]
 
     operations = [
