@@ -118,7 +118,7 @@ lock: $(TESTS)
 	$(RUN) -m pip install --quiet --disable-pip-version-check pip-tools
 	$(RUN) -m piptools compile --quiet --generate-hashes --strip-extras --no-header --no-annotate \
 	--no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
-	$(addprefix --extra=,grammars local pictures postgres) --constraint constraints.txt \
+	$(addprefix --extra=,grammars images local pictures postgres) --constraint constraints.txt \
 	--output-file requirements.lock pyproject.toml
 	sed -i '1i # What the image installs, with the hash of each file. Written by `make lock`.\n' requirements.lock
 

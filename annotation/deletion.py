@@ -38,8 +38,10 @@ from judging.core.caching import report_cache
 from judging.core.errors import UserError
 from judging.core.leases import Lease, delete_rows, in_chunks, new_holder
 from judging.core.processes import stop_requested
+from judging.dataset.images import release
 from judging.dataset.models import (
     Example,
+    ExampleImage,
     FrameMember,
     HumanScore,
     Import,
@@ -175,6 +177,7 @@ def _parents(project: Project) -> list[QuerySet]:
         TextLikelihood.objects.filter(project=project),
         FrameMember.objects.filter(frame__project=project),
         Tagging.objects.filter(tag__project=project),
+        ExampleImage.objects.filter(example__project=project),
         Example.objects.filter(project=project),
     ]
 
@@ -191,6 +194,7 @@ class _Rest:
             remove_uploads(imported, with_refused=True)
         for rows in _parents(self.project):
             self._delete(rows)
+        release(self.project.imports.all())
         crowd = Annotator.objects.filter(project=self.project, is_crowd=True)
         in_chunks(crowd, _of_crowd, _MOST)
         links = CrowdLink.objects.filter(round__project=self.project)

@@ -81,6 +81,7 @@ urlpatterns = [
     # The annotator's screen. Only its token names an item.
     path("crowd/", screen_crowd.own, name="crowd_own"),
     path("crowd/<str:token>/", screen_crowd.enter, name="crowd"),
+    path("images/<str:sha256>", views.image, name="image"),
     path("annotate/", views.annotate, name="annotate"),
     path("annotate/preferences", actions.preferences, name="annotate_preferences"),
     path("annotate/r/<str:signed>/", views.annotate_round, name="annotate_round"),

@@ -22,7 +22,7 @@ from django.apps import apps
 from django.contrib.auth import get_user_model
 from django.core.management.color import no_style
 from django.db import DatabaseError, connections, transaction
-from django.db.models import Model
+from django.db.models import BinaryField, Model
 
 from judging.core.commands import first_line
 from judging.core.errors import UserError
@@ -31,6 +31,8 @@ from judging.projects.models import Project
 
 _TARGET = "target"
 _ROWS_AT_ONCE = 2_000
+# Of images, each of some megabytes.
+_FILES_AT_ONCE = 8
 _NOTHING = "Nothing was moved."
 
 
@@ -157,11 +159,13 @@ class _Rows:
     def __init__(self, model: type[Model], using: str = "default") -> None:
         names = [field.attname for field in _fields(model)]
         self._rows = _all_of(model, using).values_list(*names)
+        files = any(isinstance(field, BinaryField) for field in _fields(model))
+        self._at_once = _FILES_AT_ONCE if files else _ROWS_AT_ONCE
         self._table = model._meta.db_table
         self._sum, self._count = 0, 0
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
-        for row in self._rows.iterator(chunk_size=_ROWS_AT_ONCE):
+        for row in self._rows.iterator(chunk_size=self._at_once):
             text = json.dumps([_same(value) for value in row])
             self._sum += int.from_bytes(hashlib.sha256(text.encode()).digest())
             self._count += 1

@@ -152,7 +152,9 @@ def asks_to_look(
 
 
 # What a person who came by a crowd link may open: their round, their own page, and the docs.
-_OF_CROWD = re.compile(r"annotate_(?!leave|return)|crowd|docs|glossary|logout|healthz|readyz")
+_OF_CROWD = re.compile(
+    r"annotate_(?!leave|return)|crowd|image$|docs|glossary|logout|healthz|readyz"
+)
 
 
 def crowd_keeps_to_its_round(

@@ -266,6 +266,9 @@ WHITENOISE_USE_FINDERS = True
 MEDIA_ROOT = FAIRJUDGE_DATA / "uploads"
 FILE_UPLOAD_PERMISSIONS = 0o600
 FAIRJUDGE_MAX_UPLOAD_BYTES = 2**20 * environment.integer("FAIRJUDGE_MAX_UPLOAD_MB", 200, 1, 10_000)
+# Of each image, before it is cleaned. An import fetches images from these hosts alone.
+FAIRJUDGE_MAX_IMAGE_BYTES = 2**20 * environment.integer("FAIRJUDGE_MAX_IMAGE_MB", 5, 1, 50)
+FAIRJUDGE_IMAGE_HOSTS = environment.hosts("FAIRJUDGE_IMAGE_HOSTS")
 # Requests a minute that each token of the REST interface is granted.
 FAIRJUDGE_API_RATE = environment.integer("FAIRJUDGE_API_RATE", 600, 1, 1_000_000)
 # Hosts in private networks to which webhooks may lead all the same.

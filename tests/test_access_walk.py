@@ -29,7 +29,7 @@ from annotation.queue.queue import claim_next
 from annotation.rounds.opening import RoundSettings, open_round
 from annotation.screen.hand import address_of
 from fairjudge_site.api.urls import urlpatterns
-from judging.dataset.models import Import
+from judging.dataset.models import ExampleImage, Image, Import
 from judging.dataset.subsets import change_tag
 from judging.dataset.uploads import record_import, refused_path
 from judging.projects.accounts import password_link
@@ -74,7 +74,7 @@ TABLE = {
     "logged in": """
         annotate annotate_preferences home logout own_data own_data_file password_change tokens
     """,
-    "member": "project project_leave",
+    "member": "image project project_leave",
     "annotator": "annotate_leave annotate_own annotate_return annotate_round",
     "holder": """
         annotate_ahead annotate_back annotate_beat annotate_draft annotate_flag annotate_item
@@ -125,6 +125,8 @@ TABLE = {
 NAMES = {name: group for group, names in TABLE.items() for name in names.split()}
 
 SIGNED = ("annotate_leave", "annotate_own", "annotate_return", "annotate_round")
+# What the annotator has an item of, and nobody has to name its project.
+WITHOUT_SLUG = (*SIGNED, "image")
 # Looking at these shows judge output, or the models' names next to their responses, so votes given
 # after it are marked.
 UNBLINDING = {
@@ -232,6 +234,7 @@ def arguments_of(project, annotator, folder):
         },
         "flag_settle": numbers["round"] | {"flag": flag.pk},
         "import_refused": numbers["import"] | {"index": 0},
+        "image": {"sha256": image_in(draft.item.example).pk},
         "invitation_revoke": {"number": invitation.pk},
         "invite": {"token": link_of(invitation).rstrip("/").split("/")[-1]},
         "member": {"number": member.pk},
@@ -261,9 +264,17 @@ def arguments_of(project, annotator, folder):
         kind = name.split("_")[0]
         number = numbers.get(kind, {}) if name not in numberless else {}
         found = special.get(name, number)
-        return found if NAMES[name] not in LET_IN or name in SIGNED else here | found
+        return found if NAMES[name] not in LET_IN or name in WITHOUT_SLUG else here | found
 
     return {name: arguments(name) for name in NAMES}
+
+
+def image_in(example):
+    image = Image.objects.create(
+        sha256="0" * 64, content_type="image/png", width=1, height=1, content=b"1"
+    )
+    ExampleImage.objects.create(example=example, image=image)
+    return image
 
 
 def crowd_token(round_):

@@ -14,11 +14,14 @@ from html import escape
 
 import nh3
 import pygments
+from django.urls import reverse
 from django.utils.safestring import SafeString, mark_safe
 from markdown_it import MarkdownIt
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
 from pygments.token import STANDARD_TYPES
+
+from judging.core.images import Placed
 
 PDF, PDI = "\u202c", "\u2069"
 EMBEDDINGS = frozenset("\u202a\u202b\u202d\u202e")
@@ -121,7 +124,7 @@ CLASSES = {
     "code": {"formula-source"},
     "p": {"note"},
     "li": {"inside"},
-    "span": {"link", "image", "info"} | CODE_CLASSES,
+    "span": {"link", "image", "info", "picture"} | CODE_CLASSES,
     "bdi": {"target"},
     "th": {"to-left", "to-right", "to-center"},
     "td": {"to-left", "to-right", "to-center"},
@@ -178,6 +181,25 @@ def _cleaner() -> nh3.Cleaner:
 _CLEANER = _cleaner()
 
 
+_PICTURE = re.compile(r'<span class="picture">([0-9a-f]{64})([^<]*)</span>', re.ASCII)
+
+
+def picture(image: Placed) -> str:
+    """Return what `sanitise` turns into an image that this site keeps."""
+    return f'<span class="picture">{image.sha256}{escape(image.alt, quote=False)}</span>'
+
+
+def _button(match: re.Match[str]) -> str:
+    source = reverse("image", args=[match[1]])
+    alt = "Image: " + match[2].replace('"', "&quot;") if match[2].strip() else "Image"
+    return f'<button type="button" class="picture"><img src="{source}" alt="{alt}"></button>'
+
+
 def sanitise(html: str) -> SafeString:
-    """Return the HTML without anything that is not on the lists above."""
-    return mark_safe(_CLEANER.clean(_NO_CHARACTERS.sub("\ufffd", html)))
+    """Return the HTML without anything that is not on the lists above.
+
+    An image that this site keeps comes as its hash and its description, and leaves as a button that
+    enlarges it. So no element of the HTML itself ever loads anything.
+    """
+    clean = _CLEANER.clean(_NO_CHARACTERS.sub("\ufffd", html))
+    return mark_safe(_PICTURE.sub(_button, clean))

@@ -1,7 +1,8 @@
 """Markdown to HTML: CommonMark with tables and strikethrough; raw HTML stays text.
 
-A link shows its text and its target and leads nowhere. An image is shown as its description and
-address, since loading it would tell its server that it was seen. Entities stay as written, each
+A link shows its text and its target and leads nowhere. An image that an import has kept is shown
+from this site. Any other is shown as its description and address, since loading it would tell its
+server that it was seen. Entities stay as written, each
 item of a numbered list keeps its own number, and a code block shows its language.
 """
 
@@ -17,6 +18,7 @@ from markdown_it.token import Token
 
 from annotation.rendering import gate, mathematics
 from annotation.rendering.gate import balance, balance_parts
+from judging.core.images import SCHEME, Placed, pieces
 
 # The time that a row of opening brackets takes grows with this.
 NESTING = 30
@@ -134,6 +136,10 @@ def _link_close(self, tokens, index, options, env) -> str:
 def _image(self, tokens, index, options, env) -> str:
     token = tokens[index]
     description = balance(self.renderInlineAsText(token.children or [], options, env))
+    for kept in pieces(f"![]({token.attrs['src']})"):
+        if isinstance(kept, Placed):
+            env["elsewhere"] += [SCHEME, kept.sha256, description, token.content]
+            return gate.picture(Placed(description, kept.sha256))
     return (
         f'<span class="image">Image: {escape(description, quote=False)}</span>'
         f"{_target(token.attrs['src'], token.attrs.get('title', ''))}"

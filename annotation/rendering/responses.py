@@ -20,12 +20,17 @@ from annotation.rendering import gate, markdown
 from annotation.rendering.gate import balance
 from judging.core import conversations
 from judging.core.conversations import Turn
+from judging.core.images import pieces
 from judging.core.text import hide_names
 
 
 def _plain_html(text: str) -> str:
     """Return one block. The stylesheet keeps its white space and the direction of each line."""
-    return f'<div class="plain" dir="auto">{escape(balance(text), quote=False)}</div>'
+    shown = "".join(
+        escape(balance(piece), quote=False) if isinstance(piece, str) else gate.picture(piece)
+        for piece in pieces(text)
+    )
+    return f'<div class="plain" dir="auto">{shown}</div>'
 
 
 _UNSEEN = frozenset(("Cc", "Cf", "Zl", "Zp", "Zs"))
@@ -45,8 +50,10 @@ def has_visible(text: str) -> bool:
 
 
 def shows_text(html: str) -> bool:
-    """Return True if the text between the tags of HTML from the gate has anything visible."""
-    return any(has_visible(unescape(match.group(1))) for match in _TEXT.finditer(html))
+    """Return True if HTML from the gate has an image, or anything visible between its tags."""
+    return "<img " in html or any(
+        has_visible(unescape(match.group(1))) for match in _TEXT.finditer(html)
+    )
 
 
 def _note(sentence: str) -> str:
@@ -79,7 +86,9 @@ MARKDOWN_CHARACTERS = 50_000
 
 
 def render(text: str, how: How = "markdown") -> SafeString:
-    """Return HTML that runs nothing, loads nothing and links nowhere, whatever `text` holds.
+    """Return HTML that runs nothing and links nowhere, whatever `text` holds.
+
+    It loads nothing but images that this site keeps.
 
     Falls back to plain text, which loses nothing of the source, for more than
     `MARKDOWN_CHARACTERS` characters, for lists or quotes nested too deeply, if a letter or digit

@@ -10,13 +10,14 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.models import AbstractUser, AnonymousUser
 from django.contrib.auth.views import redirect_to_login
 from django.core import signing
+from django.core.exceptions import PermissionDenied
 from django.db.models import F, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -36,7 +37,7 @@ from annotation.queue.drafts import (
 from annotation.queue.queue import claim_slot_of, heartbeat
 from annotation.queue.repeats import answer_again, may_answer_again
 from judging.core.sql.statements import prepared
-from judging.projects.access import project_for
+from judging.projects.access import project_for, projects_of
 from judging.projects.models import Role
 
 _TOKEN = re.compile(r"[\w-]{20,43}", re.ASCII)
@@ -87,6 +88,35 @@ def draft_for(user: AbstractUser | AnonymousUser, token: str) -> Draft:
         draft.item.round.project = project_for(user, draft.slug, Role.ANNOTATOR).project
     draft.annotator.user = user
     return draft
+
+
+# How many items or projects with the same image are tried.
+_MOST_TRIED = 20
+
+
+def may_see_image(user: AbstractUser | AnonymousUser, sha256: str) -> bool:
+    """Return True if the image is in an item of this person's, or in a project they work on.
+
+    Each is asked as its own page would ask.
+    """
+    if not user.pk:
+        return False
+    mine = Draft.objects.filter(annotator__user=user.pk, item__example__images__image=sha256)
+    tokens = mine.order_by("-pk").values_list("token", flat=True)[:_MOST_TRIED]
+    asked = [partial(draft_for, user, token) for token in tokens]
+    # Readers see all examples, and reviewers those of rounds.
+    here = {Role.OBSERVER: "examples", Role.REVIEWER: "rounds__items__example"}
+    for role, way in here.items():
+        projects = projects_of(user).filter(**{f"{way}__images__image": sha256}).distinct()
+        slugs = projects.order_by("pk").values_list("slug", flat=True)[:_MOST_TRIED]
+        asked += [partial(project_for, user, slug, role) for slug in slugs]
+    for ask in asked:
+        try:
+            ask()
+        except (Http404, PermissionDenied):
+            continue
+        return True
+    return False
 
 
 @prepared

@@ -7,8 +7,8 @@ from typing import Any, cast
 from django.contrib import messages
 from django.contrib.auth.models import AbstractUser
 from django.core.paginator import Paginator
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
@@ -26,6 +26,7 @@ from annotation.screen.hand import (
     kind_to_old_links,
     last_token,
     list_address_of,
+    may_see_image,
     round_behind_link,
     take_up,
     vote_on,
@@ -46,6 +47,7 @@ from annotation.screen.progress import (
     title_of,
 )
 from annotation.votes.voting import PRACTICE_IS_FINAL, is_final, takes_votes, why_not_needed
+from judging.dataset.models import Image
 from judging.projects.access import preferences_of
 
 
@@ -233,6 +235,19 @@ def annotate_texts(request: HttpRequest, token: str) -> HttpResponse:
     draft = draft_for(request.user, token)
     context = {"pair": blind_pair(draft, _view(request))}
     return render(request, "annotation/screen/_texts.html", context)
+
+
+@require_GET
+def image(request: HttpRequest, sha256: str) -> HttpResponse:
+    """Return an image of an example that the person may see. Its hash is its name for ever."""
+    if not may_see_image(request.user, sha256):
+        raise Http404("No such image.")
+    kept = get_object_or_404(Image, pk=sha256)
+    # What it is was decided when it was imported: nothing of the file's own is believed.
+    response = HttpResponse(bytes(kept.content), content_type=kept.content_type)
+    response["Cache-Control"] = "private, max-age=31536000, immutable"
+    response["Content-Disposition"] = "inline"
+    return response
 
 
 @require_GET

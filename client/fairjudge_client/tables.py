@@ -32,6 +32,7 @@ _TYPES = {
     ".feather": "application/vnd.apache.arrow.file",
     ".xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
     ".gz": "application/gzip",
+    ".zip": "application/zip",
     ".zst": "application/zstd",
 }
 # Columns whose values come as text so that no digit is lost, and as numbers in DataFrames.

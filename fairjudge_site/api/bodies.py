@@ -96,6 +96,8 @@ BINARY = {
     "application/vnd.apache.arrow.stream": "arrow",
     "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": "xlsx",
     "application/gzip": "gz",
+    # Pairs with their images.
+    "application/zip": "zip",
     "application/zstd": "zst",
 }
 

@@ -10,17 +10,20 @@ form is what judges, lengths and searches take of it:
   is its arguments.
 - A line of a content that looks like such a line gets a middle dot: `U·ser:`.
 
+An image within a message becomes Markdown, `![description](address)`, on a line of its own.
+
 IDs of messages and of tool calls are in no text form: they name the vendor of a model.
 """
 
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from judging.core.bounds import is_deep
+from judging.core.images import marked
 from judging.core.text import a_name, is_name
 
 Message = dict[str, Any]
@@ -99,10 +102,12 @@ def _check(message: Any, which: str) -> None:
         raise Unusable(f"{which} has no content.")
     for part in content if isinstance(content, list) else ():
         kind = part.get("type") if isinstance(part, dict) else None
-        if kind != "text" or not isinstance(part.get("text"), str):
+        is_text = kind == "text" and isinstance(part.get("text"), str)
+        if not is_text and (image_of(part) is None or role not in ("user", "assistant")):
             raise Unusable(
-                f"{which} has a part of the type {str(kind)[:40]}. FairJudge takes only text: "
-                "leave the row out, or describe the part in words."
+                f"{which} has a part of the type {str(kind)[:40]}. FairJudge takes only text, and "
+                "images of users and assistants with their address or content: leave the row out, "
+                "or describe the part in words."
             )
     if not isinstance(content, str | list | None):
         raise Unusable(f"The content of {which[0].lower()}{which[1:]} should be text.")
@@ -132,13 +137,53 @@ def _calls(message: Message, which: str = "") -> Iterator[tuple[str, str]]:
         yield _tool_name(function.get("name"), which), text
 
 
+def image_of(part: Any) -> tuple[str, str] | None:
+    """Return the description and the address of an image, as OpenAI or Anthropic write it.
+
+    None for any other part of a message.
+    """
+    if not isinstance(part, dict) or part.get("type") not in ("image", "image_url"):
+        return None
+    alt = part["alt"] if isinstance(part.get("alt"), str) else ""
+    values = (part.get(name) for name in ("image_url", "source", "image", "url", "path"))
+    value = next((value for value in values if value), None)
+    if isinstance(value, dict) and value.get("type") == "base64":
+        value = f"data:{value.get('media_type')};base64,{value.get('data')}"
+    elif isinstance(value, dict):
+        value = value.get("url") or value.get("path")
+    return (alt, value) if isinstance(value, str) and value.strip() else None
+
+
+def with_images(messages: Messages, text: Callable[[str], str], image: Callable[[str], str]) -> Any:
+    """Return messages with other texts, and with other addresses of images."""
+
+    def part_of(part: Message) -> Message:
+        found = image_of(part)
+        if found is None:
+            return {**part, "text": text(part["text"])}
+        named: Message = {"type": "image_url", "image_url": {"url": image(found[1])}}
+        return named | ({"alt": found[0]} if found[0] else {})
+
+    def message_of(message: Message) -> Message:
+        content = message.get("content")
+        if isinstance(content, list):
+            return {**message, "content": [part_of(part) for part in content]}
+        return {**message, "content": text(content)} if isinstance(content, str) else message
+
+    return [message_of(message) for message in messages]
+
+
 def turns(messages: Sequence[Message]) -> list[Turn]:
     """Return what checked messages say, in their order."""
     found = []
     for message in messages:
         role, content = message["role"], message.get("content")
         if isinstance(content, list):
-            content = "\n".join(part["text"] for part in content)
+            images = map(image_of, content)
+            content = "\n".join(
+                marked(*image) if image else part["text"]
+                for part, image in zip(content, images, strict=True)
+            )
         calls = [
             Turn(role, f"Assistant calls {name}", text, True) for name, text in _calls(message)
         ]

@@ -9,19 +9,25 @@ names the hosts to which none of this applies.
 import asyncio
 import ipaddress
 import socket
-from collections.abc import Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 
+from judging.core.bounds import MEBIBYTE
 from judging.core.errors import UserError
 
 LONGEST_URL = 500
+# Addresses of files in a cloud hold a signature.
+LONGEST_URL_TO_READ = 2_000
 # For the whole request, from the name to the end of the answer.
 SECONDS = 10.0
 _MOST_READ = 1000
+_PIECE = 1 << 16
 _NETWORK = ipaddress.IPv6Network
 # IPv6 addresses that lead to IPv4 ones, which are hidden in their last 32 bits.
 _TRANSLATED = _NETWORK("64:ff9b::/96")
@@ -40,7 +46,7 @@ class Receipt:
     text: str
 
 
-def check_url(url: str, allowed: Collection[str]) -> SplitResult:
+def check_url(url: str, allowed: Collection[str], longest: int = LONGEST_URL) -> SplitResult:
     """Return the parts of an address that requests may go to, as far as it can be told unresolved.
 
     Args:
@@ -50,8 +56,8 @@ def check_url(url: str, allowed: Collection[str]) -> SplitResult:
         UserError: it is no such address.
     """
     shape = "Give an address such as https://example.org/hook."
-    if len(url) > LONGEST_URL or not url.isascii() or not url.isprintable() or " " in url:
-        raise UserError(f"The address has at most {LONGEST_URL} ASCII characters. {shape}")
+    if len(url) > longest or not url.isascii() or not url.isprintable() or " " in url:
+        raise UserError(f"The address has at most {longest} ASCII characters. {shape}")
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname or "", parts.port
@@ -106,9 +112,45 @@ def post(url: str, body: bytes, headers: Mapping[str, str], allowed: Collection[
     return asyncio.run(_post(parts, body, headers, is_allowed(parts, allowed)))
 
 
+def get(url: str, allowed: Collection[str], largest: int) -> bytes:
+    """Return what an address gives to a GET request.
+
+    Args:
+        largest: the most bytes that are read.
+
+    Raises:
+        Unreachable: the address is refused, or no whole answer of status 200 came in time.
+    """
+    try:
+        parts = check_url(url, allowed, LONGEST_URL_TO_READ)
+    except UserError as error:
+        raise Unreachable(str(error)) from None
+    return asyncio.run(_get(parts, largest, is_allowed(parts, allowed)))
+
+
+async def _get(parts: SplitResult, largest: int, may_be_private: bool) -> bytes:
+    async with _answer("GET", parts, may_be_private) as response:
+        if response.status != 200:
+            raise Unreachable(f"The answer has the status {response.status}.")
+        found = bytearray()
+        async for piece in response.content.iter_chunked(_PIECE):
+            found += piece
+            if len(found) > largest:
+                raise Unreachable(f"It is larger than {largest / MEBIBYTE:g} MiB.")
+        return bytes(found)
+
+
 async def _post(
     parts: SplitResult, body: bytes, headers: Mapping[str, str], may_be_private: bool
 ) -> Receipt:
+    async with _answer("POST", parts, may_be_private, data=body, headers=headers) as response:
+        return Receipt(response.status, await _beginning(response))
+
+
+@asynccontextmanager
+async def _answer(
+    method: str, parts: SplitResult, may_be_private: bool, **sent: Any
+) -> AsyncIterator[aiohttp.ClientResponse]:
     resolver = _Checked(may_be_private)
     connector = aiohttp.TCPConnector(resolver=resolver, use_dns_cache=False, force_close=True)
     timeout = aiohttp.ClientTimeout(total=SECONDS)
@@ -117,11 +159,9 @@ async def _post(
             aiohttp.ClientSession(
                 connector=connector, timeout=timeout, auto_decompress=False, trust_env=False
             ) as session,
-            session.post(
-                parts.geturl(), data=body, headers=headers, allow_redirects=False
-            ) as response,
+            session.request(method, parts.geturl(), allow_redirects=False, **sent) as response,
         ):
-            return Receipt(response.status, await _beginning(response))
+            yield response
     except TimeoutError:
         raise Unreachable(f"No answer came within {SECONDS:.0f} seconds.") from None
     except aiohttp.ClientConnectorDNSError as error:

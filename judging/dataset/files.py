@@ -46,6 +46,7 @@ from judging.core.text import (
 )
 from judging.core.workbooks import Cell, Fault, NoSheet, NoWorkbook, sheet_rows
 from judging.dataset.columnar import ARROW_FILE, arrow_for, columnar
+from judging.dataset.images import UNPACKED
 from judging.dataset.layouts import (
     answer_of,
     answers_by_turn,
@@ -888,6 +889,11 @@ def kind_of(path: Path) -> str:
     return next((kind for magic, kind in KINDS.items() if head.startswith(magic)), "")
 
 
+def is_archive(path: Path) -> bool:
+    """Return True for a ZIP, as a workbook and pairs with their images are."""
+    return path.is_file() and kind_of(path) == "excel"
+
+
 def refuse_unreadable(path: Path) -> None:
     """Raise UserError for what is no file, can't be read, or is of a kind that isn't known."""
     head = head_of(path)
@@ -940,9 +946,8 @@ def _files_in(folder: Path) -> list[Path]:
         ]
         if found:
             return found
-    raise UserError(
-        f"The folder {folder} holds no file of {', '.join(DATA_SUFFIXES)}. Nothing was imported."
-    )
+    named = "The ZIP" if folder.name == UNPACKED else f"The folder {folder}"
+    raise UserError(f"{named} holds no file of {', '.join(DATA_SUFFIXES)}. Nothing was imported.")
 
 
 class Records:

@@ -19,6 +19,20 @@ from judging.methods.verdicts.verdicts import Label as Label
 from judging.projects.models import Project
 
 
+class Image(models.Model):
+    """An image of any number of projects, kept once. It goes with the last that uses it.
+
+    sha256: of `content`, which has no metadata.
+    """
+
+    sha256 = models.CharField(max_length=64, primary_key=True)
+    content_type = models.CharField(max_length=20)
+    width = models.PositiveIntegerField()
+    height = models.PositiveIntegerField()
+    content = models.BinaryField()
+    created_at = models.DateTimeField(auto_now_add=True)
+
+
 class Import(models.Model):
     class Kind(models.TextChoices):
         EXAMPLES = "examples", "pairs"
@@ -55,6 +69,7 @@ class Import(models.Model):
     n_conflicts = models.PositiveIntegerField(default=0)
     holder = models.CharField(max_length=120, blank=True)
     lease_until = models.DateTimeField(null=True, blank=True)
+    images = models.ManyToManyField(Image, related_name="imports")
     created_by = user_or_none()
     created_at = models.DateTimeField(auto_now_add=True)
     finished_at = models.DateTimeField(null=True, blank=True)
@@ -157,6 +172,20 @@ class OfAnExample(models.QuerySet[Imported]):
 
     def that_use_examples(self) -> Self:
         return self.none()
+
+
+class ExampleImage(models.Model):
+    """An image in the texts of an example: who may see the example may see the image."""
+
+    example = models.ForeignKey(Example, on_delete=models.CASCADE, related_name="images")
+    image = models.ForeignKey(Image, on_delete=models.CASCADE, related_name="examples")
+
+    objects = OfAnExample["ExampleImage"].as_manager()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["example", "image"], name="example_image_once"),
+        ]
 
 
 class Tag(models.Model):

@@ -17,11 +17,13 @@ from collections.abc import (
     Sequence,
 )
 from dataclasses import dataclass, field
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from judging.core.text import names_itself, unstorable
 from judging.dataset.files import Records, detect_format
+from judging.dataset.images import LEFT_AS_TEXT, Images
 from judging.dataset.layouts import MOST_KEPT, Holds, Layout, OneJudge, Values, read_row
 from judging.dataset.outputs import DOCUMENTS, LAYOUTS, rows_of
 from judging.dataset.records import (
@@ -67,7 +69,9 @@ class Reader:
 
     Args:
         labels: what the codes mean; by default, what docs/files.md says.
-        options: those of an import: `sheet`, and `design` for wide rows.
+        options: those of an import: `sheet`, `design` for wide rows, and what `images` became.
+        images: makes what finds the images in a first pass, once a text may have one. Without it,
+            and without this option, texts that name images stay as they are.
     """
 
     def __init__(
@@ -77,8 +81,12 @@ class Reader:
         mapping: Mapped | None = None,
         labels: Codes | None = None,
         options: Mapping[str, Any] | None = None,
+        images: Callable[[], Images] | None = None,
     ) -> None:
         options = options or {}
+        if images is None and "images" in options:
+            images = partial(Images, paths, known=options["images"])
+        self._images = images and cache(images)
         self.columns: dict[tuple[str, ...], Columns] = {}
         self._twins: dict[tuple[str, ...], list[str]] = {}
         self.codes: Counter[tuple[str, str]] = Counter()
@@ -117,8 +125,15 @@ class Reader:
                 yield columns
                 continue
             self._count_code(record, columns)
-            row = to_example(record, columns, self._labels, self._ways)
-            yield identities.settle(row, record.raw) if isinstance(row, ExampleRow) else row
+            yield self._example(record, columns, identities)
+
+    def _example(
+        self, record: Record, columns: Columns, identities: Identities
+    ) -> ExampleRow | Refused:
+        row = to_example(record, columns, self._labels, self._ways)
+        if isinstance(row, ExampleRow) and self._images and any("![" in one for one in row.texts):
+            row = self._images().settle(row, record.raw)
+        return identities.settle(row, record.raw) if isinstance(row, ExampleRow) else row
 
     def _pairs_of(self, record: Record) -> Iterator[Record | Refused] | None:
         """Return the pairs of a wide row; None for any other, which its names mostly tell."""
@@ -143,8 +158,7 @@ class Reader:
             if isinstance(pair, Refused) or isinstance(columns, Refused):
                 yield columns if isinstance(columns, Refused) else pair
                 return
-            row = to_example(pair, columns, self._labels, self._ways)
-            settled = identities.settle(row, pair.raw) if isinstance(row, ExampleRow) else row
+            settled = self._example(pair, columns, identities)
             yield settled
             if isinstance(settled, Refused):
                 return
@@ -227,6 +241,8 @@ SENTENCES = {
     READ_AS_MESSAGES: "{} in which a cell holds messages as JSON, read as a conversation. To keep "
     "the text, map its column to question:text, response_1:text or response_2:text.",
     REPEATED: "{} in which responses repeat the question's messages, which are kept once.",
+    LEFT_AS_TEXT: "{} with an image that this site doesn't load: its address or name stays as "
+    "text. To show it, upload a ZIP that holds it.",
     OTHER_KEYS: "{} whose messages have other keys than role, content, tool calls and a tool's "
     "name. Exports keep them. Nobody is shown them.",
 }
@@ -338,6 +354,7 @@ def check(
     labels: Codes | None = None,
     options: Mapping[str, Any] | None = None,
     earlier: Iterable[tuple[str, str]] = (),
+    images: Callable[[], Images] | None = None,
 ) -> Summary:
     """Read the files to their end without writing; `watch` gets each row that can be imported.
 
@@ -347,7 +364,7 @@ def check(
     Args:
         earlier: the models of the project's pairs.
     """
-    reader = Reader(paths, file_format, mapping, labels, options)
+    reader = Reader(paths, file_format, mapping, labels, options, images)
     summary = Summary(detect_format(paths) if file_format == "auto" else file_format)
     acceptance = _Acceptance(summary)
     for row in reader:

@@ -11,7 +11,9 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import cache, partial
 from itertools import chain, count
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -28,8 +30,10 @@ from judging.dataset.files import (
     Records,
     data_files,
     encoding_in,
+    is_archive,
     open_sheet,
 )
+from judging.dataset.images import FOLDER, Images, is_bundle, unpacked
 from judging.dataset.models import Example, Import
 from judging.dataset.reading import Reader, Summary, check, mapping_faults
 from judging.dataset.records import (
@@ -126,7 +130,6 @@ class _RefusedFile:
         self._draft.unlink(missing_ok=True)
 
 
-FOLDER = "imports"
 # In bytes. File systems take 255, and a copy of the refused rows has a longer name.
 LONGEST_NAME = 200
 LONGEST_ENDING = 10
@@ -160,9 +163,22 @@ def shortened(name: str) -> str:
     return name.encode()[: LONGEST_NAME - len(ending)].decode(errors="ignore") + ending
 
 
-def discard(paths: list[Path]) -> None:
-    """Delete what `store` kept, if no import came of it."""
-    shutil.rmtree(paths[0].parent, ignore_errors=True)
+def discard(paths: Iterable[Path]) -> None:
+    """Delete what `store` kept or a ZIP was unpacked to, if no import came of it."""
+    for folder in own_folders(map(stored_name, paths)):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def discard_unused(paths: Iterable[Path]) -> None:
+    """Delete what ZIPs of a command were unpacked to, unless an import needs it."""
+    for folder in own_folders(map(stored_name, paths)):
+        if not Import.objects.filter(stored_files__icontains=folder.name).exists():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def own_folders(names: Iterable[str]) -> set[Path]:
+    """Return the folders that the site made for the uploads among some remembered files."""
+    return {Path(settings.MEDIA_ROOT, *Path(name).parts[:2]) for name in filter(is_upload, names)}
 
 
 def stored_name(path: Path) -> str:
@@ -191,12 +207,14 @@ def refused_files_of(imported: Import) -> list[Path]:
 
 def remove_uploads(imported: Import, *, with_refused: bool = False) -> None:
     """Delete the site's own copies; files that a command was given are left alone."""
-    for name in filter(is_upload, imported.stored_files):
-        path = Path(settings.MEDIA_ROOT) / name
+    refused = {copy for path in files_of(imported) for copy in copies_of(path)}
+    for folder in own_folders(imported.stored_files):
         if with_refused:
-            shutil.rmtree(path.parent, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
+            shutil.rmtree(folder, ignore_errors=True)
+            continue
+        for path in folder.rglob("*"):
+            if path.is_file() and path not in refused:
+                path.unlink(missing_ok=True)
 
 
 CHUNK = 1000
@@ -252,6 +270,23 @@ class FirstPass:
     options: Mapping[str, Any]
     summary: Summary
     comparison: ImportComparison
+    images: Images | None
+
+
+@contextmanager
+def _unpacked(paths: Sequence[Path]) -> Iterator[list[Path]]:
+    """Give the paths with a folder in the place of each ZIP. After an error there are none."""
+    made: list[Path] = []
+    given = list(paths)
+    try:
+        for place, path in enumerate(paths):
+            if is_archive(path) and is_bundle(path):
+                given[place] = unpacked(path)
+                made.append(given[place])
+        yield given
+    except BaseException:
+        discard(made)
+        raise
 
 
 def first_pass(
@@ -263,17 +298,41 @@ def first_pass(
     *,
     sheet: str = "",
     design: Design | None = None,
+    known_images: Mapping[str, str] | None = None,
 ) -> FirstPass:
-    """Read files and compare them to the project, if there is one. Nothing is written.
+    """Read files and compare them to the project, if there is one. Nothing is written to it.
+
+    A ZIP is unpacked into a folder of the site's own. If no import comes of it, `discard` the paths
+    that come back.
 
     Args:
-        paths: files, or folders with the files of a data set.
+        paths: files, folders with the files of a data set, or ZIPs of such folders.
         labels: what the codes of gold labels mean; by default, what they can only mean.
         sheet: which sheet of a workbook to read; by default the first one.
         design: how wide rows become pairs.
+        known_images: what an earlier reading made of the names of images.
     """
-    mapping = mapping or {}
-    paths = data_files(paths)
+    with _unpacked(paths) as given:
+        files = data_files(given)
+        folders = [path for path in given if path.is_dir()]
+        images = cache(
+            partial(Images, files, folders, project.pk if project else None, before=known_images)
+        )
+        of_file = {"sheet": sheet, "design": design}
+        return _first_pass(project, files, file_format, mapping or {}, labels, images, **of_file)
+
+
+def _first_pass(
+    project: Project | None,
+    paths: Sequence[Path],
+    file_format: str,
+    mapping: Mapping[str, str],
+    labels: Codes | None,
+    images: Any,
+    *,
+    sheet: str,
+    design: Design | None,
+) -> FirstPass:
     if faults := mapping_faults(mapping):
         raise UserError(f"{' '.join(faults)} Nothing was imported.")
     if design is not None and design.needs_stages:
@@ -283,14 +342,17 @@ def first_pass(
     comparison = ImportComparison(project.pk if project else None)
     there = project.examples.judged().order_by() if project else Example.objects.none()
     models = there.exclude(model_1="").exclude(model_2="").values_list("model_1", "model_2")
-    summary = check(
-        paths, file_format, mapping, comparison.watch, labels, options, earlier=models.distinct()
-    )
+    earlier = models.distinct()
+    summary = check(paths, file_format, mapping, comparison.watch, labels, options, earlier, images)
     comparison.settle()
     if labels is None and not summary.readings and not documented(summary.labels):
         of_file = {"sheet": sheet, "design": design}
-        return first_pass(project, paths, file_format, mapping, summary.labels, **of_file)
-    return FirstPass(paths, file_format, mapping, options, summary, comparison)
+        given = (project, paths, file_format, mapping, summary.labels, images)
+        return _first_pass(*given, **of_file)
+    found: Images | None = images() if images.cache_info().currsize else None
+    if found and found.to_remember is not None:
+        options["images"] = found.to_remember
+    return FirstPass(paths, file_format, mapping, options, summary, comparison, found)
 
 
 def _staged(
@@ -336,8 +398,10 @@ def record_import(
 
 def record_checked(project: Project, user: AbstractUser | None, checked: FirstPass) -> Import:
     """Keep a first pass as an import of which nothing is written yet."""
+    if checked.images:
+        checked.images.write()
     with transaction.atomic():
-        return Import.objects.create(
+        imported = Import.objects.create(
             project=project,
             number=next_number(project, Import),
             created_by=user,
@@ -346,6 +410,9 @@ def record_checked(project: Project, user: AbstractUser | None, checked: FirstPa
             sha256=checked.summary.sha256,
             **_found(checked),
         )
+        if checked.images:
+            checked.images.keep(imported)
+    return imported
 
 
 def check_again(
@@ -358,9 +425,16 @@ def check_again(
     """Read the files again with another mapping; False if the import has begun already."""
     sheet = imported.options.get("sheet", "")
     given = (imported.project, files_of(imported), file_format, mapping, labels)
-    checked = first_pass(*given, sheet=sheet, design=design)
+    known = imported.options.get("images")
+    checked = first_pass(*given, sheet=sheet, design=design, known_images=known)
+    if checked.images:
+        checked.images.write()
     unbegun = Import.objects.filter(pk=imported.pk, state=Import.State.CHECKED)
-    return unbegun.update(**_found(checked)) == 1
+    with transaction.atomic():
+        changed = unbegun.update(**_found(checked)) == 1
+        if changed and checked.images:
+            checked.images.keep(imported)
+    return changed
 
 
 def _found(checked: FirstPass) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from judging.core.formatting import number_of
 from judging.core.leases import Chunks, Lease, in_chunks, is_dead, is_over, new_holder
 from judging.core.processes import stop_requested
 from judging.core.sql.statements import insert, new, rows_came
+from judging.dataset.images import delete_unused, link, release
 from judging.dataset.models import Example, Import
 from judging.dataset.reading import Reader
 from judging.dataset.records import IDENTITY_FIELDS, Codes, ExampleRow, Refused, spelled
@@ -140,6 +141,7 @@ def undo(imported: Import, user: AbstractUser | None) -> bool:
             access.record_event(imported.project, user, "import undone", subject)
     remove_leftovers(imported.project_id)
     remove_uploads(imported, with_refused=True)
+    release([imported])
     return changed
 
 
@@ -244,6 +246,7 @@ def write_checked(
             refuse_invalid(imported, skip_invalid)
         except UserError as error:
             Import.objects.filter(pk=imported.pk).update(state=State.FAILED, reason=str(error))
+            release([imported])
             raise
     begin(imported, skip_invalid=skip_invalid, background=False)
     if not write(imported.pk, advance):
@@ -399,6 +402,8 @@ def _insert(imported: Import, start: int, rows: list[ExampleRow]) -> None:
     insert(Example, examples)
     if tagged := [(one.pk, row.tags) for one, row in zip(examples, rows, strict=True) if row.tags]:
         tag_new(imported.project_id, tagged)
+    if "images" in imported.options:
+        link([(one.pk, row.texts) for one, row in zip(examples, rows, strict=True)], imported)
 
 
 def _finish(
@@ -488,6 +493,7 @@ def tidy_uploads() -> int:
         if changed < before and not Import.objects.filter(stored_files__icontains=folder.name):
             shutil.rmtree(folder, ignore_errors=True)
             tidied += 1
+    delete_unused(created_at__lt=before)
     if tidied:
         logger.info("%s uploads that nobody imported within a week were deleted.", tidied)
     return tidied

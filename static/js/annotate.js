@@ -143,6 +143,8 @@
       const response = await fetch(`${base()}/ahead`);
       if (response.status !== 200 || isLogin(response)) return;
       const html = await response.text();
+      // Loaded before they are shown, so that nothing moves when the pair comes up.
+      for (const [, source] of html.matchAll(/<img src="([^"]+)"/g)) new Image().src = source;
       if (form.dataset.token === token && !votes.tokens().some((sent) => html.includes(`data-token="${sent}"`))) ahead = { html, came };
     } catch { /* the next one is then fetched when it is needed */ }
   }

@@ -41,7 +41,7 @@ from annotation.votes.voting import edit_vote, record_vote
 from judging.core import leases
 from judging.core.errors import UserError
 from judging.core.leases import delete_rows
-from judging.dataset.models import HumanScore, Import, PointItem
+from judging.dataset.models import ExampleImage, HumanScore, Image, Import, PointItem
 from judging.dataset.subsets import Subset, change_tag, freeze
 from judging.projects.access import project_for, remove_member
 from judging.projects.models import (
@@ -92,6 +92,11 @@ def make_full_project(slug):
     point = PointItem.objects.create(
         project=project, source=make_import(project), external_id="p", number=1
     )
+    image = Image.objects.create(
+        sha256=slug, content_type="image/png", width=1, height=1, content=b"1"
+    )
+    examples[0].source.images.add(image)
+    ExampleImage.objects.create(example=examples[0], image=image)
     HumanScore.objects.create(point_item=point, criterion="fluency", rater="r", value=3)
     TextLikelihood.objects.create(
         project=project, base_url="http://127.0.0.1", model="m", sha256="0"

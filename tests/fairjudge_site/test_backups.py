@@ -24,6 +24,7 @@ from django.core.management import CommandError, call_command
 from fairjudge_site import backups, moving
 from judging.core.errors import UserError
 from tests.conftest import folder_of_the_run, made_once
+from tests.pictures import packed, picture
 
 ROOT = Path(__file__).parents[2]
 MIGRATE = ("migrate", "--verbosity=0")
@@ -759,7 +760,10 @@ def test_a_site_moves_to_postgresql_and_goes_on_there(
     manage, data, on_server, server_database, tmp_path
 ):
     file = write_example(tmp_path)
-    assert manage("import_examples", "moved", str(file)).returncode == 0
+    text = file.read_text().replace("That one.", "![](a.png)")
+    pictured = tmp_path / "pairs.zip"
+    pictured.write_bytes(packed({"pairs.csv": text, "a.png": picture()}))
+    assert manage("import_examples", "moved", str(pictured)).returncode == 0
     with sqlite3.connect(data / "fairjudge.sqlite3") as database:
         add_running_run(database)
         database.execute("UPDATE judging_run SET id = 41")
@@ -768,7 +772,10 @@ def test_a_site_moves_to_postgresql_and_goes_on_there(
     tables = {each["table"]: each["rows"] for each in json.loads(done.stdout)["tables"]}
     names = ["judging_example", "judging_run", "auth_permission"]
     assert counted(server_database, *names) == [tables[name] for name in names]
-    assert tables["judging_example"] == tables["judging_run"] == 1
+    assert tables["judging_example"] == tables["judging_run"] == tables["judging_image"] == 1
+    with psycopg.connect(server_database) as server:
+        sql = "SELECT sha256 = encode(sha256(content), 'hex') FROM judging_image"
+        assert server.execute(sql).fetchall() == [(True,)]
     # New rows get numbers after those that were moved.
     file.write_text("question,response_1,response_2\nWhich?,Another one.,That one.\n")
     more = on_server.run("import_examples", "moved", str(file))

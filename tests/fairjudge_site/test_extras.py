@@ -30,6 +30,7 @@ EXTRAS = {
     "arrow": "pyarrow",
     "embeddings": "onnxruntime tokenizers",
     "grammars": "tree_sitter",
+    "images": "PIL",
     "local": "xllamacpp",
     "pictures": "vl_convert",
     "postgres": "psycopg redis",
@@ -134,6 +135,14 @@ def test_a_parquet_file_says_what_it_needs_and_writes_nothing(without, tmp_path)
     assert without(["arrow"], "export", "small", "-o", "labels.csv").returncode == 0
     assert without([], "export", "small", "-o", "labels.parquet").returncode == 0
     assert (tmp_path / "labels.parquet").read_bytes()[:4] == b"PAR1"
+
+
+def test_an_image_says_what_it_needs_and_nothing_is_imported(without, tmp_path):
+    (tmp_path / "pairs.csv").write_text(PAIR.replace("Which?", '"![](data:image/png;base64,aaaa)"'))
+    refused = without(["images"], "import_examples", "small", "pairs.csv")
+    assert refused.returncode == 1
+    assert "pip install 'fairjudge[images]'" in refused.stderr
+    assert "Traceback" not in refused.stderr
 
 
 def test_plots_stay_on_the_page_and_a_picture_says_what_it_needs(without, tmp_path):

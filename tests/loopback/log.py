@@ -33,7 +33,7 @@ class Asked:
 
 def prompt_of(body: Mapping[str, Any]) -> str:
     return "\n\n".join(
-        "".join(part["text"] for part in parts_of(m)) for m in body.get("messages", [])
+        "".join(part.get("text", "") for part in parts_of(m)) for m in body.get("messages", [])
     )
 
 

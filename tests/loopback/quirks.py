@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from tests.loopback.answers import Answer, error, token_count
-from tests.loopback.log import Asked
+from tests.loopback.log import Asked, parts_of
 
 Words = Literal["openai", "azure", "vllm", "llama.cpp", "ollama"]
 
@@ -32,6 +32,7 @@ class Quirks:
     reply_in_context: bool = False
     forbidden_text: str | None = None
     one_choice_usage: bool = False
+    takes_images: bool = True
 
     def refusal(self, asked: Asked) -> Answer | None:
         """The first thing that this server does not take, or None."""
@@ -95,6 +96,10 @@ class Quirks:
         )
 
     def _about_texts(self, asked: Asked) -> Answer | None:
+        kinds = [part["type"] for one in asked.body["messages"] for part in parts_of(one)]
+        if "image_url" in kinds and not self.takes_images:
+            message = "Invalid content type. image_url is only supported by certain models."
+            return error(400, message, param="messages.[0].content.[1].type")
         roles = [m.get("role") for m in asked.body.get("messages", [])]
         if self.no_system and "system" in roles:
             if self.words in ("vllm", "llama.cpp"):

@@ -33,7 +33,7 @@ class Received:
 
 @dataclass
 class Receiver:
-    """Answers with the next of `statuses`, and then with 204.
+    """Answers with the next of `statuses`, and then with 204, or 200 to a request for `body`.
 
     hold: called with each request before it is answered.
     """
@@ -51,15 +51,18 @@ class Receiver:
         receiver = self
 
         class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
+            def do_GET(self) -> None:
+                self.do_POST(200)
+
+            def do_POST(self, usual: int = 204) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"] or 0))
                 headers = {name.lower(): value for name, value in self.headers.items()}
                 found = Received(self.path, headers, body)
                 with receiver._lock:
                     receiver.received.append(found)
                     receiver.under_way += 1
                     receiver.most_at_once = max(receiver.most_at_once, receiver.under_way)
-                    status = receiver.statuses.pop(0) if receiver.statuses else 204
+                    status = receiver.statuses.pop(0) if receiver.statuses else usual
                 try:
                     receiver.hold(found)
                 finally:

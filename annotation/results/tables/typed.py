@@ -1,7 +1,8 @@
 """Tables in files with types: Parquet, Arrow, Excel, and the folder of a data set.
 
 `datasets.load_dataset` opens such a folder: Parquet files under `data/`, and a card, README.md,
-that says which files they are and how the labels were made. The user fills in the licence.
+that says which files they are and how the labels were made. The user fills in the licence. The
+images that the texts name are under `images/`, by their hash, so that an import finds them.
 """
 
 import io
@@ -17,13 +18,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from django.db.models import Count
+from django.db.models import Count, QuerySet
 
 from annotation.models import Protocol, Vote
 from judging.core.errors import UserError
 from judging.core.formatting import count, number_of
+from judging.core.images import suffix_of
 from judging.core.workbooks import LONGEST_CELL, MOST_ROWS, TooLong, write_workbook
-from judging.dataset.models import Frame
+from judging.dataset.models import ExampleImage, Frame, Image
 from judging.dataset.uploads import designs_of
 from judging.projects.models import Project
 from judging.runs.models import Run
@@ -50,6 +52,7 @@ _REAL = frozenset(
 _MONEY = frozenset({"judge_usd", "human_usd", "usd", "practice_usd", "repeat_usd"})
 _TRUTH = frozenset({"estimated", "unblinded", "reviewed", "qualified"})
 _TIMES = frozenset({"submitted_at"})
+_WITH_TEXTS = ("labels", "preferences")
 # Digits of money, and how many of them are behind the point.
 _DIGITS, _PLACES = 38, 18
 _EXACT = Context(prec=_DIGITS)
@@ -110,6 +113,15 @@ class Card:
                 self.sources[str(row["source"])] += 1
             yield row
 
+    def images(self) -> QuerySet[Image]:
+        """Return the images in the texts of the table, if it has texts."""
+        of_table = ExampleImage.objects.filter(example__project=self.project)
+        if self.frame is not None:
+            of_table = of_table.filter(example__frames__frame=self.frame)
+        if self.what not in _WITH_TEXTS:
+            of_table = of_table.none()
+        return Image.objects.filter(pk__in=of_table.values("image")).order_by("pk")
+
     def text(self, shards: Sequence[str], size: int) -> str:
         """Return README.md. What people called their project is quoted: YAML begins the file."""
         title = json.dumps(f"{self.project.name}: {self.what}", ensure_ascii=False)
@@ -167,6 +179,8 @@ class Card:
         if self.sources:
             said = ", ".join(f"{name}: {count(n)}" for name, n in self.sources.most_common())
             yield f"Rows by the source of their label: {said}."
+        if self.images().exists():
+            yield "Images in texts are named by their SHA-256 and are under `images/`."
         for words in dict.fromkeys(design.words for design in designs_of(self.project)):
             yield f"Pairs were made of more than two responses to a question: {words}."
 
@@ -346,6 +360,10 @@ def write_dataset(
     size = sum(shard.stat().st_size for shard in shards)
     text = card.text([shard.name for shard in shards], size)
     (folder / "README.md").write_text(text, encoding="utf-8")
+    for image in card.images().iterator(chunk_size=1):
+        name = f"{image.pk}{suffix_of(image.content_type)}"
+        (folder / "images").mkdir(exist_ok=True)
+        (folder / "images" / name).write_bytes(image.content)
     return card.n_rows
 
 

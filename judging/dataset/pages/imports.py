@@ -75,8 +75,9 @@ class UploadForm(forms.Form):
     files = FilesField(
         label="File of pairs",
         help_text="CSV, TSV, JSON Lines, JSON, Excel (.xlsx), Parquet or Arrow. Texts may be "
-        "compressed (.gz, .zst). For FairEval, choose the question file and both "
-        "answer files together; the first answer file gives response 1.",
+        "compressed (.gz, .zst). If the pairs have images, upload a ZIP with both. For FairEval, "
+        "choose the question file and both answer files together; the first answer file gives "
+        "response 1.",
     )
     file_format = forms.ChoiceField(
         label="Format", choices=list(FORMAT_NAMES.items()), initial="auto"

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Literal, Self
 
+from judging.core.images import pieces
 from judging.llm.client.errors import AttemptFailure, FailureKind
 from judging.llm.client.messages import JudgeRequest, Message
 from judging.llm.prices import fewest_tokens
@@ -22,7 +23,10 @@ FEWEST_TOKENS = 16
 
 @dataclass(frozen=True, slots=True)
 class EndpointCapabilities:
-    """What one model at one endpoint accepts. The defaults are those of OpenAI's first API."""
+    """What one model at one endpoint accepts. The defaults are those of OpenAI's first API.
+
+    images: None until a run with images has asked.
+    """
 
     max_n: int | None = None
     tokens_field: TokensField = "max_tokens"
@@ -35,6 +39,7 @@ class EndpointCapabilities:
     max_top_logprobs: int | None = None
     usage_of_one_choice: bool = False
     cache_marks: bool = True
+    images: bool | None = None
 
     def reply_tokens(self, request: JudgeRequest) -> int:
         """Return the most tokens that the request may allow each reply."""
@@ -97,6 +102,7 @@ class EndpointCapabilities:
                 not self.cache_marks,
                 "The server takes no cache markers: prompts were sent without them.",
             ),
+            (self.images is False, "The model takes no images."),
         )
         return tuple(sentence for differs, sentence in differences if differs)
 
@@ -115,7 +121,7 @@ def body(request: JudgeRequest, learned: EndpointCapabilities) -> dict[str, obje
     """Return the JSON to send, without anything that this endpoint is known to refuse."""
     sent: dict[str, object] = {
         "model": request.model,
-        "messages": _messages(request, learned),
+        "messages": [_with_images(sent, request.images) for sent in _messages(request, learned)],
         learned.tokens_field: learned.reply_tokens(request),
     }
     if learned.temperature:
@@ -157,6 +163,33 @@ def _messages(request: JudgeRequest, learned: EndpointCapabilities) -> list[dict
     for end in ends:
         sent[end]["content"] = [_part(messages[end].content, marked=True)]
     return sent
+
+
+def _with_images(message: dict[str, object], images: Mapping[str, str]) -> dict[str, object]:
+    """Return a message with the images in their places, between what is written around them."""
+    content = message["content"]
+    if not images or message["role"] != "user":
+        return message
+    parts = content if isinstance(content, list) else [_part(str(content), marked=False)]
+    cut = [piece for part in parts for piece in _cut(part, images)]
+    return message if len(cut) == len(parts) else {**message, "content": cut}
+
+
+def _cut(part: dict[str, object], images: Mapping[str, str]) -> list[dict[str, object]]:
+    """Cut a part at its images. What was marked is marked at its end."""
+    found: list[dict[str, object]] = []
+    text = ""
+    for piece in pieces(str(part["text"])):
+        if isinstance(piece, str):
+            text += piece
+        elif url := images.get(piece.sha256):
+            found += [_part(text, marked=False)] if text.strip() else []
+            found.append({"type": "image_url", "image_url": {"url": url}})
+            text = ""
+    found += [_part(text, marked=False)] if text.strip() else []
+    if found and "cache_control" in part:
+        found[-1]["cache_control"] = part["cache_control"]
+    return found if any("image_url" in one for one in found) else [part]
 
 
 def _part(text: str, *, marked: bool) -> dict[str, object]:

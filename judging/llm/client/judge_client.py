@@ -1,10 +1,14 @@
 """The judge client: one request in, a reply or a typed failure out, whatever the server does."""
 
 import asyncio
+import base64
+import struct
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from judging.core.images import SCHEME, marked
 from judging.core.text import storable
 from judging.llm.client.adaptation import EndpointCapabilities, fit, learn
 from judging.llm.client.errors import (
@@ -305,3 +309,32 @@ async def probe_logprobs(client: JudgeClient, model: str) -> LogprobSupport:
         reason = f"The model {model} gives no log-probabilities at this endpoint."
         return LogprobSupport(False, reason=reason)
     return LogprobSupport(True, top=len(logprobs[0].top))
+
+
+async def probe_images(client: JudgeClient, model: str) -> str:
+    """Show a small picture. Returns "" if the model answers, or else why it doesn't."""
+    name = "0" * 64
+    request = JudgeRequest(
+        messages=(
+            Message("user", f"{marked('', SCHEME + name)}\nWhich colour is this? One word."),
+        ),
+        model=model,
+        temperature=0.0,
+        max_tokens=16,
+        images={name: f"data:image/png;base64,{base64.b64encode(_red(64)).decode()}"},
+    )
+    outcome = await client.complete(request)
+    return outcome.message if isinstance(outcome, CallFailure) else ""
+
+
+def _red(side: int) -> bytes:
+    """Return a red square as a PNG file. Some models refuse pictures of fewer than 28 pixels."""
+
+    def chunk(kind: bytes, content: bytes) -> bytes:
+        check = struct.pack(">I", zlib.crc32(kind + content))
+        return struct.pack(">I", len(content)) + kind + content + check
+
+    rows = (b"\0" + b"\xff\0\0" * side) * side
+    head = chunk(b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0))
+    body = chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + head + body

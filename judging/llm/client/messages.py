@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
+from judging.core.images import SCHEME, TOKENS, without_images
 from judging.llm.prices import Usage, estimate_prompt
 
 # This means a probability of zero, which JSON can't write as a logarithm. OpenAI's own value.
@@ -39,6 +40,8 @@ class JudgeRequest:
     for a JSON object. Otherwise it is asked for text.
     `marks` change what a prompt costs and not what is asked, so they don't make another request.
 
+    `images` are data URLs by hash. In a message each is Markdown, and is sent in its place.
+
     `fits` is set once the model's context proved too small: the tokens left for each reply.
     """
 
@@ -52,6 +55,7 @@ class JudgeRequest:
     top_logprobs: int | None = None
     fits: int | None = None
     marks: CacheMarks | None = field(default=None, compare=False)
+    images: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if not self.messages or self.n < 1 or self.max_tokens < 1:
@@ -60,7 +64,11 @@ class JudgeRequest:
     @cached_property
     def prompt_tokens(self) -> int:
         """An estimate, since the endpoint's own count comes only with its reply."""
-        return estimate_prompt([message.content for message in self.messages])
+        texts = [message.content for message in self.messages]
+        if not any(SCHEME in text for text in texts):
+            return estimate_prompt(texts)
+        found = [without_images(text) for text in texts]
+        return estimate_prompt([text for text, _ in found]) + TOKENS * sum(n for _, n in found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from judging.dataset.records import (
     plain,
     spelled,
 )
-from judging.dataset.uploads import FirstPass, first_pass, refused_files_of
+from judging.dataset.uploads import FirstPass, discard_unused, first_pass, refused_files_of
 from judging.dataset.wide import LARGEST_SEED, RESPONSE, Design
 from judging.dataset.writing import (
     hide_models,
@@ -51,7 +51,8 @@ class Command(FairJudgeCommand):
             metavar="FILE",
             nargs="*",
             type=Path,
-            help="a file of pairs, or a folder of a data set; - is stdin",
+            help="a file of pairs, the folder of a data set, or a ZIP of pairs and their images; "
+            "- is stdin",
         )
         add_format(parser, FORMATS)
         add_labels(parser)
@@ -113,6 +114,12 @@ class Command(FairJudgeCommand):
             sheet=options["sheet"] or "",
             design=None if said is None else Design.read(said, options["seed"]),
         )
+        try:
+            self.write(existing, checked, options)
+        finally:
+            discard_unused(checked.paths)
+
+    def write(self, existing: Project | None, checked: FirstPass, options: dict[str, Any]) -> None:
         summary = checked.summary
         self.describe(checked)
         price = self.price(existing, checked, options["run"]) if summary.wide else None

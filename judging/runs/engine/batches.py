@@ -26,6 +26,7 @@ from judging.runs.engine.claims import Claim
 from judging.runs.engine.recording import Arrival
 from judging.runs.engine.store import PumpStatus, RunStore
 from judging.runs.models import Batch, Call, Run, content_free, subject_of
+from judging.runs.planning.agenda import with_images
 from judging.runs.samples import Ask
 
 # A batch is held in memory as a whole, and its file has to be uploaded.
@@ -83,7 +84,7 @@ def claims_in(store: RunStore, batch: Batch) -> dict[str, Claim]:
     claimed_by_id = {}
     for call in calls:
         ask = Ask(subject_of(call, inputs), call.part, tuple(call.slots), call.attempt)
-        request = store.questioner.request(ask.subject, ask.part, len(ask.slots))
+        request = with_images(store.questioner.request(ask.subject, ask.part, len(ask.slots)))
         claimed_by_id[f"call-{call.pk}"] = Claim(call, ask, request, call.reserved_usd)
     return claimed_by_id
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from judging.core.errors import UserError
+from judging.core.images import without_images
 from judging.core.queries import merge
 from judging.llm.prompts.templates import PromptVariant
 from judging.methods.calibration.methods import INPUTS, NAMES, NOTHING, USUAL, random_inputs
@@ -70,7 +71,8 @@ def wanted_inputs(run: Run, methods: Sequence[str]) -> dict[str, list[str]]:
         wanted[NOTHING_PART] = [NOTHING.question, NOTHING.response_1, NOTHING.response_2]
     if "dc:" in kinds:
         examples = subjects_of(run).order_by("number", "pk")
-        rows = list(examples.values_list("question", "response_1", "response_2")[:MOST_TEXTS])
+        columns = examples.values_list("question", "response_1", "response_2")
+        rows = [[without_images(text)[0] for text in row] for row in columns[:MOST_TEXTS]]
         questions = [row[0] for row in rows]
         responses = [text for row in rows for text in row[1:]]
         try:

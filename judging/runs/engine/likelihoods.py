@@ -8,6 +8,7 @@ from decimal import Decimal
 
 from judging.core.errors import UserError
 from judging.core.formatting import number_of
+from judging.core.images import hashes_in
 from judging.dataset.models import PointItem
 from judging.llm.client.errors import AttemptFailure, FailureKind
 from judging.llm.client.likelihoods import LikelihoodClient, ScoreOutcome, TextScore
@@ -37,8 +38,15 @@ class LikelihoodsAsked:
 
 
 def texts_of(run: Run) -> dict[str, Text]:
-    """Return both responses of each pair, or each single response, by their hash."""
-    return {text.sha256: text for text in _texts(run) if text.output.strip()}
+    """Return both responses of each pair, or each single response, by their hash.
+
+    Texts with images are left out: a likelihood is one of words.
+    """
+    return {
+        text.sha256: text
+        for text in _texts(run)
+        if text.output.strip() and not hashes_in(text.input, text.output)
+    }
 
 
 def _texts(run: Run) -> Iterator[Text]:

@@ -38,7 +38,7 @@ from judging.runs.models import (
     subject_field,
     subjects_of,
 )
-from judging.runs.planning.agenda import Questioner, agenda_of
+from judging.runs.planning.agenda import Questioner, agenda_of, with_images
 from judging.runs.planning.reuse import Place, ReusedRun, kept_samples, sources_of
 from judging.runs.samples import Ask, asks_left
 from judging.runs.verdicts.rebuild import rebuild_verdicts
@@ -389,7 +389,7 @@ class RunStore:
         asks = [self.ready.popleft() for _ in range(min(most, len(self.ready)))]
         claimed = claims.claim(self.run.pk, self.holder, asks, self.questioner, self.price, batch)
         self.ready.extendleft(reversed(asks[len(claimed) :]))
-        return claimed
+        return [replace(one, request=with_images(one.request)) for one in claimed]
 
     def without_copies(self, asks: list[Ask]) -> list[Ask]:
         """Copy what other runs were asked the same, if the run may, and return what is left."""

@@ -18,7 +18,9 @@ from typing import Any, Self
 import numpy as np
 
 from judging.core.errors import UserError
+from judging.core.images import SCHEME, hashes_in
 from judging.core.queries import merge
+from judging.dataset.images import data_url
 from judging.dataset.models import Example, PointItem
 from judging.llm.client.judge_client import TOP_LOGPROBS
 from judging.llm.client.messages import CacheMarks, JudgeRequest, Message
@@ -388,6 +390,15 @@ def agenda_of(run: Run) -> Agenda:
     return Everything(run.parts, run.k)
 
 
+def with_images(request: JudgeRequest) -> JudgeRequest:
+    """Return a request that can be sent: with the images that its messages name, if any."""
+    if not any(SCHEME in message.content for message in request.messages):
+        return request
+    hashes = hashes_in(*(message.content for message in request.messages))
+    found = {sha256: url for sha256 in hashes if (url := data_url(sha256))}
+    return replace(request, images=found) if found else request
+
+
 @dataclass(frozen=True, slots=True)
 class Questioner:
     """What all requests of a run have in common."""
@@ -461,6 +472,15 @@ class Questioner:
         # Another version of the splitter may find nothing to split although parts were shown.
         return (*texts, *shown.parts_1, *shown.parts_2) if shown else texts
 
+    def _check_images(self, example: Example) -> None:
+        """Refuse to split responses whose images came after the run was started."""
+        if hashes_in(example.response_1, example.response_2):
+            raise UserError(
+                f"PORTIA splits responses, and those of example {example.external_id} hold images. "
+                "Nothing more was sent. Undo the import that added it and resume the run, or start "
+                "a new run with another method."
+            )
+
     def _check_reference(self, example: Example) -> None:
         """Refuse an example that came without a reference answer after the run was started."""
         if "reference" in self.template.slots and not example.reference:
@@ -486,6 +506,7 @@ class Questioner:
             self._check_reference(example)
         filled = {"reference": example.reference, "criteria": self.criteria}
         if variant.stage != UNSPLIT:
+            self._check_images(example)
             alignment = aligned(example, variant.stage, self.portia)
             if alignment is None:
                 raise UserError(

@@ -1,7 +1,7 @@
 """What a run will cost and how long it will take, before anything is sent."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Self
@@ -9,6 +9,7 @@ from typing import Any, Self
 from django.db.models import Avg, Count, QuerySet, Sum
 
 from judging.core.formatting import count, number_of, percent, usd
+from judging.core.images import TOKENS, hashes_in
 from judging.dataset.subsets import ALL, Subset
 from judging.llm.client.limits import SECONDS_PER_MINUTE
 from judging.llm.client.messages import JudgeRequest
@@ -28,6 +29,7 @@ from judging.runs.planning.start import (
     choose_judge,
     default_concurrency,
     default_temperature,
+    has_images,
     run_fields,
 )
 from judging.runs.samples import Ask
@@ -37,6 +39,11 @@ from judging.runs.templates import check_references
 RENDERED = 200
 # Evidence and two scores, if no earlier run of this judge tells more.
 TOKENS_A_SAMPLE = 200
+IMAGES = (
+    f"Each image counts as {TOKENS:,} tokens of the prompt, since only the endpoint knows. Most "
+    "models count fewer, and a few, such as gpt-4o-mini, far more. A run's costs are those that "
+    "the endpoint reports."
+)
 IN_BATCHES = "Batches cost half. Each is done within 24 hours."
 BY_STAGES = (
     "PORTIA makes at least two calls per example, and more if the two orders disagree. The most "
@@ -146,6 +153,7 @@ def estimate_run(
     check_subset(subset, judge.form)
     examples = subjects_of(run) if subset.is_all else subset.rows(project)
     check_references(judge.template, examples)
+    has_images(judge, examples)
     n_examples = examples.count()
     asked = list(rendered(run, examples, n_examples, judge.k))
     requests = [request for of_example in asked for request in of_example]
@@ -182,7 +190,7 @@ def estimate_run(
             most_parts * most_a_part * saved.samples,
         ),
         seconds(timed, pace, n_calls, prompt + completion),
-        basis(judge, known, n_examples, seen=together is not None),
+        basis(judge, known, n_examples, seen=together is not None, requests=requests),
         judge.model,
         judge.endpoint.name,
         batch_hours(judge, n_examples > full),
@@ -350,7 +358,9 @@ def seconds(past: QuerySet[Call], pace: RunPace, n_calls: int, tokens: int) -> f
     return None if average is None else pace.seconds(average / 1000, n_calls, tokens)
 
 
-def basis(judge: Judge, known: bool, n_examples: int, *, seen: bool) -> str:
+def basis(
+    judge: Judge, known: bool, n_examples: int, *, seen: bool, requests: Sequence[JudgeRequest] = ()
+) -> str:
     assumed = min(TOKENS_A_SAMPLE, judge.max_tokens)
     sentences = [
         "Tokens and time per call are taken from this judge's earlier calls."
@@ -359,6 +369,8 @@ def basis(judge: Judge, known: bool, n_examples: int, *, seen: bool) -> str:
         f"{assumed} tokens per sample."
     ]
     sentences += [] if seen else [ONE_A_CALL.format(k=judge.k)]
+    pictured = any(hashes_in(*(m.content for m in one.messages)) for one in requests)
+    sentences += [IMAGES] if pictured else []
     sentences += [BY_STAGES] if judge.portia else []
     sentences += [IN_BATCHES] if judge.batch else []
     sentences += [adaptive_note(n_examples)] if judge.adaptive else []

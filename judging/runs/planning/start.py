@@ -13,11 +13,21 @@ from typing import Any
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from judging.core.errors import UserError
+from judging.core.images import SCHEME
+from judging.dataset.models import Example, ExampleImage
 from judging.dataset.subsets import ALL, Subset, freeze
-from judging.llm.client.judge_client import ListingError, list_models, only_model
+from judging.llm.client.adaptation import EndpointCapabilities
+from judging.llm.client.judge_client import (
+    JudgeClient,
+    ListingError,
+    list_models,
+    only_model,
+    probe_images,
+)
 from judging.llm.endpoint import Endpoint
 from judging.llm.prices import PriceSnapshot
 from judging.llm.prompts.templates import Template
@@ -34,7 +44,7 @@ from judging.runs.endpoints import (
     named_endpoint,
 )
 from judging.runs.forms import choice, pointwise
-from judging.runs.forms.choice import ChoiceOptions, draw_shots
+from judging.runs.forms.choice import PATIENCE, ChoiceOptions, draw_shots
 from judging.runs.forms.point_shots import draw_point_shots
 from judging.runs.forms.portia import PortiaOptions, PortiaSettings, chosen_settings
 from judging.runs.lifecycle import SEND_AGAIN
@@ -233,6 +243,56 @@ def check_adaptive(method: str, form: str, k: int | None, confidence: float | No
         )
 
 
+def has_images(judge: Judge, examples: QuerySet[Any]) -> bool:
+    """Return True if there are images among what is asked. Raises UserError if they can't be."""
+    if examples.model is not Example:
+        return False
+    images = ExampleImage.objects.filter(example__in=examples.order_by())
+    if not images.exists():
+        return False
+    if judge.endpoint.is_local:
+        raise UserError(
+            "These examples have images, and the local judge takes none. Nothing was started. "
+            "Choose another endpoint, or examples without images."
+        )
+    if judge.batch:
+        raise UserError(
+            "These examples have images, and the file of a batch is too small for them. Nothing "
+            "was started. Start the run without batches."
+        )
+    in_responses = Q(response_1__contains=f"]({SCHEME}") | Q(response_2__contains=f"]({SCHEME}")
+    if judge.portia and examples.filter(in_responses).exists():
+        raise UserError(
+            "PORTIA splits responses, and some of these hold images. Nothing was started. Choose "
+            "another method, or examples whose responses have none."
+        )
+    return True
+
+
+def check_takes_images(endpoint: Endpoint, model: str) -> None:
+    """Show the model a small picture once. Raises UserError unless it answers."""
+    known, _ = endpoints.recall_for(endpoint.base_url, model)
+    if known and known.images:
+        return
+    reason, learned = asyncio.run(_shown_a_picture(endpoint, model, known))
+    endpoints.keep_for(endpoint.base_url, model, learned, known)
+    if reason:
+        raise UserError(
+            f"These examples have images, and {model} at {endpoint.name} didn't take one "
+            f"({reason.rstrip('.')}). Nothing was started. Choose a model that takes images, or "
+            "examples without images."
+        )
+
+
+async def _shown_a_picture(
+    endpoint: Endpoint, model: str, known: EndpointCapabilities | None
+) -> tuple[str, EndpointCapabilities]:
+    before = {model: known} if known else {}
+    async with JudgeClient(endpoint, key_of(endpoint), retry=PATIENCE, learned=before) as client:
+        reason = await probe_images(client, model)
+        return reason, replace(client.learned(model), images=not reason)
+
+
 def choose_model(endpoint: Endpoint) -> str:
     """Return the operator's model, else the only one that the endpoint lists."""
     if endpoint.is_local:
@@ -285,6 +345,8 @@ def start_run(
     frame = freeze(project, subset) if subset != ALL else None
     of_frame = Run(project=project, form=judge.form, frame=frame)
     check_references(judge.template, subjects_of(of_frame))
+    if has_images(judge, subjects_of(of_frame)):
+        check_takes_images(judge.endpoint, judge.model)
     temperature = default_temperature(judge.form) if temperature is None else temperature
     check_pace(name, temperature, concurrency)
     check_unread_calls(unread_calls)

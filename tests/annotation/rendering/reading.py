@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 CORPUS = json.loads((Path(__file__).parents[1] / "xss_corpus.json").read_text(encoding="utf-8"))
-_VOID = {"br", "hr"}
+_VOID = {"br", "hr", "img"}
 
 
 class Reading(HTMLParser):
