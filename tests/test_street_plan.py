@@ -39,6 +39,7 @@ MODULES_ALLOWED = {
     "an operator who can sleep": 2,
     "tools with one response a row": 1,
     "personal data": 1,
+    "images": 2,
     "training, qualification and repeats": 2,
 }
 # What the house of the street plan may have, and what each feature after it may add. State the
@@ -63,6 +64,7 @@ LINES_ALLOWED = {
     "labels that judges may keep": 400,
     "forms of pages as operations": 300,
     "personal data": 180,
+    "images": 1_000,
     "training, qualification and repeats": 1_320,
 }
 MOST_MODULES_IN_A_FOLDER = 30
