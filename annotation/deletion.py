@@ -90,6 +90,13 @@ def delete_project(
     return go_on(deletion.pk, advance)
 
 
+def leave_to_worker(project: Project, user: AbstractUser) -> Deletion:
+    """Make the project unknown to everybody, and leave all its rows to a worker."""
+    deletion = _hide(project, user)
+    waking.wake_on_commit(waking.DELETE_PROJECT, deletion.pk)
+    return deletion
+
+
 def _hide(project: Project, user: AbstractUser | None) -> Deletion:
     """Make the project unknown to everybody, and record that its rows have to go."""
     now = timezone.now()

@@ -38,6 +38,12 @@ class AsideIn(TypedDict):
     """Also hand out nothing more of the round to them."""
 
 
+class BeginIn(TypedDict):
+    hide_models: NotRequired[bool]
+    """Hide models' names from annotators from now on. For owners alone."""
+    skip_invalid: NotRequired[bool]
+
+
 class BudgetIn(TypedDict):
     budget_usd: Decimal | float | str
 
@@ -105,6 +111,52 @@ class CompareOut:
     by_category: list[CategoryOut]
 
 
+class ConfirmIn(TypedDict):
+    confirm: str
+    """The project's slug."""
+
+
+class CrowdIn(TypedDict):
+    """The terms of a crowd link. What is left out stays as it is, or has the page's default."""
+
+    completion_code: NotRequired[str | None]
+    completion_url: NotRequired[str | None]
+    consent: NotRequired[str | None]
+    max_pairs: NotRequired[int | None]
+    max_people: NotRequired[int | None]
+    questions: NotRequired[list[str] | None]
+    """Such as “choice: Do you read English? | yes | no!”."""
+    screened_code: NotRequired[str | None]
+    screened_url: NotRequired[str | None]
+    session_name: NotRequired[str | None]
+    study_name: NotRequired[str | None]
+    version: NotRequired[str | None]
+    """Refuse with 409 if the terms have another version by now."""
+    worker_name: NotRequired[str | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrowdOut:
+    link: str | None
+    """For the panel; null while it lets nobody in."""
+    version: str
+    consent: str
+    questions: list[str]
+    max_people: int
+    max_pairs: int
+    completion_code: str
+    completion_url: str
+    screened_code: str
+    screened_url: str
+    worker_name: str
+    study_name: str
+    session_name: str
+    submissions: dict[str, int]
+    """How many are in each state."""
+    rejected_with_votes: int
+    """Rejected people of whom votes still count."""
+
+
 class DecisionIn(TypedDict):
     external_id: str
     label: Literal["win", "tie", "lose"]
@@ -121,6 +173,18 @@ class DecisionOut:
     by: str
     """Who decided. Empty for a login that was deleted."""
     decided_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletionOut:
+    """A project that is being deleted. Nobody sees it any more."""
+
+    id: int
+    slug: str
+    """As the project was called."""
+    done: int
+    """Items, calls, verdicts and examples that are gone."""
+    total: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -293,6 +357,27 @@ class GateOut:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GateRequestOut:
+    """A gate or a comparison that a worker decides. Poll it until `state` is no longer waiting."""
+
+    id: int
+    kind: str
+    """gate or compare."""
+    state: str
+    """waiting, done or refused."""
+    at_work: bool
+    """If a worker computes the figures now."""
+    reason: str
+    """Why it was refused. Nothing was decided then."""
+    created_at: datetime
+    ended_at: datetime | None
+    gate: GateOut | None
+    """The verdict of a gate that is done."""
+    comparison: CompareOut | None
+    """The verdict of a comparison that is done."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ImportOut:
     """An import. Its rows are seen once all of them are written: then `state` is `done`."""
 
@@ -313,6 +398,8 @@ class ImportOut:
     conflicting: list[str]
     reason: str
     created_at: datetime
+    refused_files: list[str]
+    """Files of refused rows, unchanged."""
 
 
 class InvitationIn(TypedDict):
@@ -335,6 +422,14 @@ class InvitationOut:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MarkedOut:
+    changed: int
+    unknown: int
+    """Rows about people who never used the link."""
+    votes_aside: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Me:
     """The user for whom the token acts, and what the token may do."""
 
@@ -350,6 +445,15 @@ class MemberOut:
     user: str
     role: str
     joined_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelsOut:
+    endpoints: list[str]
+    """All that the operator named."""
+    endpoint: str
+    models: list[str]
+    """What this endpoint offers now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -387,6 +491,17 @@ class PairsOut:
     """Null if no run says it."""
     usd: Decimal | None
     basis: str
+    columns: dict[str, str]
+    """Which column each field is read from."""
+    file_columns: list[str]
+    """All columns, of which `columns` maps others."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PasswordLinkOut:
+    user: str
+    link: str
+    """Whoever has it sets the password. It works once."""
 
 
 class PeopleIn(TypedDict):
@@ -660,8 +775,12 @@ class RoundOut:
 class RowOptions:
     """How the rows of a body are read."""
 
+    columns: list[str] = dataclasses.field(default_factory=list)
+    """How columns are read, such as prompt=question. Default: by their names."""
     design: str = ""
     """all, baseline=MODEL, random=2 or blocks=2."""
+    labels: str = ""
+    """What codes of gold labels mean, such as 1=win,2=lose."""
     seed: int = 0
     """Of the design."""
     sheet: str = ""
@@ -826,6 +945,22 @@ class StandingOut:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SubmissionOut:
+    """A person of a panel. Only the file for paying holds the panel's ids."""
+
+    id: int
+    annotator: int | None
+    """Null for those who were screened out."""
+    pseudonym: str
+    state: str
+    """working, left, complete, screened, nothing, returned, rejected or approved."""
+    votes: int
+    active_minutes: float | None
+    started_at: datetime
+    ended_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TagChangeOut:
     change: int | None
     """To undo it; null if nothing changed."""
@@ -889,6 +1024,11 @@ class UndecidedOut:
     """An item whose votes gave no majority. `new_decision` decides about it."""
 
     external_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VotesAsideOut:
+    votes: int
 
 
 class VotesIn(TypedDict):

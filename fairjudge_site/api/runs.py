@@ -10,9 +10,10 @@ from django.http import FileResponse, Http404, HttpRequest, HttpResponse
 from ninja import Query, Router, Schema
 from pydantic import Field
 
-from annotation.results.data.figures import to_json
+from annotation.results.data.figures import NEEDS_CONVERTER, as_png, as_svg, can_draw, to_json
 from annotation.results.delivery.package import open_report
 from annotation.results.report.cache import kept_people, shown_report
+from annotation.results.report.report import plots
 from fairjudge_site.api.bodies import Cursor, Limit, Number, Page, SubsetIn, Text, page_of
 from fairjudge_site.api.gate import READ, SPEND, WRITE, access_to, answer, once, once_made
 from fairjudge_site.api.projects import address_of
@@ -21,6 +22,7 @@ from judging.llm.own_templates import TemplateRefused, custom_template
 from judging.projects.access import Access
 from judging.projects.models import Role
 from judging.runs import lifecycle, templates
+from judging.runs.endpoints import default_endpoint_name, endpoint_names, models_at
 from judging.runs.engine import rereading
 from judging.runs.engine.progress import progress_of
 from judging.runs.forms.portia import PortiaOptions
@@ -199,6 +201,24 @@ class BudgetIn(Schema):
     budget_usd: Dollars
 
 
+class ModelsOut(Schema):
+    endpoints: list[str] = Field(description="All that the operator named.")
+    endpoint: str
+    models: list[str] = Field(description="What this endpoint offers now.")
+
+
+@router.get("/projects/{slug}/models", auth=READ, response=ModelsOut)
+def list_models(
+    request: HttpRequest,
+    slug: str,
+    endpoint: Annotated[Name, Query(description="Default: the one that runs take.")] = "",
+) -> dict[str, Any]:
+    """Ask an endpoint for its models. It costs nothing."""
+    _starter(request, slug)
+    chosen = endpoint or default_endpoint_name()
+    return {"endpoints": endpoint_names(), "endpoint": chosen, "models": models_at(chosen)}
+
+
 @router.post("/projects/{slug}/runs/estimate", auth=READ, response=EstimateOut)
 def estimate(request: HttpRequest, slug: str, body: RunIn) -> HttpResponse:
     """Estimate what such a run costs. Nothing is started."""
@@ -363,6 +383,34 @@ def get_report_file(
     access = access_to(request, slug, Role.RESEARCHER, shows_judge=True)
     file = open_report(access.project, _run_of(access, number), access.user, kind)
     return FileResponse(file, content_type=_FILES[kind])
+
+
+_DRAWINGS = {"svg": "image/svg+xml", "png": "image/png"}
+
+
+@router.get(
+    "/projects/{slug}/runs/{number}/plots/{name}.{kind}",
+    auth=READ,
+    response={200: None},
+    openapi_extra={"responses": {200: {"content": {
+        kind: {"schema": {"type": "string", "format": "binary"}} for kind in _DRAWINGS.values()
+    }}}},
+)  # fmt: skip
+def get_plot(
+    request: HttpRequest, slug: str, number: Number, name: str, kind: Literal["svg", "png"]
+) -> HttpResponse:
+    """Return a plot of the report as a file for a paper."""
+    access = access_to(request, slug, Role.RESEARCHER, shows_judge=True)
+    found = _report(access, _run_of(access, number))
+    if isinstance(found, HttpResponse):
+        return found
+    chosen = next((one for one in plots(found) if one.name == name), None)
+    if chosen is None:
+        raise UserError(f"There is no such plot. Plots: {', '.join(p.name for p in plots(found))}.")
+    if not can_draw():
+        raise UserError(NEEDS_CONVERTER)
+    drawn = as_svg(chosen).encode() if kind == "svg" else as_png(chosen)
+    return HttpResponse(drawn, content_type=_DRAWINGS[kind])
 
 
 @router.get("/projects/{slug}/runs/{number}/certificate", auth=READ, response=dict[str, Any])

@@ -150,7 +150,9 @@ def _streamed(
     wanted: ExportRequest,
     where: list[str] | None,
 ) -> StreamingHttpResponse:
-    access = access_to(request, slug, Role.RESEARCHER, shows_judge=wanted.what not in BLIND_KINDS)
+    # Only owners ask people about themselves, and see what each said.
+    role = Role.OWNER if wanted.background else Role.RESEARCHER
+    access = access_to(request, slug, role, shows_judge=wanted.what not in BLIND_KINDS)
     chosen = run_named(access, run)
     wanted = replace(wanted, frame=_frame(access, chosen, where))
     pieces = export(access.project, chosen, access.user, wanted)
@@ -188,6 +190,9 @@ def get_table(
     names: Annotated[bool, Query(description="People's names, not pseudonyms.")] = False,
     escape: Annotated[bool, Query(description="Protect spreadsheets, in CSV.")] = True,
     where: Where = None,
+    background: Annotated[
+        bool, Query(description="`people`: add what those of a panel said about themselves.")
+    ] = False,
 ) -> StreamingHttpResponse:
     """Stream a whole table; docs/files.md has its columns. Preferences are no CSV.
 
@@ -196,9 +201,38 @@ def get_table(
     """
     file_format = "dataset" if kind == "zip" else kind
     wanted = ExportRequest(
-        what=what, format=file_format, names=names, escape=escape, values=filters.values()
+        what=what,
+        format=file_format,
+        names=names,
+        escape=escape,
+        values=filters.values(),
+        background=background and what == "people",
     )
     return _streamed(request, slug, run, wanted, where)
+
+
+@router.get(
+    "/projects/{slug}/for/{tool}.json",
+    auth=READ,
+    response={200: None},
+    openapi_extra={
+        "responses": {
+            200: {"content": {CONTENT_TYPES["json"]: {"schema": {"type": "array", "items": {}}}}}
+        }
+    },
+)
+def get_tool_file(
+    request: HttpRequest,
+    slug: str,
+    tool: Literal["label_studio", "argilla", "alpaca_eval"],
+    run: RunNumber = None,
+    where: Where = None,
+) -> StreamingHttpResponse:
+    """Stream tasks for Label Studio or Argilla, or annotations for alpaca_eval, as one JSON array.
+
+    The export goes on record.
+    """
+    return _streamed(request, slug, run, ExportRequest(what=tool), where)
 
 
 @router.get("/projects/{slug}/tables/{what}", auth=READ, response=Page[dict[str, Any]])
