@@ -21,6 +21,7 @@ from annotation.models import (
     Draft,
     FirstChoice,
     Flag,
+    GateRequest,
     Intervention,
     Invitation,
     Item,
@@ -208,6 +209,8 @@ class _Rest:
         in_chunks(made, lambda keys: delete_rows(Intervention, pk__in=keys), _MOST)
         results = PracticeResult.objects.filter(round__project=self.project)
         in_chunks(results, lambda keys: delete_rows(PracticeResult, pk__in=keys), _MOST)
+        asked = GateRequest.objects.filter(project=self.project)
+        in_chunks(asked, lambda keys: delete_rows(GateRequest, pk__in=keys), _MOST)
         events = AuditEvent.objects.filter(project=self.project)
         in_chunks(events, lambda keys: events.filter(pk__in=keys).update(project=None), _MOST)
         with transaction.atomic():

@@ -463,7 +463,7 @@ def change_member(
     )
 
 
-def list_models(slug: str, *, endpoint: str | None = None) -> Call[m.ModelsOut]:
+def list_models(slug: str, *, endpoint: str = "") -> Call[m.ModelsOut]:
     """Ask an endpoint for its models. It costs nothing."""
     return Call(
         "list_models",

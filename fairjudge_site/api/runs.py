@@ -8,13 +8,13 @@ from typing import Annotated, Any, Literal
 from django.core.exceptions import PermissionDenied
 from django.http import FileResponse, Http404, HttpRequest, HttpResponse
 from ninja import Query, Router, Schema
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from annotation.results.data.figures import NEEDS_CONVERTER, as_png, as_svg, can_draw, to_json
 from annotation.results.delivery.package import open_report
 from annotation.results.report.cache import kept_people, shown_report
 from annotation.results.report.report import plots
-from fairjudge_site.api.bodies import Cursor, Limit, Number, Page, SubsetIn, Text, page_of
+from fairjudge_site.api.bodies import Cursor, Limit, Number, Page, SubsetIn, Text, page_of, storable
 from fairjudge_site.api.gate import READ, SPEND, WRITE, access_to, answer, once, once_made
 from fairjudge_site.api.projects import address_of
 from judging.core.errors import UserError
@@ -211,7 +211,11 @@ class ModelsOut(Schema):
 def list_models(
     request: HttpRequest,
     slug: str,
-    endpoint: Annotated[Name, Query(description="Default: the one that runs take.")] = "",
+    endpoint: Annotated[
+        str,
+        Query(max_length=200, description="Default: the one that runs take."),
+        AfterValidator(storable),
+    ] = "",
 ) -> dict[str, Any]:
     """Ask an endpoint for its models. It costs nothing."""
     _starter(request, slug)

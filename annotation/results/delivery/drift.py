@@ -4,7 +4,7 @@ If labels by people are known, the question is whether run B is as accurate as r
 whether the win rate of response 1 stays the same. Both are paired: an example that both runs label
 alike says nothing for either.
 
-A program may leave a gate or a comparison to a worker. What it asked is a row, and so is the answer,
+A program may leave a gate or a comparison to a worker. What it asked is a row. So is the answer,
 which is written in the transaction that opens the round, if one is opened.
 """
 

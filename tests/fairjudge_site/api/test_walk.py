@@ -11,7 +11,8 @@ from django.db import transaction
 from django.db.models import F
 from django.test import Client
 
-from annotation.models import Adjudication, Flag, Item
+from annotation.models import Adjudication, Flag, GateRequest, Item
+from annotation.people import crowds
 from annotation.people.invitations import Terms, invite
 from annotation.rounds.opening import RoundSettings, open_round
 from fairjudge_site.api.reference import document
@@ -34,11 +35,12 @@ from tests.factories import (
 
 # By the smallest role that is let in; those that need the site permission, too, say so.
 TABLE = {
-    "anybody": "me list_projects",
+    "anybody": "me list_projects list_deletions",
     "site permission": "new_project",
-    "annotator": "get_project",
+    "annotator": "get_project leave",
     "researcher": """
-        gate compare get_practice
+        get_practice
+        gate compare list_gates get_gate get_plot get_tool_file begin_import get_refused
         choose_primary reparse_run assign_people get_parquet list_exports new_judgments new_scores
         tag_examples undo_tags
         list_examples upsert_examples estimate_examples get_import
@@ -51,12 +53,16 @@ TABLE = {
         list_imports undo_import get_report_file
         list_templates new_template retire_template restore_template
     """,
-    "researcher with the site permission": "estimate new_run resume_run raise_budget",
+    "researcher with the site permission": """
+        estimate new_run resume_run raise_budget list_models
+    """,
     "owner": """
         list_annotators list_invitations new_invitation withdraw_invitation
         list_webhooks new_webhook get_webhook pause_webhook resume_webhook rotate_webhook
         get_settings update_settings list_events list_members change_member remove_member
         send_test_event delete_webhook list_deliveries send_delivery
+        delete_project new_password_link get_crowd set_crowd withdraw_crowd list_submissions
+        get_submissions_file mark_submissions put_rejected_aside
     """,
 }
 GROUP = {name: group for group, names in TABLE.items() for name in names.split()}
@@ -89,6 +95,10 @@ BODIES = {
         b'{"external_id": "p", "input": "Q", "output": "A", "model": "m", "criterion": "fluency",'
         b' "rater": "r", "value": 3}\n'
     ),
+    "delete_project": {"confirm": "vicuna"},
+    "begin_import": {},
+    "set_crowd": {"consent": "So.", "completion_code": "C1"},
+    "mark_submissions": b"worker_id,status\nw1,approved\n",
     "gate": {"require": ["accuracy>=0.5"]},
     "compare": {"before": 1, "after": 1},
     "new_webhook": {"url": "https://example.org/hook"},
@@ -125,7 +135,13 @@ def made(rows_of_module):
     item = Item.objects.filter(round=round_).first()
     Adjudication.objects.create(item=item, label="win", decided_by=people["owner"])
     Flag.objects.create(item=item, annotator=project.annotators.get(), reason="odd")
-    Import.objects.create(project=project, number=9, state=Import.State.CHECKED)
+    Import.objects.create(
+        project=project, number=9, state=Import.State.CHECKED, stored_files=["imports/x/p.csv"],
+        summary={"n_rows": 0, "refused_files": ["p.refused.csv"]},
+    )  # fmt: skip
+    GateRequest.objects.create(project=project, kind="gate", asked={})
+    terms = {"consent": "So.", "completion_code": "C1"}
+    crowds.set_up(round_, people["owner"], terms)
     JudgeTemplate.objects.create(project=project, name="kept", form="score", text="{question}")
     invite(project, None, Terms())
     send_test(add_webhook(project, None, "https://example.org/hook", ["run.done"]), None)
@@ -140,6 +156,9 @@ def made(rows_of_module):
 def world(made, db, settings, tmp_path):
     settings.MEDIA_ROOT = tmp_path
     settings.FAIRJUDGE_API_RATE = 1_000_000
+    refused = tmp_path / "imports" / "x" / "p.refused.csv"
+    refused.parent.mkdir(parents=True)
+    refused.write_text("question\n")
     users = User.objects.in_bulk(made.values())
     return {role: users[number] for role, number in made.items()}
 
@@ -163,6 +182,8 @@ def address(path, project):
     names = ("imports", "rounds", "runs", "webhooks")
     numbers = {name: getattr(project, name) for name in names}
     numbers["tags"] = project.tag_changes.annotate(number=F("pk"))
+    numbers["gates"] = project.gate_requests.annotate(number=F("pk"))
+    numbers["imports"] = project.imports.order_by("-number")
     numbers["templates"] = project.templates.annotate(number=F("pk"))
     members = project.memberships.exclude(role=Role.OWNER)
     numbers["members"] = members.annotate(number=F("pk")).order_by("pk")
@@ -174,7 +195,9 @@ def address(path, project):
     found = found.replace("{annotator}", str(project.annotators.get().number))
     found = found.replace("{decision}", str(Adjudication.objects.get().pk))
     found = found.replace("{flag}", str(Flag.objects.get().pk))
-    kind = "tex" if "report." in found else "jsonl"
+    kind = "tex" if "report." in found else "svg" if "/plots/" in found else "jsonl"
+    found = found.replace("{name}", "agreement").replace("{index}", "0")
+    found = found.replace("{tool}", "argilla")
     return found.replace("{what}", "labels").replace("{kind}", kind)
 
 
@@ -254,9 +277,11 @@ def test_whoever_gets_judge_output_is_marked_and_nobody_else(
 ):
     method, path, _ = OPERATIONS[name]
     b"".join(token_for(owner).ask(method, address(path, project), BODIES.get(name)))
-    seen = Membership.objects.get(user=owner, project=project).unblinded_at is not None
+    mine = Membership.objects.filter(user=owner, project=project).first()
+    seen = mine is not None and mine.unblinded_at is not None
     shows = {
         "list_examples", "get_report", "get_certificate", "get_table", "list_rows", "get_parquet",
-        "gate", "compare", "get_report_file",
+        "gate", "compare", "get_report_file", "list_gates", "get_gate", "get_refused", "get_plot",
+        "get_tool_file",
     }  # fmt: skip
     assert seen == (name in shows)
