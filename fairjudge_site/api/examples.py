@@ -319,6 +319,9 @@ def begin_import(request: HttpRequest, slug: str, number: Number, body: BeginIn)
         raise UserError("Only an import of examples is begun. Nothing was changed.")
 
     def work() -> HttpResponse:
+        if imported.state not in (Import.State.CHECKED, Import.State.INTERRUPTED):
+            said = imported.get_state_display()
+            raise UserError(f"Import {number} is {said}, so there is nothing to begin.")
         skip = imported.skip_invalid or body.skip_invalid
         writing.refuse_invalid(imported, skip)
         if body.hide_models:

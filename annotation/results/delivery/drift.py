@@ -22,7 +22,7 @@ from django.db import transaction
 from django.http import Http404
 from django.utils import timezone
 
-from annotation.models import GateRequest, Round
+from annotation.models import GateLook, GateRequest, Round
 from annotation.results.data.sheet import Sheet
 from annotation.results.delivery.gate import (
     Decided,
@@ -131,6 +131,8 @@ def compare_runs(
             f"No example was judged by both {before.name} and {after.name}. Nothing was decided."
         )
     known = not isinstance(new.sheet.known, Undefined)
+    what = f"drift of {'accuracy' if known else 'win_rate'} within "
+    margin = _as_before(after, before, what, margin)
 
     def answers(confidence: float) -> list[Decided]:
         return [
@@ -139,8 +141,7 @@ def compare_runs(
             else _win_rate_kept(old, new, both, margin, confidence)
         ]
 
-    name = "accuracy" if known else "win_rate"
-    look = take_look(after, before, [f"drift of {name} within {margin}"], answers, restart=restart)
+    look = take_look(after, before, [f"{what}{margin}"], answers, restart=restart)
     decision = decision_of(after, look, int(both.sum()), other=before)
     level = look.confidence
     return Drift(
@@ -152,6 +153,15 @@ def compare_runs(
         p=_p(old, new, both),
         by_category=_by_category(old.sheet, new.sheet, both, new.rng, level),
     )
+
+
+def _as_before(after: Run, before: Run, what: str, margin: Decimal) -> Decimal:
+    """Return the margin as earlier looks spell it: 0.05 and 0.050 share one error."""
+    looks = GateLook.objects.filter(run=after, other=before).order_by("pk")
+    for (text,) in looks.values_list("requirements", flat=True):
+        if text.startswith(what) and Decimal(text.removeprefix(what)) == margin:
+            return Decimal(text.removeprefix(what))
+    return margin
 
 
 def accuracy_difference(old: Analysis, new: Analysis, confidence: float) -> Figure:
