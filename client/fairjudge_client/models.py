@@ -501,7 +501,7 @@ class PairsOut:
 class PasswordLinkOut:
     user: str
     link: str
-    """Whoever has it sets the password. It works once."""
+    """Anybody who has it can set the password, once."""
 
 
 class PeopleIn(TypedDict):

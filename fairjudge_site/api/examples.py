@@ -223,7 +223,7 @@ def estimate_examples(
     slug: str,
     options: ReadAs,
     run: Annotated[Number | None, Query(description="Default: the primary run.")] = None,
-) -> PairsOut:
+) -> HttpResponse:
     """Say what the same rows would add, and what a judge would need for them. Nothing is written.
 
     Calls and cost are those of a run for its own examples, on average.
@@ -231,24 +231,30 @@ def estimate_examples(
     access = access_to(request, slug, Role.RESEARCHER)
     runs = access.project.runs
     by = access.project.primary_run if run is None else get_object_or_404(runs, number=run)
-    with stored_body(request, "examples") as (path, file_format, _, _):
+
+    def work() -> HttpResponse:
         checked = _checked(access, path, file_format, options)
-    found, wide = checked.comparison, checked.summary.wide
-    price = price_of_pairs(found.n_new, by)
-    return PairsOut(
-        rows=checked.summary.n_rows,
-        new=found.n_new,
-        known=found.n_known,
-        conflicts=found.n_conflicts,
-        questions=wide.get("questions"),
-        models=wide.get("models", []),
-        design=wide.get("words", ""),
-        calls=price.calls,
-        usd=price.usd,
-        basis=price.words,
-        columns=checked.summary.columns,
-        file_columns=list(checked.summary.names),
-    )
+        found, wide = checked.comparison, checked.summary.wide
+        price = price_of_pairs(found.n_new, by)
+        return answer(
+            PairsOut(
+                rows=checked.summary.n_rows,
+                new=found.n_new,
+                known=found.n_known,
+                conflicts=found.n_conflicts,
+                questions=wide.get("questions"),
+                models=wide.get("models", []),
+                design=wide.get("words", ""),
+                calls=price.calls,
+                usd=price.usd,
+                basis=price.words,
+                columns=checked.summary.columns,
+                file_columns=list(checked.summary.names),
+            )
+        )
+
+    with stored_body(request, "examples") as (path, file_format, digest, _):
+        return once_made(request, lambda keep: keep(work()), body_digest=digest)
 
 
 def _checked(

@@ -67,7 +67,7 @@ class MemberOut(Schema):
 
 class PasswordLinkOut(Schema):
     user: str
-    link: str = Field(description="Whoever has it sets the password. It works once.")
+    link: str = Field(description="Anybody who has it can set the password, once.")
 
 
 class RoleIn(Schema):

@@ -393,12 +393,14 @@ def reopen_round(request: HttpRequest, slug: str, number: Number) -> HttpRespons
 def cancel_round(request: HttpRequest, slug: str, number: Number) -> HttpResponse:
     """Undo what is still being written: the whole round, more items, or more votes."""
     access = access_to(request, slug, Role.RESEARCHER)
-    round_ = _round_of(access, number)
 
+    # Looked for here, since a round that was being opened goes, and a repeat is told of it.
     def work(keep: Callable[[HttpResponse], None]) -> None:
+        round_ = _round_of(access, number)
         growing.cancel(round_, access.user, background=True)
         # A round that was being opened goes. The answer is then what it was.
         now = Round.every.filter(pk=round_.pk).select_related("run", "frame", "after").first()
+        now = Round.every.filter(pk=round_.pk).select_related("run", "frame").first()
         keep(answer(RoundOut(**_out(now or round_))))
 
     return once_made(request, work, alone=True)
@@ -558,12 +560,14 @@ def undo_decision(
     """Take your own last decision on an item back, so that it waits again."""
     access = access_to(request, slug, Role.RESEARCHER)
     rows = Adjudication.objects.select_related("item__example", "item__round__project")
-    row = rows.filter(item__round=_round_of(access, number), pk=decision).first()
-    if row is None:
-        raise Http404("No such decision.")
-    was = _decision(row)
+    rows = rows.filter(item__round=_round_of(access, number), pk=decision)
 
+    # Looked for here, so that a repeat is told what the first request was.
     def work() -> HttpResponse:
+        row = rows.first()
+        if row is None:
+            raise Http404("No such decision.")
+        was = _decision(row)
         withdraw(row, access.user)
         return answer(DecisionOut(**was))
 

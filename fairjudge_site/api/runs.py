@@ -6,7 +6,13 @@ from decimal import Decimal
 from typing import Annotated, Any, Literal
 
 from django.core.exceptions import PermissionDenied
-from django.http import FileResponse, Http404, HttpRequest, HttpResponse
+from django.http import (
+    FileResponse,
+    Http404,
+    HttpRequest,
+    HttpResponse,
+    StreamingHttpResponse,
+)
 from ninja import Query, Router, Schema
 from pydantic import AfterValidator, Field
 
@@ -382,10 +388,14 @@ _REPORT_FILES = {
 )
 def get_report_file(
     request: HttpRequest, slug: str, number: Number, kind: Literal["html", "zip", "tex"]
-) -> FileResponse:
+) -> FileResponse | StreamingHttpResponse:
     """Return the report as one page, for LaTeX, or as a ZIP that `verify` checks."""
     access = access_to(request, slug, Role.RESEARCHER, shows_judge=True)
-    file = open_report(access.project, _run_of(access, number), access.user, kind)
+    run = _run_of(access, number)
+    if request.is_head and run.ranked_at is not None:  # type: ignore[attr-defined]
+        # The tables within would go on record.
+        return StreamingHttpResponse((), content_type=_FILES[kind])
+    file = open_report(access.project, run, access.user, kind)
     return FileResponse(file, content_type=_FILES[kind])
 
 

@@ -330,7 +330,7 @@ def work_on(key: int) -> None:
 
     try:
         with leases.kept(lambda: LEASE.renew(rows, holder), _RENEW_SECONDS, f"gate request {key}"):
-            # Whoever has lost their role meanwhile opens no round and spends no error.
+            # A person who has lost their role meanwhile opens no round and spends no error.
             project_for(request.user or AnonymousUser(), request.project.slug, Role.RESEARCHER)
             answer_asked(request.project, request.user, request.kind, request.asked, keep)
     except (_TakenOver, *DATABASE_AWAY):
@@ -339,7 +339,7 @@ def work_on(key: int) -> None:
     except UserError as error:
         end(GateRequest.State.REFUSED, reason=str(error))
     except (Http404, PermissionDenied):
-        said = "Whoever asked may no longer do so. Nothing was decided."
+        said = "The person who asked may no longer do so. Nothing was decided."
         end(GateRequest.State.REFUSED, reason=said)
     except Exception:
         said = f"An unexpected error stopped this (reference {incident(log, 'A gate failed')})."

@@ -137,6 +137,7 @@ def test_what_a_round_still_writes_is_cancelled(client, project, round_, monkeyp
     key = {"Idempotency-Key": "cancel"}
     cancelled = asked(client.post(f"{HERE}/rounds/2/cancel", **key))
     assert (cancelled["number"], cancelled["state"]) == (2, "opening")
+    assert asked(client.post(f"{HERE}/rounds/2/cancel", **key)) == cancelled
     assert client.get(f"{HERE}/rounds/2").status_code == 404
     assert AuditEvent.objects.filter(action="change cancelled").count() == 1
 
@@ -343,7 +344,7 @@ def test_a_password_link_is_told_and_nowhere_kept(client, project):
     PasswordLink.objects.all().delete()
     ended = asked(client.post(f"{HERE}/members/{number}/password-link", **key), 422)
     assert "was used" in ended["detail"]
-    # Whoever opens more than this project is the operator's.
+    # A login that opens more than this project is for the operator.
     make_project("another").memberships.create(user=rosa, role=Role.RESEARCHER)
     refused = asked(client.post(f"{HERE}/members/{number}/password-link"), 422)
     assert "Only an operator" in refused["detail"]

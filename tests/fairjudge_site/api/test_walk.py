@@ -19,7 +19,7 @@ from fairjudge_site.api.reference import document
 from fairjudge_site.api.urls import api
 from judging.dataset.models import Import
 from judging.dataset.subsets import change_tag
-from judging.projects.models import Delivery, Membership, Project, Role
+from judging.projects.models import AuditEvent, Delivery, Membership, Project, Role
 from judging.projects.tokens import SCOPES
 from judging.projects.webhooks import add_webhook, send_test
 from judging.runs.models import JudgeTemplate
@@ -195,7 +195,7 @@ def address(path, project):
     found = found.replace("{annotator}", str(project.annotators.get().number))
     found = found.replace("{decision}", str(Adjudication.objects.get().pk))
     found = found.replace("{flag}", str(Flag.objects.get().pk))
-    kind = "tex" if "report." in found else "svg" if "/plots/" in found else "jsonl"
+    kind = "zip" if "report." in found else "svg" if "/plots/" in found else "jsonl"
     found = found.replace("{name}", "agreement").replace("{index}", "0")
     found = found.replace("{tool}", "argilla")
     return found.replace("{what}", "labels").replace("{kind}", kind)
@@ -272,11 +272,26 @@ def test_nobody_comes_in_without_a_token_or_with_one_of_another_project(
 
 @pytest.mark.parametrize("name", sorted(OPERATIONS))
 @pytest.mark.django_db
-def test_whoever_gets_judge_output_is_marked_and_nobody_else(
+def test_whoever_gets_judge_output_is_marked_and_a_repeat_does_nothing_twice(
     world, token_for, project, owner, name
 ):
     method, path, _ = OPERATIONS[name]
-    b"".join(token_for(owner).ask(method, address(path, project), BODIES.get(name)))
+    client, where, body = token_for(owner), address(path, project), BODIES.get(name)
+    first = client.ask(method, where, body, **{"Idempotency-Key": "once"})
+    content = b"".join(first)
+    if method == "POST" and first.status_code < 300:
+        before = AuditEvent.objects.count()
+        again = client.ask(method, where, body, **{"Idempotency-Key": "once"})
+        assert (again.status_code, again.headers["Idempotency-Replayed"]) == (
+            first.status_code, "true",
+        )  # fmt: skip
+        # A link that lets people in is signed anew.
+        assert b"".join(again) == content or b'"link"' in content
+        assert AuditEvent.objects.count() == before
+    elif method == "GET":
+        before = AuditEvent.objects.count(), project.exports.count()
+        assert client.ask("HEAD", where).status_code == first.status_code
+        assert (AuditEvent.objects.count(), project.exports.count()) == before
     mine = Membership.objects.filter(user=owner, project=project).first()
     seen = mine is not None and mine.unblinded_at is not None
     shows = {
