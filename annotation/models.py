@@ -853,7 +853,7 @@ class GateLook(models.Model):
 
 
 class GateRequest(models.Model):
-    """A gate or a comparison that a program left to a worker, one process at a time.
+    """A gate, comparison or escalation that a program left to a worker, one process at a time.
 
     asked: what the request held. result: the decision, with the keys of the answer at once.
     """
@@ -861,6 +861,7 @@ class GateRequest(models.Model):
     class Kind(models.TextChoices):
         GATE = "gate", "gate"
         COMPARE = "compare", "comparison"
+        ESCALATE = "escalate", "escalation"
 
     class State(models.TextChoices):
         WAITING = "waiting", "waiting"
@@ -869,7 +870,7 @@ class GateRequest(models.Model):
 
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="gate_requests")
     user = user_or_none()
-    kind = models.CharField(max_length=7, choices=Kind)
+    kind = models.CharField(max_length=10, choices=Kind)
     asked = models.JSONField()
     state = models.CharField(max_length=7, choices=State, default=State.WAITING)
     reason = models.TextField(blank=True)

@@ -114,6 +114,7 @@ TABLE = {
         api_retire_template api_restore_template api_list_events api_list_members
         api_change_member api_remove_member api_delete_project api_list_deletions api_leave
         api_begin_import api_get_refused api_list_models api_get_plot api_get_tool_file
+        api_escalate
         api_list_gates api_get_gate api_new_password_link api_get_crowd api_withdraw_crowd
         api_list_submissions api_get_submissions_file api_mark_submissions
         api_put_rejected_aside

@@ -18,7 +18,7 @@ class Migration(migrations.Migration):
             name='GateRequest',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('kind', models.CharField(choices=[('gate', 'gate'), ('compare', 'comparison')], max_length=7)),
+                ('kind', models.CharField(choices=[('gate', 'gate'), ('compare', 'comparison'), ('escalate', 'escalation')], max_length=10)),
                 ('asked', models.JSONField()),
                 ('state', models.CharField(choices=[('waiting', 'waiting'), ('done', 'done'), ('refused', 'refused')], default='waiting', max_length=7)),
                 ('reason', models.TextField(blank=True)),

@@ -18,6 +18,7 @@ class Api(Resource[F]):
     list_annotators = operation(calls.list_annotators)
     compare = operation(calls.compare)
     delete_project = operation(calls.delete_project)
+    escalate = operation(calls.escalate)
     list_examples = operation(calls.list_examples)
     upsert_examples = operation(calls.upsert_examples)
     estimate_examples = operation(calls.estimate_examples)

@@ -104,6 +104,23 @@ def delete_project(
     )
 
 
+def escalate(
+    slug: str, *, idempotency_key: str | None = None, **body: Unpack[m.EscalateIn]
+) -> Call[m.EscalationOut]:
+    """Say which labels judges may keep, so that people agree with them as often as you ask.
+
+    Labels of people that were drawn at random choose the threshold. Nothing is changed.
+    """
+    return Call(
+        "escalate",
+        "POST",
+        _path("/api/v1/projects/", slug, "/escalate"),
+        answer=m.EscalationOut,
+        key=idempotency_key,
+        body=body,
+    )
+
+
 def list_examples(
     slug: str,
     *,
@@ -258,7 +275,7 @@ def gate(
 
 
 def list_gates(slug: str, *, limit: int = 50, cursor: str = "") -> Call[m.Page[m.GateRequestOut]]:
-    """List the gates and comparisons that were left to a worker, the oldest first."""
+    """List what was left to a worker, the oldest first."""
     return Call(
         "list_gates",
         "GET",

@@ -210,6 +210,28 @@ class DeliveryOut:
     """What is sent."""
 
 
+class EscalateIn(TypedDict):
+    """Judges in a row, and how often people have to agree with what they keep."""
+
+    agreement: Decimal | float | str
+    confidence: NotRequired[Decimal | float | str]
+    labels: NotRequired[bool]
+    """Also say who labels each example."""
+    runs: NotRequired[list[int]]
+    """In order. Default: the primary run."""
+    score: NotRequired[Literal["bpde", "learned"]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EscalationOut:
+    """Which labels judges may keep, and how many examples are left to people."""
+
+    confidence: float
+    plan: dict[str, Any]
+    """As `escalation.plans[]` of docs/report.md."""
+    labels: list[LabelledOut] | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EstimateOut:
     """What a run would need. Dollars are null if the price is unknown."""
@@ -358,11 +380,11 @@ class GateOut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateRequestOut:
-    """A gate or a comparison that a worker decides. Poll it until `state` is no longer waiting."""
+    """What was left to a worker. Poll it until `state` is no longer waiting."""
 
     id: int
     kind: str
-    """gate or compare."""
+    """gate, compare or escalate."""
     state: str
     """waiting, done or refused."""
     at_work: bool
@@ -375,6 +397,8 @@ class GateRequestOut:
     """The verdict of a gate that is done."""
     comparison: CompareOut | None
     """The verdict of a comparison that is done."""
+    escalation: EscalationOut | None
+    """The plan, once it is done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -419,6 +443,14 @@ class InvitationOut:
     most_uses: int
     expires_at: datetime
     note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelledOut:
+    external_id: str
+    label_from: str | None
+    """people, a run's name, or null: left to people."""
+    label: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,7 +44,7 @@ from fairjudge_client.tables import Columns, frame_of_parquet, kind_of_frame
 from fairjudge_client.waiting import other_end, waited
 from fairjudge_client.webhooks import Webhooks
 
-G = TypeVar("G", m.GateOut, m.CompareOut)
+G = TypeVar("G", m.GateOut, m.CompareOut, m.EscalationOut)
 Table = Literal["labels", "votes", "samples", "preferences", "criteria", "people"]
 Format = Literal["jsonl", "parquet"]
 TableFile = Literal["csv", "jsonl", "arrow", "xlsx", "zip"]
@@ -808,9 +808,15 @@ class Project(Resource[F]):
         )  # fmt: skip
         return (yield from _verdict(self._session, self.slug, sent))
 
+    @method
+    def escalate(self, **asked: Unpack[m.EscalateIn]) -> Steps[m.EscalationOut]:
+        """Say which labels `runs` in a row may keep, at an `agreement` with people such as 0.9."""
+        sent = calls.escalate(self.slug, **asked)
+        return (yield from _verdict(self._session, self.slug, sent))
+
     @rows_method
     def gates(self) -> Rows[m.GateRequestOut]:
-        """Iterate over gates and comparisons that the site left to a worker, the oldest first."""
+        """Iterate over what the site left to a worker, the oldest first."""
         return pages(
             self._session,
             lambda cursor: calls.list_gates(self.slug, limit=MOST_ROWS, cursor=cursor),
@@ -927,7 +933,7 @@ def _verdict(session: Session, project: str, sent: Call[G]) -> Steps[G]:
         timeout=None,
         progress=None,
     )
-    verdict: Any = done.gate or done.comparison
+    verdict: Any = done.gate or done.comparison or done.escalation
     if verdict is None:
         raise other_end(f"Gate {done.id}", done.state, done.reason)
     return verdict

@@ -1,4 +1,4 @@
-"""Gates and comparisons of runs, with the verdict that the commands `gate` and `compare` give.
+"""Gates, comparisons and escalations of runs, with what the commands of these names say.
 
 Programs of earlier releases read the verdict from the answer to their request, also of a large
 project. So a worker decides only for those that ask for it, as RFC 7240 says.
@@ -127,11 +127,37 @@ class CompareOut(GateOut):
     by_category: list[CategoryOut]
 
 
+class EscalateIn(Schema):
+    """Judges in a row, and how often people have to agree with what they keep."""
+
+    runs: list[Number] = Field(
+        default_factory=list, max_length=10, description="In order. Default: the primary run."
+    )
+    agreement: Annotated[Decimal, Field(gt=0, lt=1, max_digits=20)]
+    confidence: Annotated[Decimal, Field(gt=0, lt=1, max_digits=20)] = Decimal("0.9")
+    score: Literal["bpde", "learned"] = "bpde"
+    labels: bool = Field(False, description="Also say who labels each example.")
+
+
+class LabelledOut(Schema):
+    external_id: str
+    label_from: str | None = Field(description="people, a run's name, or null: left to people.")
+    label: str | None
+
+
+class EscalationOut(Schema):
+    """Which labels judges may keep, and how many examples are left to people."""
+
+    confidence: float
+    plan: dict[str, Any] = Field(description="As `escalation.plans[]` of docs/report.md.")
+    labels: list[LabelledOut] | None
+
+
 class GateRequestOut(Schema):
-    """A gate or a comparison that a worker decides. Poll it until `state` is no longer waiting."""
+    """What was left to a worker. Poll it until `state` is no longer waiting."""
 
     id: int
-    kind: str = Field(description="gate or compare.")
+    kind: str = Field(description="gate, compare or escalate.")
     state: str = Field(description="waiting, done or refused.")
     at_work: bool = Field(description="If a worker computes the figures now.")
     reason: str = Field(description="Why it was refused. Nothing was decided then.")
@@ -139,6 +165,7 @@ class GateRequestOut(Schema):
     ended_at: datetime | None
     gate: GateOut | None = Field(description="The verdict of a gate that is done.")
     comparison: CompareOut | None = Field(description="The verdict of a comparison that is done.")
+    escalation: EscalationOut | None = Field(description="The plan, once it is done.")
 
 
 Prefer = Annotated[
@@ -179,11 +206,28 @@ def compare(request: HttpRequest, slug: str, body: CompareIn, prefer: Prefer = "
     return _decided(request, access, run, GateRequest.Kind.COMPARE, asked, prefer)
 
 
+@router.post(
+    "/projects/{slug}/escalate", auth=READ, response={200: EscalationOut, 202: GateRequestOut}
+)
+def escalate(
+    request: HttpRequest, slug: str, body: EscalateIn, prefer: Prefer = ""
+) -> HttpResponse:
+    """Say which labels judges may keep, so that people agree with them as often as you ask.
+
+    Labels of people that were drawn at random choose the threshold. Nothing is changed.
+    """
+    access = access_to(request, slug, Role.RESEARCHER, shows_judge=True)
+    runs = [_ranked(access, number) for number in body.runs or [None]]
+    asked = body.dict() | {"runs": [run.number for run in runs]}
+    asked |= {name: str(asked[name]) for name in ("agreement", "confidence")}
+    return _decided(request, access, runs[0], GateRequest.Kind.ESCALATE, asked, prefer)
+
+
 @router.get("/projects/{slug}/gates", auth=READ, response=Page[GateRequestOut])
 def list_gates(
     request: HttpRequest, slug: str, limit: Limit = 50, cursor: Cursor = ""
 ) -> dict[str, Any]:
-    """List the gates and comparisons that were left to a worker, the oldest first."""
+    """List what was left to a worker, the oldest first."""
     access = access_to(request, slug, Role.RESEARCHER, shows_judge=True)
     return page_of(access.project.gate_requests.all(), cursor, limit, _request_out)
 
@@ -198,9 +242,10 @@ def get_gate(request: HttpRequest, slug: str, number: Number) -> dict[str, Any]:
     return _request_out(found)
 
 
-_ANSWERS: dict[str, type[GateOut]] = {
+_ANSWERS: dict[str, type[Schema]] = {
     GateRequest.Kind.GATE: GateOut,
     GateRequest.Kind.COMPARE: CompareOut,
+    GateRequest.Kind.ESCALATE: EscalationOut,
 }
 
 
@@ -236,8 +281,8 @@ _ASYNC = "respond-async"
 def _request_out(one: GateRequest) -> dict[str, Any]:
     names = ("id", "kind", "state", "reason", "created_at", "ended_at")
     found = {name: getattr(one, name) for name in names} | {"at_work": bool(one.holder)}
-    by_kind = {"gate": GateRequest.Kind.GATE, "comparison": GateRequest.Kind.COMPARE}
-    return found | {name: one.result if one.kind == k else None for name, k in by_kind.items()}
+    by_kind = {kind.label: one.result if one.kind == kind else None for kind in GateRequest.Kind}
+    return found | by_kind
 
 
 def _ranked(access: Access, number: int | None) -> Run:

@@ -202,6 +202,8 @@ def test_every_operation_has_a_method(proxy, token, media, tmp_path, client, mon
             do(ranked.save_plot("none", tmp_path / "plot.svg"))
         first = none.value.detail.partition("Plots: ")[2].split(",")[0].rstrip(".")
         assert "<svg" in do(ranked.save_plot(first, tmp_path / "plot.svg")).read_text()
+        with pytest.raises(Problem, match="No label of people"):
+            do(project.escalate(agreement="0.9"))
         assert do(project.gates()) == []
         monkeypatch.setattr("fairjudge_site.api.verdicts.MOST_AT_ONCE", 0)
         monkeypatch.setattr("fairjudge_site.api.verdicts.Worker", AtOnce)
@@ -347,7 +349,7 @@ VALUES = TEMPLATE | {
     "slug": "world", "number": 1, "what": "labels", "kind": "jsonl", "name": "Another",
     "beta": 50, "votes": 3, "external_id": "e0", "label": "win", "reason": "So.", "tag": "hard",
     "annotators": [], "budget_usd": 5, "require": ["coverage>=0.5"], "before": 1, "after": 1,
-    "consent": "So.", "completion_code": "C1", "confirm": "another", "index": 0,
+    "consent": "So.", "completion_code": "C1", "confirm": "another", "index": 0, "agreement": "0.9",
     "tool": "argilla", "annotator": 1, "url": "https://example.org/another",
     "rows": [{"external_id": "e0", "label": "win", "annotator": "ana",
               "question": "Q", "response_1": "a", "response_2": "b"}],

@@ -4,8 +4,8 @@ If labels by people are known, the question is whether run B is as accurate as r
 whether the win rate of response 1 stays the same. Both are paired: an example that both runs label
 alike says nothing for either.
 
-A program may leave a gate or a comparison to a worker. What it asked is a row. So is the answer,
-which is written in the transaction that opens the round, if one is opened.
+A program may leave a gate, comparison or escalation to a worker. What it asked is a row. So is the
+answer, which is written in the transaction that opens the round, if one is opened.
 """
 
 import logging
@@ -23,6 +23,7 @@ from django.http import Http404
 from django.utils import timezone
 
 from annotation.models import GateLook, GateRequest, Round
+from annotation.results.data.figures import to_json
 from annotation.results.data.sheet import Sheet
 from annotation.results.delivery.gate import (
     Decided,
@@ -35,6 +36,7 @@ from annotation.results.delivery.gate import (
 from annotation.results.delivery.requirements import parse
 from annotation.results.sections.analysis import Analysis
 from annotation.results.sections.methods import paired_with
+from annotation.results.sections.routing import escalation_asked
 from judging.core import leases, waking
 from judging.core.caching import report_cache
 from judging.core.errors import Misuse, UserError
@@ -282,16 +284,23 @@ def answer_asked(
         margin = Decimal(asked["margin"])
         keep(compare_runs(project, before, after, margin, restart=asked["restart"]).document())
         return
+    if kind == GateRequest.Kind.ESCALATE:
+        row = [runs.get(number=number) for number in asked["runs"]]
+        of = float(asked["agreement"]), float(1 - Decimal(asked["confidence"])), asked["score"]
+        plan, labelled = escalation_asked(project, row, *of)
+        found = {"confidence": float(asked["confidence"]), "plan": to_json(plan)}
+        keep(found | {"labels": list(labelled) if asked["labels"] else None})
+        return
     run, wanted = runs.get(number=asked["run"]), [parse(text) for text in asked["require"]]
-    found = decide_gate(project, run, wanted, votes=asked["votes"], restart=asked["restart"])
-    needed = found.needed
+    decision = decide_gate(project, run, wanted, votes=asked["votes"], restart=asked["restart"])
+    needed = decision.needed
     if not asked["open_round"] or needed is None or needed.settings is None:
-        keep(found.document())
+        keep(decision.document())
         return
 
     def opened(round_: Round) -> None:
         asking = replace(needed, round=round_.number, settings=None)
-        keep(replace(found, needed=asking).document())
+        keep(replace(decision, needed=asking).document())
 
     open_needed(project, run, needed, user, background=True, made=opened)
 

@@ -85,7 +85,7 @@ PAGES = {
     "round_item": "new_decision list_rows",
     "decision_undo": "undo_decision",
     "results": "get_report",
-    "results_page": "get_report list_exports gate compare",
+    "results_page": "get_report list_exports gate compare escalate",
     "plot": "get_plot",
     "export": "get_table get_parquet get_tool_file",
     "report_file": "get_report_file",

@@ -40,7 +40,7 @@ TABLE = {
     "annotator": "get_project leave",
     "researcher": """
         get_practice
-        gate compare list_gates get_gate get_plot get_tool_file begin_import get_refused
+        gate compare escalate list_gates get_gate get_plot get_tool_file begin_import get_refused
         choose_primary reparse_run assign_people get_parquet list_exports new_judgments new_scores
         tag_examples undo_tags
         list_examples upsert_examples estimate_examples get_import
@@ -100,6 +100,7 @@ BODIES = {
     "set_crowd": {"consent": "So.", "completion_code": "C1"},
     "mark_submissions": b"worker_id,status\nw1,approved\n",
     "gate": {"require": ["accuracy>=0.5"]},
+    "escalate": {"agreement": "0.9"},
     "compare": {"before": 1, "after": 1},
     "new_webhook": {"url": "https://example.org/hook"},
     "tag_examples": {"tag": "hard"},
@@ -296,7 +297,7 @@ def test_whoever_gets_judge_output_is_marked_and_a_repeat_does_nothing_twice(
     seen = mine is not None and mine.unblinded_at is not None
     shows = {
         "list_examples", "get_report", "get_certificate", "get_table", "list_rows", "get_parquet",
-        "gate", "compare", "get_report_file", "list_gates", "get_gate", "get_refused", "get_plot",
-        "get_tool_file",
+        "gate", "compare", "escalate", "get_report_file", "list_gates", "get_gate",
+        "get_refused", "get_plot", "get_tool_file",
     }  # fmt: skip
     assert seen == (name in shows)
