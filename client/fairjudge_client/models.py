@@ -422,7 +422,7 @@ class ImportOut:
     conflicting: list[str]
     reason: str
     created_at: datetime
-    refused_files: list[str]
+    refused_files: list[str] = dataclasses.field(default_factory=list)
     """Files of refused rows, unchanged."""
 
 
@@ -523,9 +523,9 @@ class PairsOut:
     """Null if no run says it."""
     usd: Decimal | None
     basis: str
-    columns: dict[str, str]
+    columns: dict[str, str] | None = None
     """Which column each field is read from."""
-    file_columns: list[str]
+    file_columns: list[str] = dataclasses.field(default_factory=list)
     """All columns, of which `columns` maps others."""
 
 

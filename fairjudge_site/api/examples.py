@@ -76,7 +76,9 @@ class ImportOut(Schema):
     conflicting: list[str]
     reason: str
     created_at: datetime
-    refused_files: list[str] = Field(description="Files of refused rows, unchanged.")
+    refused_files: list[str] = Field(
+        default_factory=list, description="Files of refused rows, unchanged."
+    )
 
 
 class BeginIn(Schema):
@@ -99,8 +101,12 @@ class PairsOut(Schema):
     calls: int | None = Field(description="Null if no run says it.")
     usd: Decimal | None
     basis: str
-    columns: dict[str, str] = Field(description="Which column each field is read from.")
-    file_columns: list[str] = Field(description="All columns, of which `columns` maps others.")
+    columns: dict[str, str] | None = Field(
+        None, description="Which column each field is read from."
+    )
+    file_columns: list[str] = Field(
+        default_factory=list, description="All columns, of which `columns` maps others."
+    )
 
 
 OneText = Annotated[str, Query(max_length=200), AfterValidator(storable)]
