@@ -429,7 +429,7 @@ class ImportOut:
 class InvitationIn(TypedDict):
     days: NotRequired[int]
     note: NotRequired[str]
-    role: NotRequired[Literal["owner", "researcher", "annotator"]]
+    role: NotRequired[Literal["owner", "researcher", "reviewer", "observer", "annotator"]]
     uses: NotRequired[int]
 
 
@@ -693,7 +693,7 @@ class ProjectOut:
     name: str
     description: str
     role: str
-    """Your role: owner, researcher or annotator."""
+    """Your role: owner, researcher, reviewer, observer or annotator."""
     question_asked: str
     scale: str
     examples: int
@@ -735,7 +735,7 @@ class ResumeIn(TypedDict):
 
 
 class RoleIn(TypedDict):
-    role: Literal["owner", "researcher", "annotator"]
+    role: Literal["owner", "researcher", "reviewer", "observer", "annotator"]
 
 
 class RoundIn(TypedDict):

@@ -152,7 +152,7 @@ def list_examples(
 
     It shows which model wrote which response, so that your later votes are marked as unblinded.
     """
-    access = access_to(request, slug, Role.RESEARCHER, shows_judge=True)
+    access = access_to(request, slug, Role.OBSERVER, shows_judge=True)
     rows = Example.objects.visible_of(access.project)
     if external_id:
         rows = rows.filter(external_id=external_id)

@@ -33,6 +33,9 @@ from judging.projects.models import Membership, Role
 router = Router(tags=["people"])
 
 
+_Role = Annotated[str, Field(pattern="^(owner|researcher|reviewer|observer|annotator)$")]
+
+
 class AnnotatorOut(Schema):
     number: int
     name: str
@@ -42,7 +45,7 @@ class AnnotatorOut(Schema):
 
 
 class InvitationIn(Schema):
-    role: Annotated[str, Field(pattern="^(owner|researcher|annotator)$")] = "annotator"
+    role: _Role = "annotator"
     uses: Annotated[int, Field(ge=1, le=MAX_USES)] = 1
     days: Annotated[int, Field(ge=1, le=MAX_DAYS)] = 14
     note: Annotated[Text, Field(max_length=200)] = ""
@@ -71,7 +74,7 @@ class PasswordLinkOut(Schema):
 
 
 class RoleIn(Schema):
-    role: Annotated[str, Field(pattern="^(owner|researcher|annotator)$")]
+    role: _Role
 
 
 @router.get("/projects/{slug}/members", auth=READ, response=Page[MemberOut])

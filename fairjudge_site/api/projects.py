@@ -46,7 +46,7 @@ class ProjectOut(Schema):
     slug: str
     name: str
     description: str
-    role: str = Field(description="Your role: owner, researcher or annotator.")
+    role: str = Field(description="Your role: owner, researcher, reviewer, observer or annotator.")
     question_asked: str
     scale: str
     examples: int = Field(description="Pairs that judges are asked about, without checks.")

@@ -311,6 +311,8 @@ def list_rounds(
     """List the rounds, the oldest first."""
     access = access_to(request, slug, Role.RESEARCHER)
     rows = Round.every.filter(project=access.project).select_related("run", "frame", "after")
+    access = access_to(request, slug, Role.REVIEWER)
+    rows = Round.every.filter(project=access.project).select_related("run", "frame")
     return page_of(rows, cursor, limit, _out, by="number")
 
 
@@ -350,7 +352,7 @@ def get_practice(request: HttpRequest, slug: str, number: Number) -> dict[str, A
 @router.get("/projects/{slug}/rounds/{number}", auth=READ, response=StandingOut)
 def get_round(request: HttpRequest, slug: str, number: Number) -> dict[str, Any]:
     """Say how far people are in a round."""
-    return _standing(_round_of(access_to(request, slug, Role.RESEARCHER), number))
+    return _standing(_round_of(access_to(request, slug, Role.REVIEWER), number))
 
 
 def _changed(request: HttpRequest, slug: str, number: int, change: Callable[..., Any]) -> Any:
@@ -502,7 +504,7 @@ def release_person(
 )
 def new_decision(request: HttpRequest, slug: str, number: Number, body: DecisionIn) -> HttpResponse:
     """Decide about an item that votes did not settle."""
-    access = access_to(request, slug, Role.RESEARCHER)
+    access = access_to(request, slug, Role.REVIEWER)
     items = Item.objects.select_related("example", "round__project").filter(
         round=_round_of(access, number), example__external_id=body.external_id
     )
@@ -527,7 +529,7 @@ def list_decisions(
     request: HttpRequest, slug: str, number: Number, limit: Limit = 100, cursor: Cursor = ""
 ) -> dict[str, Any]:
     """List the decisions in a round, the oldest first. The last one about an item holds."""
-    round_ = _round_of(access_to(request, slug, Role.RESEARCHER), number)
+    round_ = _round_of(access_to(request, slug, Role.REVIEWER), number)
     rows = Adjudication.objects.filter(item__round=round_).select_related("item__example")
     return page_of(rows, cursor, limit, _decision)
 
@@ -542,7 +544,7 @@ def list_undecided(
     request: HttpRequest, slug: str, number: Number, limit: Limit = 100, cursor: Cursor = ""
 ) -> dict[str, Any]:
     """List the items of a round that wait for a decision."""
-    round_ = _round_of(access_to(request, slug, Role.RESEARCHER), number)
+    round_ = _round_of(access_to(request, slug, Role.REVIEWER), number)
     rows = Item.objects.filter(round=round_, state=Item.State.ADJUDICATE)
     rows = rows.select_related("example")
     return page_of(rows, cursor, limit, lambda row: {"external_id": row.example.external_id})
@@ -558,7 +560,7 @@ def undo_decision(
     request: HttpRequest, slug: str, number: Number, decision: Number
 ) -> HttpResponse:
     """Take your own last decision on an item back, so that it waits again."""
-    access = access_to(request, slug, Role.RESEARCHER)
+    access = access_to(request, slug, Role.REVIEWER)
     rows = Adjudication.objects.select_related("item__example", "item__round__project")
     rows = rows.filter(item__round=_round_of(access, number), pk=decision)
 
@@ -579,14 +581,14 @@ def list_flags(
     request: HttpRequest, slug: str, number: Number, limit: Limit = 100, cursor: Cursor = ""
 ) -> dict[str, Any]:
     """List what annotators say is wrong with items of a round, the oldest first."""
-    rows = _flags_of(_round_of(access_to(request, slug, Role.RESEARCHER), number))
+    rows = _flags_of(_round_of(access_to(request, slug, Role.REVIEWER), number))
     return page_of(rows, cursor, limit, _flag)
 
 
 @router.post("/projects/{slug}/rounds/{number}/flags/{flag}/settle", auth=WRITE, response=FlagOut)
 def settle_flag_of(request: HttpRequest, slug: str, number: Number, flag: Number) -> HttpResponse:
     """Note that somebody has dealt with a flag."""
-    access = access_to(request, slug, Role.RESEARCHER)
+    access = access_to(request, slug, Role.REVIEWER)
     rows = _flags_of(_round_of(access, number)).filter(pk=flag)
     row = rows.first()
     if row is None:

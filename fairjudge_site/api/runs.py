@@ -275,7 +275,7 @@ def list_runs(
     request: HttpRequest, slug: str, limit: Limit = 50, cursor: Cursor = ""
 ) -> dict[str, Any]:
     """List the runs, the oldest first."""
-    access = access_to(request, slug, Role.RESEARCHER)
+    access = access_to(request, slug, Role.OBSERVER)
     rows = Run.objects.filter(project=access.project).defer("template_text", "schema")
     rows = rows.select_related("frame")
     return page_of(rows, cursor, limit, run_out, by="number")
@@ -284,7 +284,7 @@ def list_runs(
 @router.get("/projects/{slug}/runs/{number}", auth=READ, response=ProgressOut)
 def get_run(request: HttpRequest, slug: str, number: Number) -> dict[str, Any]:
     """Say how far a run is."""
-    return _progress(_run_of(access_to(request, slug, Role.RESEARCHER), number))
+    return _progress(_run_of(access_to(request, slug, Role.OBSERVER), number))
 
 
 def _changed(
@@ -366,7 +366,7 @@ def get_report(request: HttpRequest, slug: str, number: Number) -> HttpResponse 
 
     While a worker computes the figures of a large project, the answer is 202 with `Retry-After`.
     """
-    access = access_to(request, slug, Role.RESEARCHER, shows_judge=True)
+    access = access_to(request, slug, Role.OBSERVER, shows_judge=True)
     found = _report(access, _run_of(access, number))
     return found if isinstance(found, HttpResponse) else to_json(found)
 
@@ -390,7 +390,7 @@ def get_report_file(
     request: HttpRequest, slug: str, number: Number, kind: Literal["html", "zip", "tex"]
 ) -> FileResponse | StreamingHttpResponse:
     """Return the report as one page, for LaTeX, or as a ZIP that `verify` checks."""
-    access = access_to(request, slug, Role.RESEARCHER, shows_judge=True)
+    access = access_to(request, slug, Role.OBSERVER, shows_judge=True)
     run = _run_of(access, number)
     if request.is_head and run.ranked_at is not None:  # type: ignore[attr-defined]
         # The tables within would go on record.
@@ -414,7 +414,7 @@ def get_plot(
     request: HttpRequest, slug: str, number: Number, name: str, kind: Literal["svg", "png"]
 ) -> HttpResponse:
     """Return a plot of the report as a file for a paper."""
-    access = access_to(request, slug, Role.RESEARCHER, shows_judge=True)
+    access = access_to(request, slug, Role.OBSERVER, shows_judge=True)
     found = _report(access, _run_of(access, number))
     if isinstance(found, HttpResponse):
         return found
@@ -432,7 +432,7 @@ def get_certificate(
     request: HttpRequest, slug: str, number: Number
 ) -> HttpResponse | dict[str, Any]:
     """Return what the audit certifies: the part `certificate` of the report."""
-    access = access_to(request, slug, Role.RESEARCHER, shows_judge=True)
+    access = access_to(request, slug, Role.OBSERVER, shows_judge=True)
     found = _report(access, _run_of(access, number))
     if isinstance(found, HttpResponse):
         return found
@@ -446,7 +446,7 @@ def get_people_report(request: HttpRequest, slug: str) -> dict[str, Any]:
 
     It shows nothing that a judge said, so that it unblinds nobody.
     """
-    project = access_to(request, slug, Role.RESEARCHER).project
+    project = access_to(request, slug, Role.OBSERVER).project
     found = kept_people(project)
     if found is None:
         raise UserError(f"{slug} has no votes that count. Open a round or import votes.")

@@ -143,6 +143,12 @@ _STREAMS = {
 }
 
 
+def _role_for(wanted: ExportRequest) -> Role:
+    """Observers see pseudonyms. Only owners see what each person said about themselves."""
+    named = Role.RESEARCHER if wanted.names else Role.OBSERVER
+    return Role.OWNER if wanted.background else named
+
+
 def _streamed(
     request: HttpRequest,
     slug: str,
@@ -150,9 +156,8 @@ def _streamed(
     wanted: ExportRequest,
     where: list[str] | None,
 ) -> StreamingHttpResponse:
-    # Only owners ask people about themselves, and see what each said.
-    role = Role.OWNER if wanted.background else Role.RESEARCHER
-    access = access_to(request, slug, role, shows_judge=wanted.what not in BLIND_KINDS)
+    shows_judge = wanted.what not in BLIND_KINDS
+    access = access_to(request, slug, _role_for(wanted), shows_judge=shows_judge)
     chosen = run_named(access, run)
     wanted = replace(wanted, frame=_frame(access, chosen, where))
     pieces = export(access.project, chosen, access.user, wanted)
@@ -248,11 +253,11 @@ def list_rows(
     where: Where = None,
 ) -> dict[str, Any]:
     """Return a page of a table, with the keys that JSON lines have."""
-    access = access_to(request, slug, Role.RESEARCHER, shows_judge=what not in BLIND_KINDS)
-    chosen = run_named(access, run)
-    frame = _frame(access, chosen, where)
     values = filters.values()
-    wanted = ExportRequest(what=what, format="jsonl", names=names, values=values, frame=frame)
+    wanted = ExportRequest(what=what, format="jsonl", names=names, values=values)
+    access = access_to(request, slug, _role_for(wanted), shows_judge=what not in BLIND_KINDS)
+    chosen = run_named(access, run)
+    wanted = replace(wanted, frame=_frame(access, chosen, where))
     start = decoded(cursor) or 0
     rows = rows_as_json(access.project, chosen, wanted, start, start + limit + 1)
     more = encoded(start + limit) if len(rows) > limit else None
@@ -264,7 +269,7 @@ def list_exports(
     request: HttpRequest, slug: str, limit: Limit = 100, cursor: Cursor = ""
 ) -> dict[str, Any]:
     """List what was exported, the oldest first."""
-    access = access_to(request, slug, Role.RESEARCHER)
+    access = access_to(request, slug, Role.OBSERVER)
     rows = access.project.exports.select_related("run", "created_by")
     return page_of(rows, cursor, limit, _export)
 

@@ -419,3 +419,17 @@ def test_a_plot_is_a_file_for_a_paper(client, project, round_):
     name = refused["detail"].partition("Plots: ")[2].rstrip(".").split(", ")[0]
     drawn = client.get(f"{HERE}/runs/{run.number}/plots/{name}.svg")
     assert (drawn["Content-Type"], b"<svg" in drawn.content[:500]) == ("image/svg+xml", True)
+
+
+def test_observers_read_by_pseudonym_and_owners_give_new_roles(client, token_for, project, round_):
+    oona = make_member(project, Role.RESEARCHER, "oona")
+    number = project.memberships.get(user=oona).pk
+    made = asked(client.post(f"{HERE}/members/{number}/role", {"role": "observer"}))
+    assert made["role"] == "observer"
+    invited = asked(client.post(f"{HERE}/invitations", {"role": "reviewer"}), 201)
+    assert invited["role"] == "reviewer"
+    hers = token_for(oona)
+    assert hers.get(f"{HERE}/tables/people").status_code == 200
+    for path in ("tables/people?names=true", "people.csv?names=true", "people.csv?background=true"):
+        assert hers.get(f"{HERE}/{path}").status_code == 403, path
+    assert hers.get(f"{HERE}/rounds").status_code == 403

@@ -32,26 +32,30 @@ from tests.factories import (
     make_user,
     make_verdict,
 )
+from tests.test_access_walk import LET_IN
 
 # By the smallest role that is let in; those that need the site permission, too, say so.
 TABLE = {
     "anybody": "me list_projects list_deletions",
     "site permission": "new_project",
-    "annotator": "get_project leave",
+    "member": "get_project leave",
+    "reviewer": """
+        list_rounds get_round list_undecided list_decisions new_decision
+        undo_decision list_flags settle_flag_of
+    """,
+    "observer": """
+        list_examples list_runs get_run get_report get_certificate get_people_report
+        get_report_file get_plot get_table get_parquet get_tool_file list_rows list_exports
+    """,
     "researcher": """
         get_practice
-        gate compare escalate list_gates get_gate get_plot get_tool_file begin_import get_refused
-        choose_primary reparse_run assign_people get_parquet list_exports new_judgments new_scores
-        tag_examples undo_tags
-        list_examples upsert_examples estimate_examples get_import
-        list_runs get_run pause_run cancel_run get_report
-        get_certificate get_people_report plan_round new_round list_rounds get_round pause_round
-        resume_round
-        close_round reopen_round extend_round raise_votes new_decision get_table list_rows new_votes
-        put_aside count_again release_person
-        cancel_round list_decisions list_undecided undo_decision list_flags settle_flag_of
-        list_imports undo_import get_report_file
-        list_templates new_template retire_template restore_template
+        gate compare escalate list_gates get_gate begin_import
+        get_refused choose_primary reparse_run assign_people new_judgments new_scores
+        tag_examples undo_tags upsert_examples estimate_examples get_import pause_run
+        cancel_run plan_round new_round pause_round resume_round close_round
+        reopen_round extend_round raise_votes new_votes put_aside count_again
+        release_person cancel_round list_imports undo_import list_templates new_template
+        retire_template restore_template
     """,
     "researcher with the site permission": """
         estimate new_run resume_run raise_budget list_models
@@ -66,7 +70,6 @@ TABLE = {
     """,
 }
 GROUP = {name: group for group, names in TABLE.items() for name in names.split()}
-ROLES = ("outsider", "annotator", "researcher", "owner", "superuser")
 BODIES = {
     "new_project": {"name": "Another one"},
     "estimate": {},
@@ -126,6 +129,8 @@ def made(rows_of_module):
     outsider = make_user("otto", researcher=True)
     people = {
         "outsider": outsider, "annotator": make_annotator(project, "ana").user,
+        "reviewer": make_member(project, Role.REVIEWER, "rene"),
+        "observer": make_member(project, Role.OBSERVER, "oona"),
         "researcher": make_member(project, Role.RESEARCHER, "rosa"),
         "owner": make_member(project, Role.OWNER, "olga"),
         "superuser": make_user("sue", is_superuser=True),
@@ -222,7 +227,7 @@ def expected(name, role, user):
     if role == "outsider":
         return 404
     smallest = group.split()[0]
-    if ROLES.index(role) < ROLES.index(smallest):
+    if role not in LET_IN[smallest]:
         return 403
     return 403 if "site permission" in group and not researcher else "in"
 

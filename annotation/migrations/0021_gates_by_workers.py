@@ -8,8 +8,8 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('annotation', '0019_derived_overall_answers'),
-        ('judging', '0020_derived_overall_answers'),
+        ('annotation', '0020_two_more_roles'),
+        ('judging', '0021_two_more_roles'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
