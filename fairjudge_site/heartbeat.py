@@ -34,7 +34,6 @@ TIDY_EVERY = 3600.0
 SWEPT = (
     *(sweep, resume_readings, wake_due, wake_unfinished, wake_deletions, release_absent),
     *(wake_erasures, carry_out_due, wake_for_reports, resume_imports, tell_of_rounds, wake_to_send),
-    *(carry_out_due, wake_for_reports, resume_imports, tell_of_rounds, wake_to_send),
     wake_undecided,
 )
 TIDIED = (tidy_uploads, forget_old, forget_logins)
