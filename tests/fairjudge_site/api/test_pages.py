@@ -99,8 +99,9 @@ PEOPLE_ALONE = {
         crowd crowd_own
     """,
     "It asks a person. A program that asks for judge output has answered.": "look",
-    "Logging in, passwords and tokens belong to a person at a browser.": """
+    "Logging in, passwords, tokens and what is held about a person belong to them at a browser.": """
         demo_enter invite login logout password_change password_reset_confirm token_revoke tokens
+        own_data own_data_file
     """,
     "It is for the operator, who has commands.": "site_status site_user site_users",
     "It is for everybody, without a login.": """
