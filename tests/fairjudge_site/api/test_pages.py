@@ -99,7 +99,7 @@ PEOPLE_ALONE = {
         crowd crowd_own
     """,
     "It asks a person. A program that asks for judge output has answered.": "look",
-    "Logging in, passwords, tokens and what is held about a person belong to them at a browser.": """
+    "Logins, passwords, tokens and own personal data belong to a person at a browser.": """
         demo_enter invite login logout password_change password_reset_confirm token_revoke tokens
         own_data own_data_file
     """,
