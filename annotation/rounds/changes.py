@@ -132,7 +132,6 @@ def raise_votes(
     """
     if round_.is_practice:
         raise UserError("Everybody gets each pair of this round once, so it has no more votes.")
-    if not round_.votes_per_item < votes <= _MAX_VOTES:
     if not round_.votes_per_item < votes <= MAX_VOTES:
         raise UserError(
             f"Choose a number above {round_.votes_per_item} and up to {MAX_VOTES}. Votes already "

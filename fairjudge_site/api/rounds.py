@@ -309,10 +309,8 @@ def list_rounds(
     request: HttpRequest, slug: str, limit: Limit = 50, cursor: Cursor = ""
 ) -> dict[str, Any]:
     """List the rounds, the oldest first."""
-    access = access_to(request, slug, Role.RESEARCHER)
-    rows = Round.every.filter(project=access.project).select_related("run", "frame", "after")
     access = access_to(request, slug, Role.REVIEWER)
-    rows = Round.every.filter(project=access.project).select_related("run", "frame")
+    rows = Round.every.filter(project=access.project).select_related("run", "frame", "after")
     return page_of(rows, cursor, limit, _out, by="number")
 
 
@@ -400,9 +398,7 @@ def cancel_round(request: HttpRequest, slug: str, number: Number) -> HttpRespons
     def work(keep: Callable[[HttpResponse], None]) -> None:
         round_ = _round_of(access, number)
         growing.cancel(round_, access.user, background=True)
-        # A round that was being opened goes. The answer is then what it was.
         now = Round.every.filter(pk=round_.pk).select_related("run", "frame", "after").first()
-        now = Round.every.filter(pk=round_.pk).select_related("run", "frame").first()
         keep(answer(RoundOut(**_out(now or round_))))
 
     return once_made(request, work, alone=True)

@@ -63,6 +63,7 @@ PAGES = {
     "run_primary": "choose_primary",
     "plan": "new_round plan_round",
     "plan_preview": "plan_round",
+    "practice": "new_round get_practice",
     "rounds": "list_rounds",
     "round": "get_round list_flags",
     "round_standing": "get_round",
@@ -107,6 +108,7 @@ PEOPLE_ALONE = {
     "It is for everybody, without a login.": """
         api_reference api_schema docs docs_page docs_picture glossary healthz metrics readyz
     """,
+    "Not yet: files of pairs say at their import which examples are checks.": "example_check",
     "How many items a better parser would select otherwise is a hint that nothing follows from.": (
         "run_reselection"
     ),

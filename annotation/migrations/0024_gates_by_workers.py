@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('annotation', '0021_own_wish_to_be_erased'),
+        ('annotation', '0023_repeats'),
         ('judging', '0021_two_more_roles'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
