@@ -21,6 +21,7 @@ from annotation.models import (
     Draft,
     FirstChoice,
     Flag,
+    GateRequest,
     Intervention,
     Invitation,
     Item,
@@ -90,6 +91,13 @@ def delete_project(
         waking.wake_on_commit(waking.DELETE_PROJECT, deletion.pk)
         return False
     return go_on(deletion.pk, advance)
+
+
+def leave_to_worker(project: Project, user: AbstractUser) -> Deletion:
+    """Make the project unknown to everybody, and leave all its rows to a worker."""
+    deletion = _hide(project, user)
+    waking.wake_on_commit(waking.DELETE_PROJECT, deletion.pk)
+    return deletion
 
 
 def _hide(project: Project, user: AbstractUser | None) -> Deletion:
@@ -205,6 +213,8 @@ class _Rest:
         in_chunks(made, lambda keys: delete_rows(Intervention, pk__in=keys), _MOST)
         results = PracticeResult.objects.filter(round__project=self.project)
         in_chunks(results, lambda keys: delete_rows(PracticeResult, pk__in=keys), _MOST)
+        asked = GateRequest.objects.filter(project=self.project)
+        in_chunks(asked, lambda keys: delete_rows(GateRequest, pk__in=keys), _MOST)
         events = AuditEvent.objects.filter(project=self.project)
         in_chunks(events, lambda keys: events.filter(pk__in=keys).update(project=None), _MOST)
         with transaction.atomic():

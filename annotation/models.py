@@ -852,6 +852,35 @@ class GateLook(models.Model):
         ]
 
 
+class GateRequest(models.Model):
+    """A gate, comparison or escalation that a program left to a worker, one process at a time.
+
+    asked: what the request held. result: the decision, with the keys of the answer at once.
+    """
+
+    class Kind(models.TextChoices):
+        GATE = "gate", "gate"
+        COMPARE = "compare", "comparison"
+        ESCALATE = "escalate", "escalation"
+
+    class State(models.TextChoices):
+        WAITING = "waiting", "waiting"
+        DONE = "done", "done"
+        REFUSED = "refused", "refused"
+
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="gate_requests")
+    user = user_or_none()
+    kind = models.CharField(max_length=10, choices=Kind)
+    asked = models.JSONField()
+    state = models.CharField(max_length=7, choices=State, default=State.WAITING)
+    reason = models.TextField(blank=True)
+    result = models.JSONField(null=True)
+    holder = models.CharField(max_length=120, blank=True)
+    lease_until = models.DateTimeField(null=True, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+
 class FirstChoice(models.Model):
     """What an adjudicator chose while the votes were hidden, and which response was on the left.
 

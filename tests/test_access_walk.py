@@ -112,7 +112,12 @@ TABLE = {
         api_cancel_round api_list_undecided api_undo_decision api_list_flags
         api_settle_flag_of api_list_imports api_undo_import api_get_report_file api_list_templates
         api_retire_template api_restore_template api_list_events api_list_members
-        api_change_member api_remove_member
+        api_change_member api_remove_member api_delete_project api_list_deletions api_leave
+        api_begin_import api_get_refused api_list_models api_get_plot api_get_tool_file
+        api_escalate
+        api_list_gates api_get_gate api_new_password_link api_get_crowd api_withdraw_crowd
+        api_list_submissions api_get_submissions_file api_mark_submissions
+        api_put_rejected_aside
         api_resume_run api_tag_examples api_undo_tags api_withdraw_invitation
     """,
     "its user": "token_revoke",
@@ -260,6 +265,7 @@ def arguments_of(project, annotator, folder):
         if NAMES[name] == "token":
             named = here | {"number": 1, "what": "labels", "kind": "csv", "delivery": delivery.pk}
             named |= {"annotator": draft.annotator.number, "flag": flag.pk, "decision": 1}
+            named |= {"index": 0, "name": "bpde", "tool": "argilla"}
             return {one: named[one] for one in parameters_of(name)}
         kind = name.split("_")[0]
         number = numbers.get(kind, {}) if name not in numberless else {}

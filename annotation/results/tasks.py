@@ -7,6 +7,7 @@ from celery import shared_task
 from annotation import deletion
 from annotation.models import Round
 from annotation.people import personal_data
+from annotation.results.delivery import drift
 from annotation.results.delivery.telling import tell_of_certificate
 from annotation.results.report.cache import current_report
 from annotation.results.sections.routing import select_what_was_learned
@@ -51,6 +52,12 @@ def renew_report(run_id: int) -> None:
     run = Run.objects.select_related("project").filter(pk=run_id).first()
     if run is not None and run.ranked_at is not None:
         current_report(run.project, run)
+
+
+@shared_task
+def decide_gate_asked(request_id: int) -> None:
+    """Decide a gate or a comparison. A message that comes twice finds nothing to do."""
+    drift.work_on(request_id)
 
 
 @shared_task

@@ -20,7 +20,7 @@ from django.utils import timezone
 from annotation.models import Item, Round, RoundWork, RoutingScores, Selection
 from annotation.queue.settling import Advance, no_news
 from annotation.rounds import growing
-from annotation.rounds.opening import plan_to_store, rows_of_selections
+from annotation.rounds.opening import MAX_VOTES, plan_to_store, rows_of_selections
 from annotation.rounds.selecting import Drawn, Ranked, draw, ranked_examples, size_for_beta
 from judging.core import waking
 from judging.core.caching import report_cache
@@ -33,7 +33,6 @@ from judging.runs.models import Run
 
 # While a wake is on its way to a busy worker, no second one is sent for so long.
 ONE_WAKE_SECONDS = 60
-_MAX_VOTES = 99
 # Key in a selection's parameters: the audit items that an extended cut counts as selected.
 COVERS = "covers_audit_items"
 
@@ -133,9 +132,9 @@ def raise_votes(
     """
     if round_.is_practice:
         raise UserError("Everybody gets each pair of this round once, so it has no more votes.")
-    if not round_.votes_per_item < votes <= _MAX_VOTES:
+    if not round_.votes_per_item < votes <= MAX_VOTES:
         raise UserError(
-            f"Choose a number above {round_.votes_per_item} and up to {_MAX_VOTES}. Votes already "
+            f"Choose a number above {round_.votes_per_item} and up to {MAX_VOTES}. Votes already "
             "given are never removed."
         )
     n_items = Item.objects.filter(round=round_).count()

@@ -44,7 +44,7 @@ from judging.projects.access import next_number
 from judging.projects.models import Project
 from judging.runs.models import Run, Verdict
 
-_MAX_VOTES = 99
+MAX_VOTES = 99
 # Size of the learning sample if nothing else is chosen.
 LEARN = 60
 _SEEDS = 2**62
@@ -312,8 +312,8 @@ def impossible(
         yield "repeat_after", f"A pair comes again after 1 to {_LONGEST_GAP} others."
     if sum(asked) != 1:
         yield "how", "Choose how much people label: a β, a budget, or everything."
-    if not 1 <= settings.votes <= _MAX_VOTES:
-        yield "votes", f"Votes per example must be between 1 and {_MAX_VOTES}."
+    if not 1 <= settings.votes <= MAX_VOTES:
+        yield "votes", f"Votes per example must be between 1 and {MAX_VOTES}."
     if settings.audit < 0 or settings.learn < 0:
         yield "audit", "The audit and the learning sample can't be smaller than 0."
     if settings.everything and settings.learn:

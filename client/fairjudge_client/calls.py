@@ -12,6 +12,17 @@ from fairjudge_client import models as m
 from fairjudge_client.steps import Call
 
 
+def list_deletions(*, limit: int = 50, cursor: str = "") -> Call[m.Page[m.DeletionOut]]:
+    """List the deletions under way that you began. One that is done is no longer listed."""
+    return Call(
+        "list_deletions",
+        "GET",
+        _path("/api/v1/deletions"),
+        answer=m.Page[m.DeletionOut],
+        query={"limit": limit, "cursor": cursor},
+    )
+
+
 def me() -> Call[m.Me]:
     """Say for whom the token acts and what it may do."""
     return Call("me", "GET", _path("/api/v1/me"), answer=m.Me)
@@ -76,6 +87,40 @@ def compare(
     )
 
 
+def delete_project(
+    slug: str, *, idempotency_key: str | None = None, **body: Unpack[m.ConfirmIn]
+) -> Call[m.DeletionOut]:
+    """Delete the project for good. It is gone for everybody at once; a worker removes its rows.
+
+    `Location` lists deletions under way. A token of this project alone ends with it.
+    """
+    return Call(
+        "delete_project",
+        "POST",
+        _path("/api/v1/projects/", slug, "/delete"),
+        answer=m.DeletionOut,
+        key=idempotency_key,
+        body=body,
+    )
+
+
+def escalate(
+    slug: str, *, idempotency_key: str | None = None, **body: Unpack[m.EscalateIn]
+) -> Call[m.EscalationOut]:
+    """Say which labels judges may keep, so that people agree with them as often as you ask.
+
+    Labels of people that were drawn at random choose the threshold. Nothing is changed.
+    """
+    return Call(
+        "escalate",
+        "POST",
+        _path("/api/v1/projects/", slug, "/escalate"),
+        answer=m.EscalationOut,
+        key=idempotency_key,
+        body=body,
+    )
+
+
 def list_examples(
     slug: str,
     *,
@@ -116,6 +161,8 @@ def upsert_examples(
     design: str = "",
     seed: int = 0,
     sheet: str = "",
+    columns: list[str] | None = None,
+    labels: str = "",
     idempotency_key: str | None = None,
 ) -> Call[m.ImportOut]:
     """Add examples by their ids. What the project has already stays as it is.
@@ -131,7 +178,14 @@ def upsert_examples(
         _path("/api/v1/projects/", slug, "/examples"),
         answer=m.ImportOut,
         rows=rows,
-        query={"skip_invalid": skip_invalid, "design": design, "seed": seed, "sheet": sheet},
+        query={
+            "skip_invalid": skip_invalid,
+            "design": design,
+            "seed": seed,
+            "sheet": sheet,
+            "columns": columns,
+            "labels": labels,
+        },
         key=idempotency_key,
     )
 
@@ -144,6 +198,8 @@ def estimate_examples(
     design: str = "",
     seed: int = 0,
     sheet: str = "",
+    columns: list[str] | None = None,
+    labels: str = "",
     run: int | None = None,
     idempotency_key: str | None = None,
 ) -> Call[m.PairsOut]:
@@ -162,6 +218,8 @@ def estimate_examples(
             "design": design,
             "seed": seed,
             "sheet": sheet,
+            "columns": columns,
+            "labels": labels,
             "run": run,
         },
         key=idempotency_key,
@@ -179,6 +237,26 @@ def list_exports(slug: str, *, limit: int = 100, cursor: str = "") -> Call[m.Pag
     )
 
 
+def get_tool_file(
+    slug: str,
+    tool: Literal["label_studio", "argilla", "alpaca_eval"],
+    *,
+    run: int | None = None,
+    where: list[str] | None = None,
+) -> Call[list[Any]]:
+    """Stream tasks for Label Studio or Argilla, or annotations for alpaca_eval, as one JSON array.
+
+    The export goes on record.
+    """
+    return Call(
+        "get_tool_file",
+        "GET",
+        _path("/api/v1/projects/", slug, "/for/", tool, ".json"),
+        answer=list[Any],
+        query={"run": run, "where": where},
+    )
+
+
 def gate(
     slug: str, *, idempotency_key: str | None = None, **body: Unpack[m.GateIn]
 ) -> Call[m.GateOut]:
@@ -193,6 +271,27 @@ def gate(
         answer=m.GateOut,
         key=idempotency_key,
         body=body,
+    )
+
+
+def list_gates(slug: str, *, limit: int = 50, cursor: str = "") -> Call[m.Page[m.GateRequestOut]]:
+    """List what was left to a worker, the oldest first."""
+    return Call(
+        "list_gates",
+        "GET",
+        _path("/api/v1/projects/", slug, "/gates"),
+        answer=m.Page[m.GateRequestOut],
+        query={"limit": limit, "cursor": cursor},
+    )
+
+
+def get_gate(slug: str, number: int) -> Call[m.GateRequestOut]:
+    """Say whether a worker has decided, and what."""
+    return Call(
+        "get_gate",
+        "GET",
+        _path("/api/v1/projects/", slug, "/gates/", number),
+        answer=m.GateRequestOut,
     )
 
 
@@ -214,6 +313,30 @@ def get_import(slug: str, number: int) -> Call[m.ImportOut]:
         "GET",
         _path("/api/v1/projects/", slug, "/imports/", number),
         answer=m.ImportOut,
+    )
+
+
+def begin_import(
+    slug: str, number: int, *, idempotency_key: str | None = None, **body: Unpack[m.BeginIn]
+) -> Call[m.ImportOut]:
+    """Write an import that a page has checked, or go on with one that was interrupted."""
+    return Call(
+        "begin_import",
+        "POST",
+        _path("/api/v1/projects/", slug, "/imports/", number, "/begin"),
+        answer=m.ImportOut,
+        key=idempotency_key,
+        body=body,
+    )
+
+
+def get_refused(slug: str, number: int, index: int) -> Call[bytes]:
+    """Return the refused rows of a file, unchanged: the place of the file in `refused_files`."""
+    return Call(
+        "get_refused",
+        "GET",
+        _path("/api/v1/projects/", slug, "/imports/", number, "/refused/", index),
+        answer=None,
     )
 
 
@@ -292,6 +415,17 @@ def new_judgments(
     )
 
 
+def leave(slug: str, *, idempotency_key: str | None = None) -> Call[m.ProjectOut]:
+    """Leave the project yourself, and return it as it was. Your votes stay."""
+    return Call(
+        "leave",
+        "POST",
+        _path("/api/v1/projects/", slug, "/leave"),
+        answer=m.ProjectOut,
+        key=idempotency_key,
+    )
+
+
 def list_members(slug: str, *, limit: int = 100, cursor: str = "") -> Call[m.Page[m.MemberOut]]:
     """List who belongs to the project, with their roles."""
     return Call(
@@ -300,6 +434,22 @@ def list_members(slug: str, *, limit: int = 100, cursor: str = "") -> Call[m.Pag
         _path("/api/v1/projects/", slug, "/members"),
         answer=m.Page[m.MemberOut],
         query={"limit": limit, "cursor": cursor},
+    )
+
+
+def new_password_link(
+    slug: str, number: int, *, idempotency_key: str | None = None
+) -> Call[m.PasswordLinkOut]:
+    """Make a link by which a member sets a new password, if their login opens this project alone.
+
+    The answer alone tells it.
+    """
+    return Call(
+        "new_password_link",
+        "POST",
+        _path("/api/v1/projects/", slug, "/members/", number, "/password-link"),
+        answer=m.PasswordLinkOut,
+        key=idempotency_key,
     )
 
 
@@ -327,6 +477,17 @@ def change_member(
         answer=m.MemberOut,
         key=idempotency_key,
         body=body,
+    )
+
+
+def list_models(slug: str, *, endpoint: str = "") -> Call[m.ModelsOut]:
+    """Ask an endpoint for its models. It costs nothing."""
+    return Call(
+        "list_models",
+        "GET",
+        _path("/api/v1/projects/", slug, "/models"),
+        answer=m.ModelsOut,
+        query={"endpoint": endpoint},
     )
 
 
@@ -410,6 +571,97 @@ def close_round(slug: str, number: int, *, idempotency_key: str | None = None) -
         "POST",
         _path("/api/v1/projects/", slug, "/rounds/", number, "/close"),
         answer=m.RoundOut,
+        key=idempotency_key,
+    )
+
+
+def get_crowd(slug: str, number: int) -> Call[m.CrowdOut]:
+    """Return a round's crowd link with its terms, and how many people are in which state."""
+    return Call(
+        "get_crowd",
+        "GET",
+        _path("/api/v1/projects/", slug, "/rounds/", number, "/crowd"),
+        answer=m.CrowdOut,
+    )
+
+
+def set_crowd(
+    slug: str, number: int, *, idempotency_key: str | None = None, **body: Unpack[m.CrowdIn]
+) -> Call[m.CrowdOut]:
+    """Make the link, or change its terms. One that was withdrawn gets a new address."""
+    return Call(
+        "set_crowd",
+        "POST",
+        _path("/api/v1/projects/", slug, "/rounds/", number, "/crowd"),
+        answer=m.CrowdOut,
+        key=idempotency_key,
+        body=body,
+    )
+
+
+def put_rejected_aside(
+    slug: str, number: int, *, idempotency_key: str | None = None
+) -> Call[m.VotesAsideOut]:
+    """Put the votes of all rejected submissions aside. `count_again` takes that back."""
+    return Call(
+        "put_rejected_aside",
+        "POST",
+        _path("/api/v1/projects/", slug, "/rounds/", number, "/crowd/aside"),
+        answer=m.VotesAsideOut,
+        key=idempotency_key,
+    )
+
+
+def mark_submissions(
+    slug: str, number: int, rows: Any, *, aside: bool = False, idempotency_key: str | None = None
+) -> Call[m.MarkedOut]:
+    """Take the panel's CSV of approved, rejected and returned submissions, all of it or nothing.
+
+    `aside` also puts the votes of rejected submissions aside.
+    """
+    return Call(
+        "mark_submissions",
+        "POST",
+        _path("/api/v1/projects/", slug, "/rounds/", number, "/crowd/marks"),
+        answer=m.MarkedOut,
+        rows=rows,
+        query={"aside": aside},
+        key=idempotency_key,
+    )
+
+
+def list_submissions(
+    slug: str, number: int, *, limit: int = 100, cursor: str = ""
+) -> Call[m.Page[m.SubmissionOut]]:
+    """List who came by the link, the first one first."""
+    return Call(
+        "list_submissions",
+        "GET",
+        _path("/api/v1/projects/", slug, "/rounds/", number, "/crowd/submissions"),
+        answer=m.Page[m.SubmissionOut],
+        query={"limit": limit, "cursor": cursor},
+    )
+
+
+def get_submissions_file(slug: str, number: int) -> Call[bytes]:
+    """Return the file for paying, with the panel's ids and codes. Each download is on record."""
+    return Call(
+        "get_submissions_file",
+        "GET",
+        _path("/api/v1/projects/", slug, "/rounds/", number, "/crowd/submissions.csv"),
+        answer=None,
+    )
+
+
+def withdraw_crowd(
+    slug: str, number: int, *, idempotency_key: str | None = None
+) -> Call[m.CrowdOut]:
+    """Let nobody new in. People who are at work may finish, and `set_crowd` opens a new link."""
+    return Call(
+        "withdraw_crowd",
+        "POST",
+        _path("/api/v1/projects/", slug, "/rounds/", number, "/crowd/withdraw"),
+        answer=m.CrowdOut,
         key=idempotency_key,
     )
 
@@ -712,6 +964,16 @@ def pause_run(slug: str, number: int, *, idempotency_key: str | None = None) -> 
         _path("/api/v1/projects/", slug, "/runs/", number, "/pause"),
         answer=m.RunOut,
         key=idempotency_key,
+    )
+
+
+def get_plot(slug: str, number: int, name: str, kind: Literal["svg", "png"]) -> Call[bytes]:
+    """Return a plot of the report as a file for a paper."""
+    return Call(
+        "get_plot",
+        "GET",
+        _path("/api/v1/projects/", slug, "/runs/", number, "/plots/", name, ".", kind),
+        answer=None,
     )
 
 
@@ -1142,6 +1404,7 @@ def get_table(
     names: bool = False,
     escape: bool = True,
     where: list[str] | None = None,
+    background: bool = False,
 ) -> Call[bytes]:
     """Stream a whole table; docs/files.md has its columns. Preferences are no CSV.
 
@@ -1166,6 +1429,7 @@ def get_table(
             "names": names,
             "escape": escape,
             "where": where,
+            "background": background,
         },
     )
 

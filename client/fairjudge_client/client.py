@@ -71,6 +71,13 @@ class Site(Resource[F]):
             lambda info: Project[F](self._session, info.slug),
         )
 
+    @rows_method
+    def deletions(self) -> Rows[m.DeletionOut]:
+        """Iterate over the projects that are being deleted by you, and how far that is."""
+        return pages(
+            self._session, lambda cursor: calls.list_deletions(limit=MOST_ROWS, cursor=cursor)
+        )
+
 
 class FairJudge(Site[Sync]):
     """A FairJudge site, for notebooks and programs without an event loop.

@@ -38,6 +38,12 @@ class AsideIn(TypedDict):
     """Also hand out nothing more of the round to them."""
 
 
+class BeginIn(TypedDict):
+    hide_models: NotRequired[bool]
+    """Hide models' names from annotators from now on. For owners alone."""
+    skip_invalid: NotRequired[bool]
+
+
 class BudgetIn(TypedDict):
     budget_usd: Decimal | float | str
 
@@ -105,6 +111,52 @@ class CompareOut:
     by_category: list[CategoryOut]
 
 
+class ConfirmIn(TypedDict):
+    confirm: str
+    """The project's slug."""
+
+
+class CrowdIn(TypedDict):
+    """The terms of a crowd link. What is left out stays as it is, or has the page's default."""
+
+    completion_code: NotRequired[str | None]
+    completion_url: NotRequired[str | None]
+    consent: NotRequired[str | None]
+    max_pairs: NotRequired[int | None]
+    max_people: NotRequired[int | None]
+    questions: NotRequired[list[str] | None]
+    """Such as “choice: Do you read English? | yes | no!”."""
+    screened_code: NotRequired[str | None]
+    screened_url: NotRequired[str | None]
+    session_name: NotRequired[str | None]
+    study_name: NotRequired[str | None]
+    version: NotRequired[str | None]
+    """Refuse with 409 if the terms have another version by now."""
+    worker_name: NotRequired[str | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrowdOut:
+    link: str | None
+    """For the panel; null while it lets nobody in."""
+    version: str
+    consent: str
+    questions: list[str]
+    max_people: int
+    max_pairs: int
+    completion_code: str
+    completion_url: str
+    screened_code: str
+    screened_url: str
+    worker_name: str
+    study_name: str
+    session_name: str
+    submissions: dict[str, int]
+    """How many are in each state."""
+    rejected_with_votes: int
+    """Rejected people of whom votes still count."""
+
+
 class DecisionIn(TypedDict):
     external_id: str
     label: Literal["win", "tie", "lose"]
@@ -121,6 +173,18 @@ class DecisionOut:
     by: str
     """Who decided. Empty for a login that was deleted."""
     decided_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletionOut:
+    """A project that is being deleted. Nobody sees it any more."""
+
+    id: int
+    slug: str
+    """As the project was called."""
+    done: int
+    """Items, calls, verdicts and examples that are gone."""
+    total: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,6 +208,28 @@ class DeliveryOut:
     """When it is tried next; null if it has ended."""
     body: dict[str, Any]
     """What is sent."""
+
+
+class EscalateIn(TypedDict):
+    """Judges in a row, and how often people have to agree with what they keep."""
+
+    agreement: Decimal | float | str
+    confidence: NotRequired[Decimal | float | str]
+    labels: NotRequired[bool]
+    """Also say who labels each example."""
+    runs: NotRequired[list[int]]
+    """In order. Default: the primary run."""
+    score: NotRequired[Literal["bpde", "learned"]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EscalationOut:
+    """Which labels judges may keep, and how many examples are left to people."""
+
+    confidence: float
+    plan: dict[str, Any]
+    """As `escalation.plans[]` of docs/report.md."""
+    labels: list[LabelledOut] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -293,6 +379,29 @@ class GateOut:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GateRequestOut:
+    """What was left to a worker. Poll it until `state` is no longer waiting."""
+
+    id: int
+    kind: str
+    """gate, compare or escalate."""
+    state: str
+    """waiting, done or refused."""
+    at_work: bool
+    """If a worker computes the figures now."""
+    reason: str
+    """Why it was refused. Nothing was decided then."""
+    created_at: datetime
+    ended_at: datetime | None
+    gate: GateOut | None
+    """The verdict of a gate that is done."""
+    comparison: CompareOut | None
+    """The verdict of a comparison that is done."""
+    escalation: EscalationOut | None
+    """The plan, once it is done."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ImportOut:
     """An import. Its rows are seen once all of them are written: then `state` is `done`."""
 
@@ -313,12 +422,14 @@ class ImportOut:
     conflicting: list[str]
     reason: str
     created_at: datetime
+    refused_files: list[str] = dataclasses.field(default_factory=list)
+    """Files of refused rows, unchanged."""
 
 
 class InvitationIn(TypedDict):
     days: NotRequired[int]
     note: NotRequired[str]
-    role: NotRequired[Literal["owner", "researcher", "annotator"]]
+    role: NotRequired[Literal["owner", "researcher", "reviewer", "observer", "annotator"]]
     uses: NotRequired[int]
 
 
@@ -332,6 +443,22 @@ class InvitationOut:
     most_uses: int
     expires_at: datetime
     note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelledOut:
+    external_id: str
+    label_from: str | None
+    """people, a run's name, or null: left to people."""
+    label: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkedOut:
+    changed: int
+    unknown: int
+    """Rows about people who never used the link."""
+    votes_aside: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -350,6 +477,15 @@ class MemberOut:
     user: str
     role: str
     joined_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelsOut:
+    endpoints: list[str]
+    """All that the operator named."""
+    endpoint: str
+    models: list[str]
+    """What this endpoint offers now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -387,6 +523,17 @@ class PairsOut:
     """Null if no run says it."""
     usd: Decimal | None
     basis: str
+    columns: dict[str, str] | None = None
+    """Which column each field is read from."""
+    file_columns: list[str] = dataclasses.field(default_factory=list)
+    """All columns, of which `columns` maps others."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PasswordLinkOut:
+    user: str
+    link: str
+    """Anybody who has it can set the password, once."""
 
 
 class PeopleIn(TypedDict):
@@ -546,7 +693,7 @@ class ProjectOut:
     name: str
     description: str
     role: str
-    """Your role: owner, researcher or annotator."""
+    """Your role: owner, researcher, reviewer, observer or annotator."""
     question_asked: str
     scale: str
     examples: int
@@ -588,7 +735,7 @@ class ResumeIn(TypedDict):
 
 
 class RoleIn(TypedDict):
-    role: Literal["owner", "researcher", "annotator"]
+    role: Literal["owner", "researcher", "reviewer", "observer", "annotator"]
 
 
 class RoundIn(TypedDict):
@@ -660,8 +807,12 @@ class RoundOut:
 class RowOptions:
     """How the rows of a body are read."""
 
+    columns: list[str] = dataclasses.field(default_factory=list)
+    """How columns are read, such as prompt=question. Default: by their names."""
     design: str = ""
     """all, baseline=MODEL, random=2 or blocks=2."""
+    labels: str = ""
+    """What codes of gold labels mean, such as 1=win,2=lose."""
     seed: int = 0
     """Of the design."""
     sheet: str = ""
@@ -826,6 +977,22 @@ class StandingOut:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SubmissionOut:
+    """A person of a panel. Only the file for paying holds the panel's ids."""
+
+    id: int
+    annotator: int | None
+    """Null for those who were screened out."""
+    pseudonym: str
+    state: str
+    """working, left, complete, screened, nothing, returned, rejected or approved."""
+    votes: int
+    active_minutes: float | None
+    started_at: datetime
+    ended_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TagChangeOut:
     change: int | None
     """To undo it; null if nothing changed."""
@@ -889,6 +1056,11 @@ class UndecidedOut:
     """An item whose votes gave no majority. `new_decision` decides about it."""
 
     external_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VotesAsideOut:
+    votes: int
 
 
 class VotesIn(TypedDict):

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, Any, Literal, NotRequired, TypedDict, Unpack, get_args
+from typing import Any, Literal, NotRequired, TypedDict, TypeVar, Unpack, get_args
 
 from fairjudge_client import calls
 from fairjudge_client import models as m
 from fairjudge_client.errors import FairJudgeError, Unreachable
 from fairjudge_client.progress import Progress, in_words
 from fairjudge_client.rounds import People, Rounds
-from fairjudge_client.session import MOST_ROWS, Session, pages
+from fairjudge_client.session import (
+    BROKEN_OFF,
+    MOST_ROWS,
+    Session,
+    attempts,
+    broken_off,
+    pages,
+    saved,
+    written,
+)
 from fairjudge_client.steps import (
     Call,
     F,
@@ -34,18 +44,13 @@ from fairjudge_client.tables import Columns, frame_of_parquet, kind_of_frame
 from fairjudge_client.waiting import other_end, waited
 from fairjudge_client.webhooks import Webhooks
 
+G = TypeVar("G", m.GateOut, m.CompareOut, m.EscalationOut)
 Table = Literal["labels", "votes", "samples", "preferences", "criteria", "people"]
 Format = Literal["jsonl", "parquet"]
 TableFile = Literal["csv", "jsonl", "arrow", "xlsx", "zip"]
 ReportFile = Literal["html", "tex", "zip"]
+ToolFile = Literal["label_studio", "argilla", "alpaca_eval"]
 _PARQUET = "parquet"
-# The last bytes of a whole file, of this number. A ZIP's, without a comment, begin with the mark.
-_LAST = 22
-_ENDS: dict[str, Callable[[bytes], bool]] = {
-    _PARQUET: lambda last: last.endswith(b"PAR1"),
-    "arrow": lambda last: last.endswith(b"ARROW1"),
-    **dict.fromkeys(("xlsx", "zip"), lambda last: last.startswith(b"PK\x05\x06")),
-}
 
 
 class Filters(TypedDict):
@@ -107,6 +112,19 @@ class Import(Resource[F]):
         return self
 
     @method
+    def begin(self, **choice: Unpack[m.BeginIn]) -> Steps[Import[F]]:
+        """Write an import that a page has checked, or go on with one that was interrupted."""
+        sent = calls.begin_import(self.project, self.number, **choice)
+        self.info = yield from self._session.ask(sent)
+        return self
+
+    @method
+    def save_refused(self, path: str | Path, index: int = 0) -> Steps[Path]:
+        """Write the refused rows of a file, unchanged: its place in `info.refused_files`."""
+        call = calls.get_refused(self.project, self.number, index)
+        return (yield from saved(self._session, call, Path(path)))
+
+    @method
     def undo(self) -> Steps[Import[F]]:
         """Undo an import of examples or scores. What was judged or voted on stays."""
         self.info = yield from self._session.ask(calls.undo_import(self.project, self.number))
@@ -129,6 +147,8 @@ class Examples(Resource[F]):
         design: str = "",
         seed: int = 0,
         sheet: str = "",
+        columns: Sequence[str] = (),
+        labels: str = "",
         idempotency_key: str | None = None,
     ) -> Steps[Import[F]]:
         """Add examples by their IDs. What the project has already stays as it is.
@@ -142,6 +162,8 @@ class Examples(Resource[F]):
                 "baseline=MODEL", "random=2" or "blocks=2".
             seed: Of a random design.
             sheet: Of a workbook. Default: the first one.
+            columns: How columns are read, such as ["prompt=question"]. Default: by their names.
+            labels: What codes of gold labels mean, such as 1=win,2=lose.
 
         Returns:
             The import. Wait for it: a worker writes the rows.
@@ -151,6 +173,7 @@ class Examples(Resource[F]):
         """
         sent = calls.upsert_examples(
             self.project, rows, skip_invalid=skip_invalid, design=design, seed=seed, sheet=sheet,
+            columns=[*columns], labels=labels,
             idempotency_key=idempotency_key,
         )  # fmt: skip
         return Import(self._session, self.project, (yield from self._session.ask(sent)))
@@ -164,6 +187,8 @@ class Examples(Resource[F]):
         design: str = "",
         seed: int = 0,
         sheet: str = "",
+        columns: Sequence[str] = (),
+        labels: str = "",
         run: int | None = None,
     ) -> Steps[m.PairsOut]:
         """Say what `upsert` would add, and what a judge would need for it. Nothing is written.
@@ -172,6 +197,7 @@ class Examples(Resource[F]):
         """
         sent = calls.estimate_examples(
             self.project, rows, skip_invalid=skip_invalid, design=design, seed=seed, sheet=sheet,
+            columns=[*columns], labels=labels,
             run=run,
         )  # fmt: skip
         return (yield from self._session.ask(sent))
@@ -310,12 +336,20 @@ class Run(Resource[F]):
         return (yield from self._session.ask(wanted, within=timeout))
 
     @method
+    def save_plot(self, name: str, path: str | Path) -> Steps[Path]:
+        """Write a plot of the report, by its name, to a .svg or .png file."""
+        target = Path(path)
+        kind = _kind_of(target, ("svg", "png"))
+        call = calls.get_plot(self.project, self.number, name, kind)
+        return (yield from saved(self._session, call, target))
+
+    @method
     def save_report(self, path: str | Path) -> Steps[Path]:
         """Write the report to a .html, .tex or .zip file. No partial file is left."""
         target = Path(path)
         kind = _kind_of(target, get_args(ReportFile))
         call = calls.get_report_file(self.project, self.number, kind)
-        return (yield from _saved(self._session, call, target))
+        return (yield from saved(self._session, call, target))
 
     @method
     def gate(
@@ -331,7 +365,7 @@ class Run(Resource[F]):
             self.project, require=[*require], run=self.number, votes=votes, restart=restart,
             open_round=open_round, idempotency_key=idempotency_key,
         )  # fmt: skip
-        return (yield from self._session.ask(sent))
+        return (yield from _verdict(self._session, self.project, sent))
 
     def _changed(self, call: Call[m.RunOut]) -> Steps[Run[F]]:
         self.info = yield from self._session.ask(call)
@@ -501,6 +535,24 @@ class Project(Resource[F]):
         """
         return (yield from self._session.ask(calls.update_settings(self.slug, **settings)))
 
+    @method
+    def delete(self, *, confirm: str) -> Steps[m.DeletionOut]:
+        """Delete the project for good: `confirm` is its slug. `FairJudge.deletions` says how far.
+
+        It is gone for everybody at once. A token of this project alone ends with it.
+        """
+        return (yield from self._session.ask(calls.delete_project(self.slug, confirm=confirm)))
+
+    @method
+    def leave(self) -> Steps[m.ProjectOut]:
+        """Leave the project yourself. Your votes stay."""
+        return (yield from self._session.ask(calls.leave(self.slug)))
+
+    @method
+    def models(self, endpoint: str = "") -> Steps[m.ModelsOut]:
+        """Ask an endpoint for its models. By default it is the one that runs take."""
+        return (yield from self._session.ask(calls.list_models(self.slug, endpoint=endpoint)))
+
     @rows_method
     def imports(self) -> Rows[Import[F]]:
         """Iterate over what was imported, the oldest first."""
@@ -637,6 +689,7 @@ class Project(Resource[F]):
         *,
         names: bool = False,
         escape: bool = True,
+        background: bool = False,
         **filters: Unpack[Filters],
     ) -> Steps[Path]:
         """Write a table to a file, in little memory. No partial file is left.
@@ -644,6 +697,7 @@ class Project(Resource[F]):
         Args:
             path: It ends with .csv, .jsonl, .parquet, .arrow, .xlsx, or .zip for a data set.
             escape: Protect spreadsheets from cells that they would compute, in CSV.
+            background: Add to `people` what those of a panel said about themselves.
             filters: Only rows that have these values. See `labels`.
         """
         target = Path(path)
@@ -653,9 +707,18 @@ class Project(Resource[F]):
             call = calls.get_parquet(self.slug, what, run=_number(run), names=names, **filters)
         else:
             call = calls.get_table(
-                self.slug, what, kind, run=_number(run), names=names, escape=escape, **filters
-            )
-        return (yield from _saved(self._session, call, target))
+                self.slug, what, kind, run=_number(run), names=names, escape=escape,
+                background=background, **filters,
+            )  # fmt: skip
+        return (yield from saved(self._session, call, target))
+
+    @method
+    def tool_file(
+        self, tool: ToolFile, run: int | Run[F] | None = None, *, where: Sequence[str] = ()
+    ) -> Steps[list[Any]]:
+        """Return tasks for Label Studio or Argilla, or annotations for alpaca_eval."""
+        sent = calls.get_tool_file(self.slug, tool, run=_number(run), where=[*where])
+        return (yield from self._session.ask(sent))
 
     @rows_method
     def exports(self) -> Rows[m.ExportOut]:
@@ -743,7 +806,21 @@ class Project(Resource[F]):
             self.slug, require=[*require], run=_number(run), votes=votes, restart=restart,
             open_round=open_round, idempotency_key=idempotency_key,
         )  # fmt: skip
-        return (yield from self._session.ask(sent))
+        return (yield from _verdict(self._session, self.slug, sent))
+
+    @method
+    def escalate(self, **asked: Unpack[m.EscalateIn]) -> Steps[m.EscalationOut]:
+        """Say which labels `runs` in a row may keep, at an `agreement` with people such as 0.9."""
+        sent = calls.escalate(self.slug, **asked)
+        return (yield from _verdict(self._session, self.slug, sent))
+
+    @rows_method
+    def gates(self) -> Rows[m.GateRequestOut]:
+        """Iterate over what the site left to a worker, the oldest first."""
+        return pages(
+            self._session,
+            lambda cursor: calls.list_gates(self.slug, limit=MOST_ROWS, cursor=cursor),
+        )
 
     @method
     def compare(
@@ -765,7 +842,7 @@ class Project(Resource[F]):
             self.slug, before=_known(before), after=_known(after), margin=margin, restart=restart,
             idempotency_key=idempotency_key,
         )  # fmt: skip
-        return (yield from self._session.ask(sent))
+        return (yield from _verdict(self._session, self.slug, sent))
 
     def _number_of(self, run: int | Run[F] | None) -> Steps[int]:
         number = _number(run)
@@ -792,16 +869,16 @@ class Project(Resource[F]):
             call = calls.get_parquet(self.slug, what, run=_number(run), names=names, **filters)
             read = frame_of_parquet(kind)
             with TemporaryFile() as file:
-                yield from _written(self._session, call, file, _PARQUET)
+                yield from written(self._session, call, file, _PARQUET)
                 return (yield Work(lambda: read(file)))
         if file_format != "jsonl":
             raise ValueError(f"format is {file_format!r}. It can be jsonl or parquet.")
-        for is_last in _attempts(self._session):
+        for is_last in attempts(self._session):
             columns = Columns()
             try:
                 yield from gathered(self._streamed(what, run, names, filters), columns.add)
             except Unreachable as error:
-                if is_last or error.code != _BROKEN_OFF:
+                if is_last or error.code != BROKEN_OFF:
                     raise
                 yield Pause(1.0)
             else:
@@ -818,18 +895,15 @@ class Project(Resource[F]):
             try:
                 piece = yield Read()
             except Lost as lost:
-                raise _broken_off(lost) from None
+                raise broken_off(lost) from None
             *lines, rest = (rest + piece).split(b"\n")
             if not piece and rest:
                 # Each line ends with a line feed: this one is cut.
-                raise _broken_off(Lost("a line is cut", was_sent=True))
+                raise broken_off(Lost("a line is cut", was_sent=True))
             if lines:
                 yield Give([json.loads(line) for line in lines])
             if not piece:
                 return
-
-
-_BROKEN_OFF = "broken_off"
 
 
 def _kind_of(target: Path, kinds: Sequence[str]) -> Any:
@@ -842,50 +916,27 @@ def _kind_of(target: Path, kinds: Sequence[str]) -> Any:
     return kind
 
 
-def _saved(session: Session, call: Call[bytes], target: Path) -> Steps[Path]:
-    """Write a whole answer to a file, or leave the file as it was."""
-    partial = target.with_name(f"{target.name}.part")
-    try:
-        with partial.open("wb") as file:
-            kind = target.suffix.lower().removeprefix(".")
-            yield from _written(session, call, file, kind)
-        partial.replace(target)
-    finally:
-        partial.unlink(missing_ok=True)
-    return target
-
-
-def _written(session: Session, call: Call[bytes], file: IO[bytes], kind: str) -> Steps[None]:
-    """Write a whole answer to an open file. If it breaks off, begin again."""
-    is_whole = _ENDS.get(kind)
-    for is_last in _attempts(session):
-        file.seek(0)
-        file.truncate()
-        try:
-            yield from session.opened(call)
-            last = b""
-            while piece := (yield Read()):
-                file.write(piece)
-                last = (last + piece)[-_LAST:]
-            if is_whole is None or is_whole(last):
-                return
-            # A proxy in between may end an answer as if it were whole.
-            raise Lost("its end is missing", was_sent=True)
-        except Lost as lost:
-            if is_last:
-                raise _broken_off(lost) from None
-        yield Pause(1.0)
-
-
-def _attempts(session: Session) -> Iterator[bool]:
-    """Yield once for each attempt at a whole file, and whether it is the last one."""
-    return (n == session.retries for n in range(session.retries + 1))
-
-
-def _broken_off(lost: Lost) -> Unreachable:
-    return Unreachable(
-        f"The table broke off before its end ({lost}). Ask for it again.", code=_BROKEN_OFF
+def _verdict(session: Session, project: str, sent: Call[G]) -> Steps[G]:
+    """Return a verdict. The site may leave that of a large project to a worker: wait for it."""
+    asked = replace(
+        sent, answer=sent.answer | m.GateRequestOut, headers={"Prefer": "respond-async"}
     )
+    found = yield from session.ask(asked)
+    if not isinstance(found, m.GateRequestOut):
+        return found
+    done = yield from waited(
+        session,
+        calls.get_gate(project, found.id),
+        f"gate {found.id}",
+        has_ended=lambda info: info.state != "waiting",
+        show=lambda line, info: line.show(f"gate {info.id}", None, None, info.state),
+        timeout=None,
+        progress=None,
+    )
+    verdict: Any = done.gate or done.comparison or done.escalation
+    if verdict is None:
+        raise other_end(f"Gate {done.id}", done.state, done.reason)
+    return verdict
 
 
 def _number(run: int | Run[Any] | None) -> int | None:

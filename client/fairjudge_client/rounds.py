@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Unpack
+from pathlib import Path
+from typing import Any, Unpack
 
 from fairjudge_client import calls
 from fairjudge_client import models as m
 from fairjudge_client.progress import Progress
-from fairjudge_client.session import MOST_ROWS, Session, pages
+from fairjudge_client.session import MOST_ROWS, Session, pages, saved
 from fairjudge_client.steps import Call, F, Resource, Rows, Steps, method, rows_method
 from fairjudge_client.waiting import other_end, waited
 
@@ -167,6 +168,55 @@ class Round(Resource[F]):
         sent = calls.settle_flag_of(self.project, self.number, flag)
         return (yield from self._session.ask(sent))
 
+    # People of a panel. It needs the role of an owner.
+
+    @method
+    def crowd(self) -> Steps[m.CrowdOut]:
+        """Return the crowd link with its terms, and how many people are in which state."""
+        return (yield from self._session.ask(calls.get_crowd(self.project, self.number)))
+
+    @method
+    def set_crowd(self, **terms: Unpack[m.CrowdIn]) -> Steps[m.CrowdOut]:
+        """Make the crowd link, or change its terms. What you leave out stays as it is."""
+        sent = calls.set_crowd(self.project, self.number, **terms)
+        return (yield from self._session.ask(sent))
+
+    @method
+    def withdraw_crowd(self) -> Steps[m.CrowdOut]:
+        """Let nobody new in. People who are at work may finish."""
+        return (yield from self._session.ask(calls.withdraw_crowd(self.project, self.number)))
+
+    @rows_method
+    def submissions(self) -> Rows[m.SubmissionOut]:
+        """Iterate over who came by the crowd link. Only the file has the panel's IDs."""
+        return pages(
+            self._session,
+            lambda cursor: calls.list_submissions(
+                self.project, self.number, limit=MOST_ROWS, cursor=cursor
+            ),
+        )
+
+    @method
+    def save_submissions(self, path: str | Path) -> Steps[Path]:
+        """Write the CSV by which people are paid. Each download goes on record."""
+        call = calls.get_submissions_file(self.project, self.number)
+        return (yield from saved(self._session, call, Path(path)))
+
+    @method
+    def mark_submissions(self, file: Any, *, aside: bool = False) -> Steps[m.MarkedOut]:
+        """Take the panel's CSV file of approved, rejected and returned submissions, by its path.
+
+        `aside` also puts the votes of rejected submissions aside.
+        """
+        sent = calls.mark_submissions(self.project, self.number, file, aside=aside)
+        return (yield from self._session.ask(sent))
+
+    @method
+    def put_rejected_aside(self) -> Steps[m.VotesAsideOut]:
+        """Put the votes of all rejected submissions aside."""
+        sent = calls.put_rejected_aside(self.project, self.number)
+        return (yield from self._session.ask(sent))
+
     def _changed(self, call: Call[m.RoundOut]) -> Steps[Round[F]]:
         self.info = yield from self._session.ask(call)
         return self
@@ -240,6 +290,11 @@ class People(Resource[F]):
     def remove(self, member: int) -> Steps[m.MemberOut]:
         """Remove a member by their `id`. Their votes stay."""
         return (yield from self._session.ask(calls.remove_member(self.project, member)))
+
+    @method
+    def password_link(self, member: int) -> Steps[m.PasswordLinkOut]:
+        """Make a link by which a member sets a new password, by their `id`. It is told once."""
+        return (yield from self._session.ask(calls.new_password_link(self.project, member)))
 
     @method
     def invite(self, **terms: Unpack[m.InvitationIn]) -> Steps[m.InvitationOut]:

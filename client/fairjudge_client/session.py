@@ -14,15 +14,27 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from pathlib import Path
 from threading import Lock
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 from urllib.parse import urlencode
 from uuid import uuid4
 
 from fairjudge_client.errors import NotUnderstood, Unreachable, WaitTimeout, problem_of
 from fairjudge_client.models import FieldError, Page
 from fairjudge_client.reading import NotReadable, plain, read
-from fairjudge_client.steps import Call, Give, Lost, Pause, Reply, Rows, Send, Steps, Work
+from fairjudge_client.steps import (
+    Call,
+    Give,
+    Lost,
+    Pause,
+    Read,
+    Reply,
+    Rows,
+    Send,
+    Steps,
+    Work,
+)
 from fairjudge_client.tables import Upload
 
 T = TypeVar("T")
@@ -249,10 +261,66 @@ def pages(
         cursor = page.next_cursor
 
 
+BROKEN_OFF = "broken_off"
+# The last bytes of a whole file, of this number. A ZIP's, without a comment, begin with the mark.
+_LAST = 22
+_ENDS: dict[str, Callable[[bytes], bool]] = {
+    "parquet": lambda last: last.endswith(b"PAR1"),
+    "arrow": lambda last: last.endswith(b"ARROW1"),
+    **dict.fromkeys(("xlsx", "zip"), lambda last: last.startswith(b"PK\x05\x06")),
+}
+
+
+def saved(session: Session, call: Call[bytes], target: Path) -> Steps[Path]:
+    """Write a whole answer to a file, or leave the file as it was."""
+    partial = target.with_name(f"{target.name}.part")
+    try:
+        with partial.open("wb") as file:
+            kind = target.suffix.lower().removeprefix(".")
+            yield from written(session, call, file, kind)
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)
+    return target
+
+
+def written(session: Session, call: Call[bytes], file: IO[bytes], kind: str) -> Steps[None]:
+    """Write a whole answer to an open file. If it breaks off, begin again."""
+    is_whole = _ENDS.get(kind)
+    for is_last in attempts(session):
+        file.seek(0)
+        file.truncate()
+        try:
+            yield from session.opened(call)
+            last = b""
+            while piece := (yield Read()):
+                file.write(piece)
+                last = (last + piece)[-_LAST:]
+            if is_whole is None or is_whole(last):
+                return
+            # A proxy in between may end an answer as if it were whole.
+            raise Lost("its end is missing", was_sent=True)
+        except Lost as lost:
+            if is_last:
+                raise broken_off(lost) from None
+        yield Pause(1.0)
+
+
+def attempts(session: Session) -> Iterator[bool]:
+    """Yield once for each attempt at a whole file, and whether it is the last one."""
+    return (n == session.retries for n in range(session.retries + 1))
+
+
+def broken_off(lost: Lost) -> Unreachable:
+    return Unreachable(
+        f"The table broke off before its end ({lost}). Ask for it again.", code=BROKEN_OFF
+    )
+
+
 def _request(
     call: Call[Any], content: "bytes | Upload | None", *, is_streamed: bool = False
 ) -> Send:
-    headers: dict[str, str] = {}
+    headers: dict[str, str] = {**call.headers}
     if call.method != "GET":
         headers["Idempotency-Key"] = call.key or uuid4().hex
     if isinstance(content, Upload):

@@ -58,6 +58,7 @@ class Call(Generic[T_co]):
         answer: The type of the answer; None: the bytes as they are.
         rows: A DataFrame, dictionaries or a file to send, row by row.
         key: Your own idempotency key; None: a new one.
+        headers: More than every request has.
     """
 
     operation: str
@@ -68,6 +69,7 @@ class Call(Generic[T_co]):
     body: Mapping[str, Any] | None = None
     rows: Any = None
     key: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,14 @@
 """Examples: pages of them, and many at once by their ids, written by a worker."""
 
+import pathlib
 from collections.abc import Callable
 from datetime import datetime
 from decimal import Decimal
-from pathlib import Path
 from typing import Annotated, Any
 
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import FileResponse, Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
-from ninja import Query, Router, Schema
+from ninja import Path, Query, Router, Schema
 from pydantic import AfterValidator, Field
 
 from fairjudge_site.api.bodies import (
@@ -30,10 +30,11 @@ from judging.core.conversations import unpacked
 from judging.core.errors import UserError
 from judging.dataset import writing
 from judging.dataset.models import Example, Import, TagChange, tags_of_examples
-from judging.dataset.records import CONVERSATION, Place
+from judging.dataset.reading import one_mapping
+from judging.dataset.records import CONVERSATION, Place, codes_of
 from judging.dataset.scores import undo_scores
 from judging.dataset.subsets import change_tag, condition_of, undo_tag
-from judging.dataset.uploads import FirstPass, first_pass, record_checked
+from judging.dataset.uploads import FirstPass, first_pass, record_checked, refused_files_of
 from judging.dataset.wide import LARGEST_SEED, Design
 from judging.projects.access import Access
 from judging.projects.models import Role
@@ -75,6 +76,16 @@ class ImportOut(Schema):
     conflicting: list[str]
     reason: str
     created_at: datetime
+    refused_files: list[str] = Field(
+        default_factory=list, description="Files of refused rows, unchanged."
+    )
+
+
+class BeginIn(Schema):
+    skip_invalid: bool = False
+    hide_models: bool = Field(
+        False, description="Hide models' names from annotators from now on. For owners alone."
+    )
 
 
 class PairsOut(Schema):
@@ -90,6 +101,12 @@ class PairsOut(Schema):
     calls: int | None = Field(description="Null if no run says it.")
     usd: Decimal | None
     basis: str
+    columns: dict[str, str] | None = Field(
+        None, description="Which column each field is read from."
+    )
+    file_columns: list[str] = Field(
+        default_factory=list, description="All columns, of which `columns` maps others."
+    )
 
 
 OneText = Annotated[str, Query(max_length=200), AfterValidator(storable)]
@@ -105,6 +122,14 @@ class RowOptions(Schema):
     seed: int = Field(0, ge=0, le=LARGEST_SEED, description="Of the design.")
     sheet: Annotated[str, AfterValidator(storable)] = Field(
         "", max_length=200, description="Of a workbook. Default: the first one."
+    )
+    columns: list[Annotated[str, Field(max_length=300), AfterValidator(storable)]] = Field(
+        default_factory=list,
+        max_length=100,
+        description="How columns are read, such as prompt=question. Default: by their names.",
+    )
+    labels: Annotated[str, AfterValidator(storable)] = Field(
+        "", max_length=200, description="What codes of gold labels mean, such as 1=win,2=lose."
     )
 
 
@@ -127,7 +152,7 @@ def list_examples(
 
     It shows which model wrote which response, so that your later votes are marked as unblinded.
     """
-    access = access_to(request, slug, Role.RESEARCHER, shows_judge=True)
+    access = access_to(request, slug, Role.OBSERVER, shows_judge=True)
     rows = Example.objects.visible_of(access.project)
     if external_id:
         rows = rows.filter(external_id=external_id)
@@ -204,7 +229,7 @@ def estimate_examples(
     slug: str,
     options: ReadAs,
     run: Annotated[Number | None, Query(description="Default: the primary run.")] = None,
-) -> PairsOut:
+) -> HttpResponse:
     """Say what the same rows would add, and what a judge would need for them. Nothing is written.
 
     Calls and cost are those of a run for its own examples, on average.
@@ -212,28 +237,42 @@ def estimate_examples(
     access = access_to(request, slug, Role.RESEARCHER)
     runs = access.project.runs
     by = access.project.primary_run if run is None else get_object_or_404(runs, number=run)
-    with stored_body(request, "examples") as (path, file_format, _, _):
+
+    def work() -> HttpResponse:
         checked = _checked(access, path, file_format, options)
-    found, wide = checked.comparison, checked.summary.wide
-    price = price_of_pairs(found.n_new, by)
-    return PairsOut(
-        rows=checked.summary.n_rows,
-        new=found.n_new,
-        known=found.n_known,
-        conflicts=found.n_conflicts,
-        questions=wide.get("questions"),
-        models=wide.get("models", []),
-        design=wide.get("words", ""),
-        calls=price.calls,
-        usd=price.usd,
-        basis=price.words,
-    )
+        found, wide = checked.comparison, checked.summary.wide
+        price = price_of_pairs(found.n_new, by)
+        return answer(
+            PairsOut(
+                rows=checked.summary.n_rows,
+                new=found.n_new,
+                known=found.n_known,
+                conflicts=found.n_conflicts,
+                questions=wide.get("questions"),
+                models=wide.get("models", []),
+                design=wide.get("words", ""),
+                calls=price.calls,
+                usd=price.usd,
+                basis=price.words,
+                columns=checked.summary.columns,
+                file_columns=list(checked.summary.names),
+            )
+        )
+
+    with stored_body(request, "examples") as (path, file_format, digest, _):
+        return once_made(request, lambda keep: keep(work()), body_digest=digest)
 
 
-def _checked(access: Access, path: Path, file_format: str, options: RowOptions) -> FirstPass:
+def _checked(
+    access: Access, path: pathlib.Path, file_format: str, options: RowOptions
+) -> FirstPass:
     """Read the rows of a body. Raises Refusal or UserError for what can't be imported."""
     design = Design.read(options.design, options.seed) if options.design else None
-    checked = first_pass(access.project, [path], file_format, sheet=options.sheet, design=design)
+    mapping = dict(one_mapping(text) for text in options.columns)
+    labels = codes_of(options.labels) if options.labels else None
+    checked = first_pass(
+        access.project, [path], file_format, mapping, labels, sheet=options.sheet, design=design
+    )
     _refuse_invalid(checked, options.skip_invalid)
     writing.refuse_undesigned(checked.summary.wide)
     return checked
@@ -281,6 +320,55 @@ def get_import(request: HttpRequest, slug: str, number: Number) -> dict[str, Any
     """Say how far an import is."""
     access = access_to(request, slug, Role.RESEARCHER)
     return _out(writing.look_after(_import_of(access, number)))
+
+
+@router.post("/projects/{slug}/imports/{number}/begin", auth=WRITE, response={202: ImportOut})
+def begin_import(request: HttpRequest, slug: str, number: Number, body: BeginIn) -> HttpResponse:
+    """Write an import that a page has checked, or go on with one that was interrupted."""
+    access = access_to(request, slug, Role.OWNER if body.hide_models else Role.RESEARCHER)
+    imported = _import_of(access, number)
+    if imported.kind != Import.Kind.EXAMPLES:
+        raise UserError("Only an import of examples is begun. Nothing was changed.")
+
+    def work() -> HttpResponse:
+        if imported.state not in (Import.State.CHECKED, Import.State.INTERRUPTED):
+            said = imported.get_state_display()
+            raise UserError(f"Import {number} is {said}, so there is nothing to begin.")
+        skip = imported.skip_invalid or body.skip_invalid
+        writing.refuse_invalid(imported, skip)
+        if body.hide_models:
+            writing.hide_models(access.project, access.user)
+        writing.begin(imported, skip_invalid=skip)
+        imported.refresh_from_db()
+        where = address_of(slug, "imports", number)
+        return answer(ImportOut(**_out(imported)), 202, location=where)
+
+    return once(request, work)
+
+
+@router.get(
+    "/projects/{slug}/imports/{number}/refused/{index}",
+    auth=READ,
+    response={200: None},
+    openapi_extra={
+        "responses": {
+            200: {
+                "content": {
+                    "application/octet-stream": {"schema": {"type": "string", "format": "binary"}}
+                }
+            }
+        }
+    },
+)
+def get_refused(
+    request: HttpRequest, slug: str, number: Number, index: Annotated[int, Path(ge=0, le=1000)]
+) -> FileResponse:
+    """Return the refused rows of a file, unchanged: the place of the file in `refused_files`."""
+    access = access_to(request, slug, Role.RESEARCHER, shows_judge=True)
+    copies = refused_files_of(_import_of(access, number))
+    if index >= len(copies):
+        raise Http404("No such file.")
+    return FileResponse(copies[index].open("rb"), content_type="application/octet-stream")
 
 
 @router.get("/projects/{slug}/imports", auth=READ, response=Page[ImportOut])
@@ -353,4 +441,5 @@ def _out(imported: Import) -> dict[str, Any]:
         "conflicting": imported.summary.get("conflicts", []),
         "reason": imported.reason,
         "created_at": imported.created_at,
+        "refused_files": imported.summary.get("refused_files", []),
     }

@@ -94,6 +94,7 @@ def guarded(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponse
     @wraps(view)
     def inner(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         is_head = request.method == "HEAD"
+        request.is_head = is_head  # type: ignore[attr-defined]
         if is_head:
             # What a GET would answer, without the body.
             request.method = "GET"
@@ -110,6 +111,9 @@ def guarded(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponse
 
 def _without_body(response: HttpResponseBase) -> HttpResponseBase:
     headers = dict(response.headers)
+    # Open files are closed. `close` would also end the request.
+    for close in response._resource_closers:
+        close()
     if isinstance(response, HttpResponse):
         headers["Content-Length"] = str(len(response.content))
     # A stream that nobody reads is not begun, so that no export goes on record.

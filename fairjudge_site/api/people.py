@@ -1,14 +1,18 @@
-"""Members and annotators of a project, and the links that invite people, for owners alone."""
+"""Members and annotators of a project, and the links that let people in, for owners alone."""
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Annotated, Any
 
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
 from ninja import Router, Schema
 from pydantic import Field
 
-from annotation.models import Annotator, Invitation
+from annotation.models import Annotator, CrowdLink, CrowdSubmission, Invitation, Round
+from annotation.pages.crowd import CrowdForm
+from annotation.people import crowds
 from annotation.people.annotators import leave_project
+from annotation.people.background import questions_of
 from annotation.people.invitations import (
     MAX_DAYS,
     MAX_USES,
@@ -18,12 +22,18 @@ from annotation.people.invitations import (
     revoke_invitation,
     usable_invitations,
 )
-from fairjudge_site.api.bodies import Cursor, Limit, Number, Page, Text, page_of
-from fairjudge_site.api.gate import READ, WRITE, access_to, answer, once
+from annotation.votes.aside import REJECTED, put_aside_all, rejected_with_votes
+from fairjudge_site.api.bodies import Cursor, Limit, Number, Page, Text, page_of, stored_body
+from fairjudge_site.api.gate import READ, WRITE, access_to, answer, once, once_made
+from fairjudge_site.api.problems import refusal_of_form
 from judging.projects.access import Access, change_role
+from judging.projects.accounts import link_again, new_reset
 from judging.projects.models import Membership, Role
 
 router = Router(tags=["people"])
+
+
+_Role = Annotated[str, Field(pattern="^(owner|researcher|reviewer|observer|annotator)$")]
 
 
 class AnnotatorOut(Schema):
@@ -35,7 +45,7 @@ class AnnotatorOut(Schema):
 
 
 class InvitationIn(Schema):
-    role: Annotated[str, Field(pattern="^(owner|researcher|annotator)$")] = "annotator"
+    role: _Role = "annotator"
     uses: Annotated[int, Field(ge=1, le=MAX_USES)] = 1
     days: Annotated[int, Field(ge=1, le=MAX_DAYS)] = 14
     note: Annotated[Text, Field(max_length=200)] = ""
@@ -58,8 +68,13 @@ class MemberOut(Schema):
     joined_at: datetime
 
 
+class PasswordLinkOut(Schema):
+    user: str
+    link: str = Field(description="Anybody who has it can set the password, once.")
+
+
 class RoleIn(Schema):
-    role: Annotated[str, Field(pattern="^(owner|researcher|annotator)$")]
+    role: _Role
 
 
 @router.get("/projects/{slug}/members", auth=READ, response=Page[MemberOut])
@@ -98,6 +113,28 @@ def remove_member(request: HttpRequest, slug: str, number: Number) -> HttpRespon
         return answer(MemberOut(**was))
 
     return once(request, work)
+
+
+@router.post(
+    "/projects/{slug}/members/{number}/password-link", auth=WRITE, response=PasswordLinkOut
+)
+def new_password_link(request: HttpRequest, slug: str, number: Number) -> HttpResponse:
+    """Make a link by which a member sets a new password, if their login opens this project alone.
+
+    The answer alone tells it.
+    """
+    access = access_to(request, slug, Role.OWNER)
+    found = _membership(access, number)
+
+    # What is kept for a repeat is the number of the link, of which the site alone makes the link.
+    def work() -> HttpResponse:
+        made = new_reset(found, access.user)
+        return answer(PasswordLinkOut(user=made.user.get_username(), link=str(made.pk)))
+
+    def unsealed(kept: dict[str, Any]) -> dict[str, Any]:
+        return kept | {"link": link_again(int(kept["link"]))}
+
+    return once(request, work, unsealed=unsealed)
 
 
 def _membership(access: Access, number: int) -> Membership:
@@ -168,3 +205,223 @@ def _invitation(one: Invitation) -> dict[str, Any]:
     names = ("id", "role", "uses", "expires_at", "note")
     found = {name: getattr(one, name) for name in names}
     return found | {"link": link_of(one), "most_uses": one.max_uses}
+
+
+# People of a panel, by the crowd link of a round
+
+_URL = Annotated[Text, Field(max_length=500)]
+_WORD = Annotated[Text, Field(max_length=100)]
+_PARAMETER = Annotated[Text, Field(max_length=40)]
+_AT_MOST = Annotated[int, Field(ge=1, le=100_000)]
+
+
+class CrowdIn(Schema):
+    """The terms of a crowd link. What is left out stays as it is, or has the page's default."""
+
+    consent: Annotated[Text, Field(min_length=1, max_length=100_000)] | None = None
+    questions: list[Annotated[Text, Field(max_length=2_000)]] | None = Field(
+        None, max_length=100, description="Such as “choice: Do you read English? | yes | no!”."
+    )
+    max_people: _AT_MOST | None = None
+    max_pairs: _AT_MOST | None = None
+    completion_code: _WORD | None = None
+    completion_url: _URL | None = None
+    screened_code: _WORD | None = None
+    screened_url: _URL | None = None
+    worker_name: _PARAMETER | None = None
+    study_name: _PARAMETER | None = None
+    session_name: _PARAMETER | None = None
+    version: Annotated[Text, Field(max_length=100)] | None = Field(
+        None, description="Refuse with 409 if the terms have another version by now."
+    )
+
+
+class CrowdOut(Schema):
+    link: str | None = Field(description="For the panel; null while it lets nobody in.")
+    version: str
+    consent: str
+    questions: list[str]
+    max_people: int
+    max_pairs: int
+    completion_code: str
+    completion_url: str
+    screened_code: str
+    screened_url: str
+    worker_name: str
+    study_name: str
+    session_name: str
+    submissions: dict[str, int] = Field(description="How many are in each state.")
+    rejected_with_votes: int = Field(description="Rejected people of whom votes still count.")
+
+
+class SubmissionOut(Schema):
+    """A person of a panel. Only the file for paying holds the panel's ids."""
+
+    id: int
+    annotator: int | None = Field(description="Null for those who were screened out.")
+    pseudonym: str
+    state: str = Field(
+        description="working, left, complete, screened, nothing, returned, rejected or approved."
+    )
+    votes: int
+    active_minutes: float | None
+    started_at: datetime
+    ended_at: datetime | None
+
+
+class MarkedOut(Schema):
+    changed: int
+    unknown: int = Field(description="Rows about people who never used the link.")
+    votes_aside: int
+
+
+class VotesAsideOut(Schema):
+    votes: int
+
+
+_CSV = {"text/csv": {"schema": {"type": "string"}}}
+
+
+@router.get("/projects/{slug}/rounds/{number}/crowd", auth=READ, response=CrowdOut)
+def get_crowd(request: HttpRequest, slug: str, number: Number) -> dict[str, Any]:
+    """Return a round's crowd link with its terms, and how many people are in which state."""
+    return _crowd(*_crowd_of(request, slug, number)[1:])
+
+
+@router.post("/projects/{slug}/rounds/{number}/crowd", auth=WRITE, response=CrowdOut)
+def set_crowd(request: HttpRequest, slug: str, number: Number, body: CrowdIn) -> HttpResponse:
+    """Make the link, or change its terms. One that was withdrawn gets a new address."""
+    access, round_ = _panel_round(request, slug, number)
+
+    def work() -> HttpResponse:
+        link = CrowdLink.objects.filter(round=round_).first() or CrowdLink(round=round_)
+        data = {name: getattr(link, name) for name in CrowdForm.Meta.fields}
+        data["questions"] = [str(one) for one in questions_of(link.questions)]
+        data |= body.dict(exclude_none=True, exclude={"version"})
+        data["questions"] = "\n".join(data["questions"])
+        form = CrowdForm(data, instance=link)
+        if form.errors:
+            raise refusal_of_form(form.errors)
+        made = crowds.set_up(round_, access.user, form.cleaned_data, body.version)
+        return answer(CrowdOut(**_crowd(round_, made)))
+
+    return once(request, work)
+
+
+@router.post("/projects/{slug}/rounds/{number}/crowd/withdraw", auth=WRITE, response=CrowdOut)
+def withdraw_crowd(request: HttpRequest, slug: str, number: Number) -> HttpResponse:
+    """Let nobody new in. People who are at work may finish, and `set_crowd` opens a new link."""
+    access, round_, link = _crowd_of(request, slug, number)
+
+    def work() -> HttpResponse:
+        crowds.withdraw(link, access.user)
+        return answer(CrowdOut(**_crowd(round_, link)))
+
+    return once(request, work)
+
+
+@router.get(
+    "/projects/{slug}/rounds/{number}/crowd/submissions", auth=READ, response=Page[SubmissionOut]
+)
+def list_submissions(
+    request: HttpRequest, slug: str, number: Number, limit: Limit = 100, cursor: Cursor = ""
+) -> dict[str, Any]:
+    """List who came by the link, the first one first."""
+    _, round_ = _panel_round(request, slug, number)
+    return page_of(crowds.submissions_with_votes(round_), cursor, limit, _submission)
+
+
+@router.get(
+    "/projects/{slug}/rounds/{number}/crowd/submissions.csv",
+    auth=READ,
+    response={200: None},
+    openapi_extra={"responses": {200: {"content": _CSV}}},
+)
+def get_submissions_file(request: HttpRequest, slug: str, number: Number) -> StreamingHttpResponse:
+    """Return the file for paying, with the panel's ids and codes. Each download is on record."""
+    access, round_ = _panel_round(request, slug, number)
+    # Written once it is read, so that HEAD puts nothing on record.
+    made: Callable[[], str] = lambda: crowds.file_for_paying(round_, access.user)  # noqa: E731
+    return StreamingHttpResponse((made().encode() for _ in "1"), content_type="text/csv")
+
+
+@router.post(
+    "/projects/{slug}/rounds/{number}/crowd/marks",
+    auth=WRITE,
+    response=MarkedOut,
+    openapi_extra={"requestBody": {"required": True, "content": _CSV}},
+)
+def mark_submissions(
+    request: HttpRequest, slug: str, number: Number, aside: bool = False
+) -> HttpResponse:
+    """Take the panel's CSV of approved, rejected and returned submissions, all of it or nothing.
+
+    `aside` also puts the votes of rejected submissions aside.
+    """
+    access, round_ = _panel_round(request, slug, number)
+
+    def work(keep: Callable[[HttpResponse], None]) -> None:
+        marked = crowds.mark(round_, access.user, content)
+        n = _put_rejected_aside(access, round_) if aside else 0
+        made = MarkedOut(changed=marked.changed, unknown=marked.unknown, votes_aside=n)
+        keep(answer(made))
+
+    with stored_body(request, "marks") as (path, _, digest, _):
+        with path.open("rb") as file:
+            content = file.read(crowds.MOST_BYTES + 1)
+        return once_made(request, work, body_digest=digest, alone=True)
+
+
+@router.post("/projects/{slug}/rounds/{number}/crowd/aside", auth=WRITE, response=VotesAsideOut)
+def put_rejected_aside(request: HttpRequest, slug: str, number: Number) -> HttpResponse:
+    """Put the votes of all rejected submissions aside. `count_again` takes that back."""
+    access, round_ = _panel_round(request, slug, number)
+
+    def work(keep: Callable[[HttpResponse], None]) -> None:
+        keep(answer(VotesAsideOut(votes=_put_rejected_aside(access, round_))))
+
+    return once_made(request, work, alone=True)
+
+
+def _put_rejected_aside(access: Access, round_: Round) -> int:
+    return put_aside_all(round_, rejected_with_votes(round_), access.user, REJECTED)
+
+
+def _panel_round(request: HttpRequest, slug: str, number: int) -> tuple[Access, Round]:
+    access = access_to(request, slug, Role.OWNER)
+    rounds = Round.objects.select_related("project", "protocol").exclude(kind=Round.Kind.IMPORT)
+    round_ = rounds.filter(project=access.project, number=number).first()
+    if round_ is None:
+        raise Http404("No such round.")
+    return access, round_
+
+
+def _crowd_of(request: HttpRequest, slug: str, number: int) -> tuple[Access, Round, CrowdLink]:
+    access, round_ = _panel_round(request, slug, number)
+    link = CrowdLink.objects.select_related("round__project").filter(round=round_).first()
+    if link is None:
+        raise Http404("No such link.")
+    return access, round_, link
+
+
+def _crowd(round_: Round, link: CrowdLink) -> dict[str, Any]:
+    crowds.release_absent(CrowdLink.objects.filter(pk=link.pk))
+    link.refresh_from_db()
+    names = [name for name in CrowdForm.Meta.fields if name != "questions"]
+    return {name: getattr(link, name) for name in names} | {
+        "link": crowds.link_of(link) if crowds.is_usable(link) else None,
+        "version": crowds.terms_version(round_),
+        "questions": [str(one) for one in questions_of(link.questions)],
+        "submissions": dict(crowds.counts_by_state(round_)),
+        "rejected_with_votes": len(rejected_with_votes(round_)),
+    }
+
+
+def _submission(one: CrowdSubmission) -> dict[str, Any]:
+    found = {name: getattr(one, name) for name in ("id", "state", "started_at", "ended_at")}
+    return found | {
+        "annotator": one.annotator.number if one.annotator else None,
+        "pseudonym": one.annotator.pseudonym if one.annotator else "",
+        "votes": one.n_votes,  # type: ignore[attr-defined]
+        "active_minutes": one.minutes,  # type: ignore[attr-defined]
+    }

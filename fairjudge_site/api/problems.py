@@ -96,6 +96,15 @@ def of_validation(errors: Sequence[Mapping[str, Any]]) -> Refusal:
     return Refusal("field_unusable", said, errors=found[:100])
 
 
+def refusal_of_form(faults: Mapping[str, Sequence[Any]]) -> Refusal:
+    """Return the problem for fields that the form of a page refuses."""
+    errors = [
+        FieldError(field=f"body.{name}", detail=str(said[0])) for name, said in faults.items()
+    ]
+    said = f"{errors[0].field}: {errors[0].detail} Nothing was changed."
+    return Refusal("field_unusable", said, errors=errors)
+
+
 def _place(location: Sequence[Any]) -> list[Any]:
     """Leave out the name of the function's parameter, as in `("body", "body", "name")`."""
     kept = list(location)

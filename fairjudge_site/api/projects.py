@@ -9,15 +9,18 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Router, Schema
 from pydantic import Field
 
+from annotation.deletion import deletions_of, leave_to_worker
 from annotation.pages.forms import weights_in_lines
 from annotation.pages.settings import change_settings
+from annotation.people.annotators import leave_project
 from fairjudge_site.api.bodies import Cursor, Limit, Page, Text, page_of
 from fairjudge_site.api.gate import READ, WRITE, access_to, answer, once, token_of
-from fairjudge_site.api.problems import FieldError, Refusal
+from fairjudge_site.api.problems import Refusal, refusal_of_form
+from judging.core.errors import UserError
 from judging.core.queries import count_of
 from judging.dataset.models import Example
 from judging.projects.access import LONGEST_SLUG, create_project, may_research, projects_of
-from judging.projects.models import Membership, Project, Role
+from judging.projects.models import Deletion, Membership, Project, Role
 
 router = Router(tags=["projects"])
 
@@ -43,7 +46,7 @@ class ProjectOut(Schema):
     slug: str
     name: str
     description: str
-    role: str = Field(description="Your role: owner, researcher or annotator.")
+    role: str = Field(description="Your role: owner, researcher, reviewer, observer or annotator.")
     question_asked: str
     scale: str
     examples: int = Field(description="Pairs that judges are asked about, without checks.")
@@ -207,12 +210,7 @@ def update_settings(request: HttpRequest, slug: str, body: SettingsIn) -> Projec
 
     form = change_settings(access.project, access.user, data)
     if form.errors:
-        errors = [
-            FieldError(field=f"body.{name}", detail=str(said[0]))
-            for name, said in form.errors.items()
-        ]
-        said = f"{errors[0].field}: {errors[0].detail} Nothing was changed."
-        raise Refusal("field_unusable", said, errors=errors)
+        raise refusal_of_form(form.errors)
     return Project.objects.get(pk=access.project.pk)
 
 
@@ -223,6 +221,65 @@ def list_events(
     """List the audit trail: who did what, the oldest first."""
     access = access_to(request, slug, Role.OWNER)
     return page_of(access.project.audit_events.all(), cursor, limit, EventOut.from_orm)
+
+
+class ConfirmIn(Schema):
+    confirm: Text = Field(max_length=LONGEST_SLUG, description="The project's slug.")
+
+
+class DeletionOut(Schema):
+    """A project that is being deleted. Nobody sees it any more."""
+
+    id: int
+    slug: str = Field(description="As the project was called.")
+    done: int = Field(description="Items, calls, verdicts and examples that are gone.")
+    total: int
+
+
+@router.post("/projects/{slug}/delete", auth=WRITE, response={202: DeletionOut})
+def delete_project(request: HttpRequest, slug: str, body: ConfirmIn) -> HttpResponse:
+    """Delete the project for good. It is gone for everybody at once; a worker removes its rows.
+
+    `Location` lists deletions under way. A token of this project alone ends with it.
+    """
+
+    # Looked for here, so that a repeat is told what the first request was.
+    def work() -> HttpResponse:
+        access = access_to(request, slug, Role.OWNER)
+        if body.confirm != slug:
+            raise UserError(f"Nothing was deleted. Send “{slug}” as `confirm` to delete it.")
+        made = leave_to_worker(access.project, access.user)
+        return answer(DeletionOut(**_deletion(made)), 202, location="/api/v1/deletions")
+
+    return once(request, work)
+
+
+@router.get("/deletions", auth=READ, response=Page[DeletionOut])
+def list_deletions(request: HttpRequest, limit: Limit = 50, cursor: Cursor = "") -> dict[str, Any]:
+    """List the deletions under way that you began. One that is done is no longer listed."""
+    token = token_of(request)
+    # A token of one project says nothing of others, and ends with its own.
+    rows = deletions_of(token.user) if token.project is None else Deletion.objects.none()
+    return page_of(rows, cursor, limit, _deletion)
+
+
+@router.post("/projects/{slug}/leave", auth=WRITE, response=ProjectOut)
+def leave(request: HttpRequest, slug: str) -> HttpResponse:
+    """Leave the project yourself, and return it as it was. Your votes stay."""
+
+    def work() -> HttpResponse:
+        access = access_to(request, slug)
+        if access.membership is None:
+            raise UserError(f"You are no member of {slug}, so there is nothing to leave.")
+        was = _out(_with_counts(Project.objects.filter(pk=access.project.pk)).get(), access.role)
+        leave_project(access.membership, access.user)
+        return answer(ProjectOut(**was))
+
+    return once(request, work)
+
+
+def _deletion(one: Deletion) -> dict[str, Any]:
+    return {"id": one.pk, "slug": one.slug, "done": one.n_done, "total": one.n_total}
 
 
 def address_of(slug: str, *parts: object) -> str:

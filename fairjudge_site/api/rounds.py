@@ -309,7 +309,7 @@ def list_rounds(
     request: HttpRequest, slug: str, limit: Limit = 50, cursor: Cursor = ""
 ) -> dict[str, Any]:
     """List the rounds, the oldest first."""
-    access = access_to(request, slug, Role.RESEARCHER)
+    access = access_to(request, slug, Role.REVIEWER)
     rows = Round.every.filter(project=access.project).select_related("run", "frame", "after")
     return page_of(rows, cursor, limit, _out, by="number")
 
@@ -350,7 +350,7 @@ def get_practice(request: HttpRequest, slug: str, number: Number) -> dict[str, A
 @router.get("/projects/{slug}/rounds/{number}", auth=READ, response=StandingOut)
 def get_round(request: HttpRequest, slug: str, number: Number) -> dict[str, Any]:
     """Say how far people are in a round."""
-    return _standing(_round_of(access_to(request, slug, Role.RESEARCHER), number))
+    return _standing(_round_of(access_to(request, slug, Role.REVIEWER), number))
 
 
 def _changed(request: HttpRequest, slug: str, number: int, change: Callable[..., Any]) -> Any:
@@ -393,11 +393,11 @@ def reopen_round(request: HttpRequest, slug: str, number: Number) -> HttpRespons
 def cancel_round(request: HttpRequest, slug: str, number: Number) -> HttpResponse:
     """Undo what is still being written: the whole round, more items, or more votes."""
     access = access_to(request, slug, Role.RESEARCHER)
-    round_ = _round_of(access, number)
 
+    # Looked for here, since a round that was being opened goes, and a repeat is told of it.
     def work(keep: Callable[[HttpResponse], None]) -> None:
+        round_ = _round_of(access, number)
         growing.cancel(round_, access.user, background=True)
-        # A round that was being opened goes. The answer is then what it was.
         now = Round.every.filter(pk=round_.pk).select_related("run", "frame", "after").first()
         keep(answer(RoundOut(**_out(now or round_))))
 
@@ -500,7 +500,7 @@ def release_person(
 )
 def new_decision(request: HttpRequest, slug: str, number: Number, body: DecisionIn) -> HttpResponse:
     """Decide about an item that votes did not settle."""
-    access = access_to(request, slug, Role.RESEARCHER)
+    access = access_to(request, slug, Role.REVIEWER)
     items = Item.objects.select_related("example", "round__project").filter(
         round=_round_of(access, number), example__external_id=body.external_id
     )
@@ -525,7 +525,7 @@ def list_decisions(
     request: HttpRequest, slug: str, number: Number, limit: Limit = 100, cursor: Cursor = ""
 ) -> dict[str, Any]:
     """List the decisions in a round, the oldest first. The last one about an item holds."""
-    round_ = _round_of(access_to(request, slug, Role.RESEARCHER), number)
+    round_ = _round_of(access_to(request, slug, Role.REVIEWER), number)
     rows = Adjudication.objects.filter(item__round=round_).select_related("item__example")
     return page_of(rows, cursor, limit, _decision)
 
@@ -540,7 +540,7 @@ def list_undecided(
     request: HttpRequest, slug: str, number: Number, limit: Limit = 100, cursor: Cursor = ""
 ) -> dict[str, Any]:
     """List the items of a round that wait for a decision."""
-    round_ = _round_of(access_to(request, slug, Role.RESEARCHER), number)
+    round_ = _round_of(access_to(request, slug, Role.REVIEWER), number)
     rows = Item.objects.filter(round=round_, state=Item.State.ADJUDICATE)
     rows = rows.select_related("example")
     return page_of(rows, cursor, limit, lambda row: {"external_id": row.example.external_id})
@@ -556,14 +556,16 @@ def undo_decision(
     request: HttpRequest, slug: str, number: Number, decision: Number
 ) -> HttpResponse:
     """Take your own last decision on an item back, so that it waits again."""
-    access = access_to(request, slug, Role.RESEARCHER)
+    access = access_to(request, slug, Role.REVIEWER)
     rows = Adjudication.objects.select_related("item__example", "item__round__project")
-    row = rows.filter(item__round=_round_of(access, number), pk=decision).first()
-    if row is None:
-        raise Http404("No such decision.")
-    was = _decision(row)
+    rows = rows.filter(item__round=_round_of(access, number), pk=decision)
 
+    # Looked for here, so that a repeat is told what the first request was.
     def work() -> HttpResponse:
+        row = rows.first()
+        if row is None:
+            raise Http404("No such decision.")
+        was = _decision(row)
         withdraw(row, access.user)
         return answer(DecisionOut(**was))
 
@@ -575,14 +577,14 @@ def list_flags(
     request: HttpRequest, slug: str, number: Number, limit: Limit = 100, cursor: Cursor = ""
 ) -> dict[str, Any]:
     """List what annotators say is wrong with items of a round, the oldest first."""
-    rows = _flags_of(_round_of(access_to(request, slug, Role.RESEARCHER), number))
+    rows = _flags_of(_round_of(access_to(request, slug, Role.REVIEWER), number))
     return page_of(rows, cursor, limit, _flag)
 
 
 @router.post("/projects/{slug}/rounds/{number}/flags/{flag}/settle", auth=WRITE, response=FlagOut)
 def settle_flag_of(request: HttpRequest, slug: str, number: Number, flag: Number) -> HttpResponse:
     """Note that somebody has dealt with a flag."""
-    access = access_to(request, slug, Role.RESEARCHER)
+    access = access_to(request, slug, Role.REVIEWER)
     rows = _flags_of(_round_of(access, number)).filter(pk=flag)
     row = rows.first()
     if row is None:

@@ -6,14 +6,21 @@ from decimal import Decimal
 from typing import Annotated, Any, Literal
 
 from django.core.exceptions import PermissionDenied
-from django.http import FileResponse, Http404, HttpRequest, HttpResponse
+from django.http import (
+    FileResponse,
+    Http404,
+    HttpRequest,
+    HttpResponse,
+    StreamingHttpResponse,
+)
 from ninja import Query, Router, Schema
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
-from annotation.results.data.figures import to_json
+from annotation.results.data.figures import NEEDS_CONVERTER, as_png, as_svg, can_draw, to_json
 from annotation.results.delivery.package import open_report
 from annotation.results.report.cache import kept_people, shown_report
-from fairjudge_site.api.bodies import Cursor, Limit, Number, Page, SubsetIn, Text, page_of
+from annotation.results.report.report import plots
+from fairjudge_site.api.bodies import Cursor, Limit, Number, Page, SubsetIn, Text, page_of, storable
 from fairjudge_site.api.gate import READ, SPEND, WRITE, access_to, answer, once, once_made
 from fairjudge_site.api.projects import address_of
 from judging.core.errors import UserError
@@ -21,6 +28,7 @@ from judging.llm.own_templates import TemplateRefused, custom_template
 from judging.projects.access import Access
 from judging.projects.models import Role
 from judging.runs import lifecycle, templates
+from judging.runs.endpoints import default_endpoint_name, endpoint_names, models_at
 from judging.runs.engine import rereading
 from judging.runs.engine.progress import progress_of
 from judging.runs.forms.portia import PortiaOptions
@@ -199,6 +207,28 @@ class BudgetIn(Schema):
     budget_usd: Dollars
 
 
+class ModelsOut(Schema):
+    endpoints: list[str] = Field(description="All that the operator named.")
+    endpoint: str
+    models: list[str] = Field(description="What this endpoint offers now.")
+
+
+@router.get("/projects/{slug}/models", auth=READ, response=ModelsOut)
+def list_models(
+    request: HttpRequest,
+    slug: str,
+    endpoint: Annotated[
+        str,
+        Query(max_length=200, description="Default: the one that runs take."),
+        AfterValidator(storable),
+    ] = "",
+) -> dict[str, Any]:
+    """Ask an endpoint for its models. It costs nothing."""
+    _starter(request, slug)
+    chosen = endpoint or default_endpoint_name()
+    return {"endpoints": endpoint_names(), "endpoint": chosen, "models": models_at(chosen)}
+
+
 @router.post("/projects/{slug}/runs/estimate", auth=READ, response=EstimateOut)
 def estimate(request: HttpRequest, slug: str, body: RunIn) -> HttpResponse:
     """Estimate what such a run costs. Nothing is started."""
@@ -245,7 +275,7 @@ def list_runs(
     request: HttpRequest, slug: str, limit: Limit = 50, cursor: Cursor = ""
 ) -> dict[str, Any]:
     """List the runs, the oldest first."""
-    access = access_to(request, slug, Role.RESEARCHER)
+    access = access_to(request, slug, Role.OBSERVER)
     rows = Run.objects.filter(project=access.project).defer("template_text", "schema")
     rows = rows.select_related("frame")
     return page_of(rows, cursor, limit, run_out, by="number")
@@ -254,7 +284,7 @@ def list_runs(
 @router.get("/projects/{slug}/runs/{number}", auth=READ, response=ProgressOut)
 def get_run(request: HttpRequest, slug: str, number: Number) -> dict[str, Any]:
     """Say how far a run is."""
-    return _progress(_run_of(access_to(request, slug, Role.RESEARCHER), number))
+    return _progress(_run_of(access_to(request, slug, Role.OBSERVER), number))
 
 
 def _changed(
@@ -336,7 +366,7 @@ def get_report(request: HttpRequest, slug: str, number: Number) -> HttpResponse 
 
     While a worker computes the figures of a large project, the answer is 202 with `Retry-After`.
     """
-    access = access_to(request, slug, Role.RESEARCHER, shows_judge=True)
+    access = access_to(request, slug, Role.OBSERVER, shows_judge=True)
     found = _report(access, _run_of(access, number))
     return found if isinstance(found, HttpResponse) else to_json(found)
 
@@ -358,11 +388,43 @@ _REPORT_FILES = {
 )
 def get_report_file(
     request: HttpRequest, slug: str, number: Number, kind: Literal["html", "zip", "tex"]
-) -> FileResponse:
+) -> FileResponse | StreamingHttpResponse:
     """Return the report as one page, for LaTeX, or as a ZIP that `verify` checks."""
-    access = access_to(request, slug, Role.RESEARCHER, shows_judge=True)
-    file = open_report(access.project, _run_of(access, number), access.user, kind)
+    access = access_to(request, slug, Role.OBSERVER, shows_judge=True)
+    run = _run_of(access, number)
+    if request.is_head and run.ranked_at is not None:  # type: ignore[attr-defined]
+        # The tables within would go on record.
+        return StreamingHttpResponse((), content_type=_FILES[kind])
+    file = open_report(access.project, run, access.user, kind)
     return FileResponse(file, content_type=_FILES[kind])
+
+
+_DRAWINGS = {"svg": "image/svg+xml", "png": "image/png"}
+
+
+@router.get(
+    "/projects/{slug}/runs/{number}/plots/{name}.{kind}",
+    auth=READ,
+    response={200: None},
+    openapi_extra={"responses": {200: {"content": {
+        kind: {"schema": {"type": "string", "format": "binary"}} for kind in _DRAWINGS.values()
+    }}}},
+)  # fmt: skip
+def get_plot(
+    request: HttpRequest, slug: str, number: Number, name: str, kind: Literal["svg", "png"]
+) -> HttpResponse:
+    """Return a plot of the report as a file for a paper."""
+    access = access_to(request, slug, Role.OBSERVER, shows_judge=True)
+    found = _report(access, _run_of(access, number))
+    if isinstance(found, HttpResponse):
+        return found
+    chosen = next((one for one in plots(found) if one.name == name), None)
+    if chosen is None:
+        raise UserError(f"There is no such plot. Plots: {', '.join(p.name for p in plots(found))}.")
+    if not can_draw():
+        raise UserError(NEEDS_CONVERTER)
+    drawn = as_svg(chosen).encode() if kind == "svg" else as_png(chosen)
+    return HttpResponse(drawn, content_type=_DRAWINGS[kind])
 
 
 @router.get("/projects/{slug}/runs/{number}/certificate", auth=READ, response=dict[str, Any])
@@ -370,7 +432,7 @@ def get_certificate(
     request: HttpRequest, slug: str, number: Number
 ) -> HttpResponse | dict[str, Any]:
     """Return what the audit certifies: the part `certificate` of the report."""
-    access = access_to(request, slug, Role.RESEARCHER, shows_judge=True)
+    access = access_to(request, slug, Role.OBSERVER, shows_judge=True)
     found = _report(access, _run_of(access, number))
     if isinstance(found, HttpResponse):
         return found
@@ -384,7 +446,7 @@ def get_people_report(request: HttpRequest, slug: str) -> dict[str, Any]:
 
     It shows nothing that a judge said, so that it unblinds nobody.
     """
-    project = access_to(request, slug, Role.RESEARCHER).project
+    project = access_to(request, slug, Role.OBSERVER).project
     found = kept_people(project)
     if found is None:
         raise UserError(f"{slug} has no votes that count. Open a round or import votes.")

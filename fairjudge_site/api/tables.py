@@ -143,6 +143,12 @@ _STREAMS = {
 }
 
 
+def _role_for(wanted: ExportRequest) -> Role:
+    """Observers see pseudonyms. Only owners see what each person said about themselves."""
+    named = Role.RESEARCHER if wanted.names else Role.OBSERVER
+    return Role.OWNER if wanted.background else named
+
+
 def _streamed(
     request: HttpRequest,
     slug: str,
@@ -150,7 +156,8 @@ def _streamed(
     wanted: ExportRequest,
     where: list[str] | None,
 ) -> StreamingHttpResponse:
-    access = access_to(request, slug, Role.RESEARCHER, shows_judge=wanted.what not in BLIND_KINDS)
+    shows_judge = wanted.what not in BLIND_KINDS
+    access = access_to(request, slug, _role_for(wanted), shows_judge=shows_judge)
     chosen = run_named(access, run)
     wanted = replace(wanted, frame=_frame(access, chosen, where))
     pieces = export(access.project, chosen, access.user, wanted)
@@ -188,6 +195,9 @@ def get_table(
     names: Annotated[bool, Query(description="People's names, not pseudonyms.")] = False,
     escape: Annotated[bool, Query(description="Protect spreadsheets, in CSV.")] = True,
     where: Where = None,
+    background: Annotated[
+        bool, Query(description="`people`: add what those of a panel said about themselves.")
+    ] = False,
 ) -> StreamingHttpResponse:
     """Stream a whole table; docs/files.md has its columns. Preferences are no CSV.
 
@@ -196,9 +206,38 @@ def get_table(
     """
     file_format = "dataset" if kind == "zip" else kind
     wanted = ExportRequest(
-        what=what, format=file_format, names=names, escape=escape, values=filters.values()
+        what=what,
+        format=file_format,
+        names=names,
+        escape=escape,
+        values=filters.values(),
+        background=background and what == "people",
     )
     return _streamed(request, slug, run, wanted, where)
+
+
+@router.get(
+    "/projects/{slug}/for/{tool}.json",
+    auth=READ,
+    response={200: None},
+    openapi_extra={
+        "responses": {
+            200: {"content": {CONTENT_TYPES["json"]: {"schema": {"type": "array", "items": {}}}}}
+        }
+    },
+)
+def get_tool_file(
+    request: HttpRequest,
+    slug: str,
+    tool: Literal["label_studio", "argilla", "alpaca_eval"],
+    run: RunNumber = None,
+    where: Where = None,
+) -> StreamingHttpResponse:
+    """Stream tasks for Label Studio or Argilla, or annotations for alpaca_eval, as one JSON array.
+
+    The export goes on record.
+    """
+    return _streamed(request, slug, run, ExportRequest(what=tool), where)
 
 
 @router.get("/projects/{slug}/tables/{what}", auth=READ, response=Page[dict[str, Any]])
@@ -214,11 +253,11 @@ def list_rows(
     where: Where = None,
 ) -> dict[str, Any]:
     """Return a page of a table, with the keys that JSON lines have."""
-    access = access_to(request, slug, Role.RESEARCHER, shows_judge=what not in BLIND_KINDS)
-    chosen = run_named(access, run)
-    frame = _frame(access, chosen, where)
     values = filters.values()
-    wanted = ExportRequest(what=what, format="jsonl", names=names, values=values, frame=frame)
+    wanted = ExportRequest(what=what, format="jsonl", names=names, values=values)
+    access = access_to(request, slug, _role_for(wanted), shows_judge=what not in BLIND_KINDS)
+    chosen = run_named(access, run)
+    wanted = replace(wanted, frame=_frame(access, chosen, where))
     start = decoded(cursor) or 0
     rows = rows_as_json(access.project, chosen, wanted, start, start + limit + 1)
     more = encoded(start + limit) if len(rows) > limit else None
@@ -230,7 +269,7 @@ def list_exports(
     request: HttpRequest, slug: str, limit: Limit = 100, cursor: Cursor = ""
 ) -> dict[str, Any]:
     """List what was exported, the oldest first."""
-    access = access_to(request, slug, Role.RESEARCHER)
+    access = access_to(request, slug, Role.OBSERVER)
     rows = access.project.exports.select_related("run", "created_by")
     return page_of(rows, cursor, limit, _export)
 

@@ -1,22 +1,31 @@
-"""Gates and comparisons of runs, with the verdict that the commands `gate` and `compare` give."""
+"""Gates, comparisons and escalations of runs, with what the commands of these names say.
+
+Programs of earlier releases read the verdict from the answer to their request, also of a large
+project. So a worker decides only for those that ask for it, as RFC 7240 says.
+"""
 
 from collections.abc import Callable
-from dataclasses import replace
+from datetime import datetime
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 
-from django.http import HttpRequest, HttpResponse
-from ninja import Router, Schema
+from django.conf import settings
+from django.http import Http404, HttpRequest, HttpResponse
+from ninja import Header, Router, Schema
 from pydantic import Field
 
-from annotation.models import Round
-from annotation.results.delivery.drift import MARGIN, compare_runs
-from annotation.results.delivery.gate import VOTES, decide_gate, open_needed
+from annotation.models import GateRequest
+from annotation.results.delivery.drift import MARGIN, answer_asked, leave_to_worker
+from annotation.results.delivery.gate import VOTES
 from annotation.results.delivery.requirements import parse
-from fairjudge_site.api.bodies import Number, Text
-from fairjudge_site.api.gate import WRITE, access_to, answer, once_made
+from annotation.results.report.cache import MOST_AT_ONCE
+from fairjudge_site.api.bodies import Cursor, Limit, Number, Page, Text, page_of
+from fairjudge_site.api.gate import READ, WRITE, access_to, answer, once, once_made
+from fairjudge_site.api.projects import address_of
 from fairjudge_site.api.runs import run_named
 from judging.core.errors import UserError
+from judging.core.models import Worker
+from judging.dataset.models import frame_of
 from judging.projects.access import Access
 from judging.projects.models import Role
 from judging.runs.models import Run
@@ -118,46 +127,162 @@ class CompareOut(GateOut):
     by_category: list[CategoryOut]
 
 
-@router.post("/projects/{slug}/gate", auth=WRITE, response=GateOut)
-def gate(request: HttpRequest, slug: str, body: GateIn) -> HttpResponse:
+class EscalateIn(Schema):
+    """Judges in a row, and how often people have to agree with what they keep."""
+
+    runs: list[Number] = Field(
+        default_factory=list, max_length=10, description="In order. Default: the primary run."
+    )
+    agreement: Annotated[Decimal, Field(gt=0, lt=1, max_digits=20)]
+    confidence: Annotated[Decimal, Field(gt=0, lt=1, max_digits=20)] = Decimal("0.9")
+    score: Literal["bpde", "learned"] = "bpde"
+    labels: bool = Field(False, description="Also say who labels each example.")
+
+
+class LabelledOut(Schema):
+    external_id: str
+    label_from: str | None = Field(description="people, a run's name, or null: left to people.")
+    label: str | None
+
+
+class EscalationOut(Schema):
+    """Which labels judges may keep, and how many examples are left to people."""
+
+    confidence: float
+    plan: dict[str, Any] = Field(description="As `escalation.plans[]` of docs/report.md.")
+    labels: list[LabelledOut] | None
+
+
+class GateRequestOut(Schema):
+    """What was left to a worker. Poll it until `state` is no longer waiting."""
+
+    id: int
+    kind: str = Field(description="gate, compare or escalate.")
+    state: str = Field(description="waiting, done or refused.")
+    at_work: bool = Field(description="If a worker computes the figures now.")
+    reason: str = Field(description="Why it was refused. Nothing was decided then.")
+    created_at: datetime
+    ended_at: datetime | None
+    gate: GateOut | None = Field(description="The verdict of a gate that is done.")
+    comparison: CompareOut | None = Field(description="The verdict of a comparison that is done.")
+    escalation: EscalationOut | None = Field(description="The plan, once it is done.")
+
+
+Prefer = Annotated[
+    str,
+    Header(
+        alias="Prefer",
+        description="`respond-async` leaves a large project to a worker: the answer is then 202.",
+    ),
+]
+
+
+@router.post("/projects/{slug}/gate", auth=WRITE, response={200: GateOut, 202: GateRequestOut})
+def gate(request: HttpRequest, slug: str, body: GateIn, prefer: Prefer = "") -> HttpResponse:
     """Say by intervals if a run keeps bounds, and what it takes if that is not decided.
 
     It shows what the judge said. A look at new data is recorded, so it needs the scope `write`.
     """
     access = access_to(request, slug, Role.RESEARCHER, shows_judge=True)
-    wanted = [parse(text) for text in body.require]
+    for text in body.require:
+        parse(text)
     run = _ranked(access, body.run)
-
-    def work(keep: Callable[[HttpResponse], None]) -> None:
-        found = decide_gate(access.project, run, wanted, votes=body.votes, restart=body.restart)
-        needed = found.needed
-        if not body.open_round or needed is None or needed.settings is None:
-            keep(answer(GateOut(**found.document())))
-            return
-
-        def opened(round_: Round) -> None:
-            asking = replace(needed, round=round_.number, settings=None)
-            keep(answer(GateOut(**replace(found, needed=asking).document())))
-
-        open_needed(access.project, run, needed, access.user, background=True, made=opened)
-
-    return once_made(request, work, alone=True)
+    asked = body.dict() | {"run": run.number}
+    return _decided(request, access, run, GateRequest.Kind.GATE, asked, prefer)
 
 
-@router.post("/projects/{slug}/compare", auth=WRITE, response=CompareOut)
-def compare(request: HttpRequest, slug: str, body: CompareIn) -> HttpResponse:
+@router.post(
+    "/projects/{slug}/compare", auth=WRITE, response={200: CompareOut, 202: GateRequestOut}
+)
+def compare(request: HttpRequest, slug: str, body: CompareIn, prefer: Prefer = "") -> HttpResponse:
     """Say if run B is as good as run A on the same examples, and what changed by category.
 
     It shows what the judge said. A look at new data is recorded, so it needs the scope `write`.
     """
     access = access_to(request, slug, Role.RESEARCHER, shows_judge=True)
-    before, after = _ranked(access, body.before), _ranked(access, body.after)
+    _ranked(access, body.before)
+    run = _ranked(access, body.after)
+    asked = body.dict() | {"margin": str(body.margin)}
+    return _decided(request, access, run, GateRequest.Kind.COMPARE, asked, prefer)
+
+
+@router.post(
+    "/projects/{slug}/escalate", auth=READ, response={200: EscalationOut, 202: GateRequestOut}
+)
+def escalate(
+    request: HttpRequest, slug: str, body: EscalateIn, prefer: Prefer = ""
+) -> HttpResponse:
+    """Say which labels judges may keep, so that people agree with them as often as you ask.
+
+    Labels of people that were drawn at random choose the threshold. Nothing is changed.
+    """
+    access = access_to(request, slug, Role.RESEARCHER, shows_judge=True)
+    runs = [_ranked(access, number) for number in body.runs or [None]]
+    asked = body.dict() | {"runs": [run.number for run in runs]}
+    asked |= {name: str(asked[name]) for name in ("agreement", "confidence")}
+    return _decided(request, access, runs[0], GateRequest.Kind.ESCALATE, asked, prefer)
+
+
+@router.get("/projects/{slug}/gates", auth=READ, response=Page[GateRequestOut])
+def list_gates(
+    request: HttpRequest, slug: str, limit: Limit = 50, cursor: Cursor = ""
+) -> dict[str, Any]:
+    """List what was left to a worker, the oldest first."""
+    access = access_to(request, slug, Role.RESEARCHER, shows_judge=True)
+    return page_of(access.project.gate_requests.all(), cursor, limit, _request_out)
+
+
+@router.get("/projects/{slug}/gates/{number}", auth=READ, response=GateRequestOut)
+def get_gate(request: HttpRequest, slug: str, number: Number) -> dict[str, Any]:
+    """Say whether a worker has decided, and what."""
+    access = access_to(request, slug, Role.RESEARCHER, shows_judge=True)
+    found = access.project.gate_requests.filter(pk=number).first()
+    if found is None:
+        raise Http404("No such gate.")
+    return _request_out(found)
+
+
+_ANSWERS: dict[str, type[Schema]] = {
+    GateRequest.Kind.GATE: GateOut,
+    GateRequest.Kind.COMPARE: CompareOut,
+    GateRequest.Kind.ESCALATE: EscalationOut,
+}
+
+
+def _decided(
+    request: HttpRequest, access: Access, run: Run, kind: str, asked: dict[str, Any], prefer: str
+) -> HttpResponse:
+    """Decide now, or leave it to a worker if the program prefers that and the project is large."""
+    project, user = access.project, access.user
+
+    def left() -> HttpResponse:
+        made = leave_to_worker(project, user, kind, asked)
+        where = address_of(project.slug, "gates", made.pk)
+        applied = {"Preference-Applied": _ASYNC}
+        return answer(GateRequestOut(**_request_out(made)), 202, location=where, **applied)
+
+    if _ASYNC in [one.strip().lower() for one in prefer.split(",")]:
+        large = frame_of(project, run.frame_id).count() > MOST_AT_ONCE
+        if large and Worker.objects.alive().serve(settings.QUICK):
+            return once(request, left)
 
     def work(keep: Callable[[HttpResponse], None]) -> None:
-        found = compare_runs(access.project, before, after, body.margin, restart=body.restart)
-        keep(answer(CompareOut(**found.document())))
+        kind_of_answer = _ANSWERS[kind]
+        answer_asked(
+            project, user, kind, asked, lambda found: keep(answer(kind_of_answer(**found)))
+        )
 
     return once_made(request, work, alone=True)
+
+
+_ASYNC = "respond-async"
+
+
+def _request_out(one: GateRequest) -> dict[str, Any]:
+    names = ("id", "kind", "state", "reason", "created_at", "ended_at")
+    found = {name: getattr(one, name) for name in names} | {"at_work": bool(one.holder)}
+    by_kind = {kind.label: one.result if one.kind == kind else None for kind in GateRequest.Kind}
+    return found | by_kind
 
 
 def _ranked(access: Access, number: int | None) -> Run:

@@ -126,9 +126,10 @@ def send_test_event(request: HttpRequest, slug: str, number: Number) -> HttpResp
 def delete_webhook(request: HttpRequest, slug: str, number: Number) -> HttpResponse:
     """Delete the webhook with its log, and return it as it was."""
     access = access_to(request, slug, Role.OWNER)
-    hook = _webhook_of(access, number)
 
+    # Looked for here, so that a repeat is told what the first request was.
     def work() -> HttpResponse:
+        hook = _webhook_of(access, number)
         was = answer(WebhookOut(**_out(hook)))
         webhooks.remove_webhook(hook, access.user)
         return was

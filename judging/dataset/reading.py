@@ -18,15 +18,19 @@ from collections.abc import (
 )
 from dataclasses import dataclass, field
 from functools import cache, partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
+from judging.core.errors import UserError
 from judging.core.text import names_itself, unstorable
 from judging.dataset.files import Records, detect_format
 from judging.dataset.images import LEFT_AS_TEXT, Images
 from judging.dataset.layouts import MOST_KEPT, Holds, Layout, OneJudge, Values, read_row
 from judging.dataset.outputs import DOCUMENTS, LAYOUTS, rows_of
 from judging.dataset.records import (
+    AS_MESSAGES,
+    AS_TEXT,
     CODES,
     CONVENTIONS,
     FIELDS,
@@ -224,6 +228,20 @@ def mapping_faults(mapping: Mapped) -> list[str]:
     fields = [field for field in mapping.values() if field not in (IGNORE, RESPONSE, "question")]
     twice = sorted({field for field in fields if fields.count(field) > 1})
     return faults + [f"Several columns are mapped to {field}." for field in twice]
+
+
+def one_mapping(text: str) -> tuple[str, str]:
+    """Parse `COL=FIELD`. The field's case and punctuation don't matter."""
+    column, equals, field = text.rpartition("=")
+    fields = {plain(name): name for name in (*FIELDS, RESPONSE, IGNORE)}
+    for name, way in product(REQUIRED, (AS_MESSAGES, AS_TEXT)):
+        fields[plain(f"{name}:{way}")] = f"{name}:{way}"
+    if not equals or plain(field) not in fields:
+        raise UserError(
+            f"The mapping {text} is not COL=FIELD with one of: "
+            f"{', '.join((*FIELDS, RESPONSE, IGNORE))}. Nothing was imported."
+        )
+    return column, fields[plain(field)]
 
 
 SHOWN_PROBLEMS = 100

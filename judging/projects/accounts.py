@@ -111,7 +111,20 @@ def password_link(user: AbstractUser) -> str:
 
 
 def reset_link(membership: Membership, by: AbstractUser) -> str:
-    """Make a password link for a member. Raises UserError if the login opens more than the project.
+    """Make a password link for a member, as `new_reset` does, and return it."""
+    return _link_of(new_reset(membership, by))
+
+
+def link_again(key: int) -> str:
+    """Return a password link that was made before. Raises UserError once it is used or ended."""
+    link = PasswordLink.objects.select_related("user").filter(pk=key).first()
+    if link is None:
+        raise UserError("This password link was used, or it has ended. Make a new one.")
+    return _link_of(link)
+
+
+def new_reset(membership: Membership, by: AbstractUser) -> PasswordLink:
+    """Let a member set a new password. Raises UserError if the login opens more than the project.
 
     With the link one can log in as that person. It is therefore allowed only for logins that open
     nothing but this project. This is checked again when the link is used, and any change of its
@@ -124,7 +137,7 @@ def reset_link(membership: Membership, by: AbstractUser) -> str:
             "an operator can reset its password: manage.py password_link NAME. Nothing was changed."
         )
     access.record_event(project, by, "password link made", user.get_username())
-    return _link_of(PasswordLink.objects.create(user=user, made_by=by, project=project))
+    return PasswordLink.objects.create(user=user, made_by=by, project=project)
 
 
 def _may_reset(by: AbstractUser, user: AbstractUser, project: Project) -> bool:

@@ -22,6 +22,7 @@ from annotation.models import (
     FirstChoice,
     Flag,
     GateLook,
+    GateRequest,
     Intervention,
     PracticeResult,
     Reading,
@@ -112,6 +113,7 @@ def make_full_project(slug):
     run.frame = freeze(project, Subset.chosen(sample=3, seed=1))
     run.save()
     labelled(project, make_annotator(project))
+    GateRequest.objects.create(project=project, kind="gate", asked={})
     GateLook.objects.create(
         project=project, run=run, requirements=[], number=1, confidence=0.95, result={}
     )

@@ -21,14 +21,17 @@ from fairjudge_client import (
 )
 from fairjudge_client.steps import signature_of
 
-from annotation.models import Adjudication, Flag, Item
+from annotation.models import Adjudication, Flag, GateRequest, Item
 from annotation.people.annotators import annotator_named
+from annotation.results.delivery import drift
+from judging.core import waking
 from judging.dataset import writing
 from judging.dataset.models import Import, TagChange
 from judging.projects.models import Delivery, Membership, Project
 from tests.client.proxy import status
 from tests.client.test_generated import OPERATIONS
 from tests.factories import make_member, make_run, make_verdict
+from tests.test_access_walk import import_with_refused_rows
 
 pytestmark = pytest.mark.django_db(transaction=True)
 # Operations that only `api` has. Each should get a method that people find.
@@ -104,21 +107,51 @@ def operation_of(seen):
     return min(found, key=lambda name: OPERATIONS[name][1].count("{"))
 
 
+class AtOnce:
+    """A worker that has decided before the client asks again."""
+
+    class objects:
+        @staticmethod
+        def alive():
+            return AtOnce()
+
+    def serve(self, queue):
+        return True
+
+
+@pytest.fixture(autouse=True)
+def work_is_done(monkeypatch):
+    """Decide gates when a worker is woken for them: no worker runs here."""
+    real = waking.wake
+
+    def wake(task, *values):
+        return drift.work_on(*values) is None if task == waking.DECIDE_GATE else real(task, *values)
+
+    monkeypatch.setattr(waking, "wake", wake)
+
+
 @CLIENTS
-def test_every_operation_has_a_method(proxy, token, media, tmp_path, client):
+def test_every_operation_has_a_method(proxy, token, media, tmp_path, client, monkeypatch):
     with client(proxy.url, token) as (fj, do):
         do(fj.me())
         project = do(fj.create_project("Walk", description="All of it."))
         assert [one.slug for one in do(fj.projects())] == ["walk"]
-        upload = do(project.examples.upsert(pairs(4)))
+        upload = do(project.examples.upsert(pairs(4), columns=["question=question"]))
         assert upload.state == "writing"
         writing.write(Import.objects.get().pk)
         assert do(upload.wait()).info.written == 4
+        refused = import_with_refused_rows(Project.objects.get(slug="walk"), media)
+        checked = do(project.examples.get_import(refused.number))
+        saved = do(checked.save_refused(tmp_path / "refused.csv"))
+        assert saved.read_text() == "question\n"
+        assert do(checked.begin(skip_invalid=True)).state == "writing"
+        assert do(checked.undo()).state == "undone"
+        assert do(project.models()).endpoint == "local"
         more = {"question": "Q?", "responses": [{"model": m, "response": m} for m in "abc"]}
         price = do(project.examples.estimate([more], design="random=1", seed=7))
         assert (price.new, price.questions, price.calls) == (2, 1, None)
         assert do(do(project.examples.get_import(1)).refresh()).state == "done"
-        assert [one.number for one in do(project.imports())] == [1]
+        assert [one.number for one in do(project.imports())] == [1, 2]
         assert do(project.info()).examples == 4
         assert len(do(project.examples.list(model="maple-7b"))) == 4
         tagged = do(project.examples.tag(tag="hard", sample=2))
@@ -165,6 +198,20 @@ def test_every_operation_has_a_method(proxy, token, media, tmp_path, client):
         *_, last = do(project.imports())
         assert (last.info.kind, do(last.undo()).state) == ("points", "undone")
         assert do(ranked.save_report(tmp_path / "report.html")).read_text().endswith("</html>\n")
+        with pytest.raises(Problem, match="no such plot") as none:
+            do(ranked.save_plot("none", tmp_path / "plot.svg"))
+        first = none.value.detail.partition("Plots: ")[2].split(",")[0].rstrip(".")
+        assert "<svg" in do(ranked.save_plot(first, tmp_path / "plot.svg")).read_text()
+        with pytest.raises(Problem, match="No label of people"):
+            do(project.escalate(agreement="0.9"))
+        assert do(project.gates()) == []
+        monkeypatch.setattr("fairjudge_site.api.verdicts.MOST_AT_ONCE", 0)
+        monkeypatch.setattr("fairjudge_site.api.verdicts.Worker", AtOnce)
+        again = do(ranked.gate("accuracy>=0.5", votes=1))
+        assert do(project.gate("accuracy>=0.5", votes=1)) == again
+        assert do(project.compare(ranked, elsewhere.number, margin="0.1")) == compared
+        assert {one.state for one in do(project.gates())} == {"done"}
+        monkeypatch.undo()
         kept = do(project.templates.add(**TEMPLATE))
         assert do(project.templates.retire(kept.id)).retired_at is not None
         assert do(project.templates.restore(kept.id)) == kept
@@ -209,6 +256,14 @@ def test_every_operation_has_a_method(proxy, token, media, tmp_path, client):
         assert (flag.reason, do(imported.settle_flag(flag.id)).id) == ("odd", flag.id)
         with pytest.raises(Problem, match="can be cancelled"):
             do(round_.cancel())
+        crowd = do(round_.set_crowd(consent="So.", completion_code="C1"))
+        assert (do(round_.crowd()).version, do(round_.submissions())) == (crowd.version, [])
+        saved = do(round_.save_submissions(tmp_path / "pay.csv"))
+        assert saved.read_text().startswith("worker_id,")
+        (tmp_path / "panel.csv").write_text("worker_id,status\nw1,approved\n")
+        assert do(round_.mark_submissions(tmp_path / "panel.csv")).unknown == 1
+        assert do(round_.put_rejected_aside()).votes == 0
+        assert do(round_.withdraw_crowd()).link is None
         assert do(round_.close()).state == "closed"
         assert do(round_.wait()).state == "closed"
         assert do(round_.reopen()).state == "open"
@@ -224,6 +279,7 @@ def test_every_operation_has_a_method(proxy, token, media, tmp_path, client):
         member = make_member(Project.objects.get(slug="walk"), "researcher")
         *_, joined = do(project.people.members())
         assert (joined.user, joined.role) == (member.get_username(), "researcher")
+        assert do(project.people.password_link(joined.id)).user == joined.user
         assert do(project.people.change_role(joined.id, role="annotator")).role == "annotator"
         assert do(project.people.remove(joined.id)).id == joined.id
         assert {one.action for one in do(project.trail())} >= {"role changed", "flag settled"}
@@ -234,11 +290,12 @@ def test_every_operation_has_a_method(proxy, token, media, tmp_path, client):
         assert do(project.samples(ranked, frame="pandas")).empty
         assert do(project.head("labels", 2)).shape[0] == 2
         assert [row["external_id"] for row in do(project.rows("votes"))] == ["e0"]
+        assert len(do(project.tool_file("argilla"))) == 4
         saved = do(project.save("labels", tmp_path / "labels.csv"))
         assert saved.read_text().startswith("external_id,")
         assert do(project.labels(format="parquet")).shape[0] == 4
         assert do(project.table("people", frame="pandas")).imported_votes.sum() == 1
-        assert {one.format for one in do(project.exports())} == {"jsonl", "csv", "parquet"}
+        assert {one.format for one in do(project.exports())} == {"jsonl", "csv", "parquet", "json"}
 
         hook = do(project.webhooks.add(url="https://example.org/hook", events=["run.done"]))
         first_secret = hook.secret
@@ -254,6 +311,14 @@ def test_every_operation_has_a_method(proxy, token, media, tmp_path, client):
         assert do(do(project.webhooks.get(hook.number)).refresh()).secret is None
         do(hook.delete())
         assert do(project.webhooks.list()) == []
+        with pytest.raises(Problem, match="owner"):
+            do(project.leave())
+        with pytest.raises(Problem, match="Nothing was deleted"):
+            do(project.delete(confirm="another"))
+        # A run that was cancelled before a worker took it keeps its lease for a while.
+        Project.objects.get(slug="walk").runs.update(lease_until=None)
+        gone = do(project.delete(confirm="walk"))
+        assert do(fj.deletions()) == [gone]
     used = {operation_of(seen) for seen in proxy.log}
     assert set(OPERATIONS) - used == BY_NAME_ONLY
 
@@ -272,6 +337,9 @@ def world(proxy, token, media):
         project.templates.add(**TEMPLATE | {"name": "kept"})
         there = Project.objects.get(slug="world")
         make_member(there, "researcher")
+        import_with_refused_rows(there, media)
+        GateRequest.objects.create(project=there, kind="gate", asked={})
+        project.rounds.get(1).set_crowd(consent="So.", completion_code="C1")
         item = Item.objects.first()
         Adjudication.objects.create(item=item, label="win")
         Flag.objects.create(item=item, annotator=there.annotators.first(), reason="odd")
@@ -283,7 +351,8 @@ VALUES = TEMPLATE | {
     "slug": "world", "number": 1, "what": "labels", "kind": "jsonl", "name": "Another",
     "beta": 50, "votes": 3, "external_id": "e0", "label": "win", "reason": "So.", "tag": "hard",
     "annotators": [], "budget_usd": 5, "require": ["coverage>=0.5"], "before": 1, "after": 1,
-    "annotator": 1, "url": "https://example.org/another",
+    "consent": "So.", "completion_code": "C1", "confirm": "another", "index": 0, "agreement": "0.9",
+    "tool": "argilla", "annotator": 1, "url": "https://example.org/another",
     "rows": [{"external_id": "e0", "label": "win", "annotator": "ana",
               "question": "Q", "response_1": "a", "response_2": "b"}],
 }  # fmt: skip
@@ -310,10 +379,14 @@ def test_each_operation_is_reached_by_its_name(world, proxy, token, client):
                 now["number"] = TagChange.objects.latest("pk").pk
             if name in ("retire_template", "restore_template"):
                 now["number"] = Project.objects.get(slug="world").templates.first().pk
-            if name in ("change_member", "remove_member"):
+            if name == "get_refused":
+                now["number"] = 2
+            if name == "get_gate":
+                now["number"] = GateRequest.objects.get().pk
+            if name in ("change_member", "remove_member", "new_password_link"):
                 now["number"] = Membership.objects.exclude(role="owner").get().pk
-            if name == "get_report_file":
-                now["kind"] = "html"
+            if name in ("get_report_file", "get_plot"):
+                now["kind"] = "html" if name == "get_report_file" else "svg"
             try:
                 do(getattr(fj.api, name)(**arguments_of(name, now)))
             except Invalid as refusal:

@@ -3,19 +3,45 @@
 If labels by people are known, the question is whether run B is as accurate as run A. Else it is
 whether the win rate of response 1 stays the same. Both are paired: an example that both runs label
 alike says nothing for either.
+
+A program may leave a gate, comparison or escalation to a worker. What it asked is a row. So is the
+answer, which is written in the transaction that opens the round, if one is opened.
 """
 
+import logging
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
+from django.contrib.auth.models import AbstractUser, AnonymousUser
+from django.core.exceptions import PermissionDenied
+from django.db import transaction
+from django.http import Http404
+from django.utils import timezone
 
+from annotation.models import GateLook, GateRequest, Round
+from annotation.results.data.figures import to_json
 from annotation.results.data.sheet import Sheet
-from annotation.results.delivery.gate import Decided, Decision, decision_of, take_look
+from annotation.results.delivery.gate import (
+    Decided,
+    Decision,
+    decide_gate,
+    decision_of,
+    open_needed,
+    take_look,
+)
+from annotation.results.delivery.requirements import parse
 from annotation.results.sections.analysis import Analysis
 from annotation.results.sections.methods import paired_with
+from annotation.results.sections.routing import escalation_asked
+from judging.core import leases, waking
+from judging.core.caching import report_cache
 from judging.core.errors import Misuse, UserError
+from judging.core.incidents import DATABASE_AWAY, incident
+from judging.core.leases import Lease, new_holder
 from judging.methods.arrays import Booleans, Floats
 from judging.methods.intervals.bootstrap import coded, plus_two_mean, share
 from judging.methods.intervals.estimates import (
@@ -26,10 +52,15 @@ from judging.methods.intervals.estimates import (
     sign_flip,
 )
 from judging.methods.intervals.looks import Ruling, decide
-from judging.projects.models import Project
+from judging.projects.access import project_for
+from judging.projects.models import Project, Role
 from judging.runs.models import Run
 
 MARGIN = Decimal("0.05")
+LEASE = Lease(timedelta(seconds=60))
+_RENEW_SECONDS = 20.0
+_ONE_WAKE_SECONDS = 60
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -102,6 +133,8 @@ def compare_runs(
             f"No example was judged by both {before.name} and {after.name}. Nothing was decided."
         )
     known = not isinstance(new.sheet.known, Undefined)
+    what = f"drift of {'accuracy' if known else 'win_rate'} within "
+    margin = _as_before(after, before, what, margin)
 
     def answers(confidence: float) -> list[Decided]:
         return [
@@ -110,8 +143,7 @@ def compare_runs(
             else _win_rate_kept(old, new, both, margin, confidence)
         ]
 
-    name = "accuracy" if known else "win_rate"
-    look = take_look(after, before, [f"drift of {name} within {margin}"], answers, restart=restart)
+    look = take_look(after, before, [f"{what}{margin}"], answers, restart=restart)
     decision = decision_of(after, look, int(both.sum()), other=before)
     level = look.confidence
     return Drift(
@@ -123,6 +155,15 @@ def compare_runs(
         p=_p(old, new, both),
         by_category=_by_category(old.sheet, new.sheet, both, new.rng, level),
     )
+
+
+def _as_before(after: Run, before: Run, what: str, margin: Decimal) -> Decimal:
+    """Return the margin as earlier looks spell it: 0.05 and 0.050 share one error."""
+    looks = GateLook.objects.filter(run=after, other=before).order_by("pk")
+    for (text,) in looks.values_list("requirements", flat=True):
+        if text.startswith(what) and Decimal(text.removeprefix(what)) == margin:
+            return Decimal(text.removeprefix(what))
+    return margin
 
 
 def accuracy_difference(old: Analysis, new: Analysis, confidence: float) -> Figure:
@@ -222,3 +263,102 @@ def _by_category(
     return tuple(
         replace(one, p_holm=p) for one, p in zip(found, holm_of_tested(tested), strict=True)
     )
+
+
+def answer_asked(
+    project: Project,
+    user: AbstractUser | None,
+    kind: str,
+    asked: Mapping[str, Any],
+    keep: Callable[[dict[str, Any]], object],
+) -> None:
+    """Decide what a program asked.
+
+    Args:
+        asked: The fields of a request, which names runs by their numbers.
+        keep: Gets the answer, in the transaction that opens a round, if one is opened.
+    """
+    runs = project.runs
+    if kind == GateRequest.Kind.COMPARE:
+        before, after = runs.get(number=asked["before"]), runs.get(number=asked["after"])
+        margin = Decimal(asked["margin"])
+        keep(compare_runs(project, before, after, margin, restart=asked["restart"]).document())
+        return
+    if kind == GateRequest.Kind.ESCALATE:
+        row = [runs.get(number=number) for number in asked["runs"]]
+        of = float(asked["agreement"]), float(1 - Decimal(asked["confidence"])), asked["score"]
+        plan, labelled = escalation_asked(project, row, *of)
+        found = {"confidence": float(asked["confidence"]), "plan": to_json(plan)}
+        keep(found | {"labels": list(labelled) if asked["labels"] else None})
+        return
+    run, wanted = runs.get(number=asked["run"]), [parse(text) for text in asked["require"]]
+    decision = decide_gate(project, run, wanted, votes=asked["votes"], restart=asked["restart"])
+    needed = decision.needed
+    if not asked["open_round"] or needed is None or needed.settings is None:
+        keep(decision.document())
+        return
+
+    def opened(round_: Round) -> None:
+        asking = replace(needed, round=round_.number, settings=None)
+        keep(replace(decision, needed=asking).document())
+
+    open_needed(project, run, needed, user, background=True, made=opened)
+
+
+def leave_to_worker(
+    project: Project, user: AbstractUser, kind: str, asked: Mapping[str, Any]
+) -> GateRequest:
+    """Record what a program asks, and wake a worker for it."""
+    with transaction.atomic():
+        request = GateRequest.objects.create(project=project, user=user, kind=kind, asked=asked)
+        waking.wake_on_commit(waking.DECIDE_GATE, request.pk)
+    return request
+
+
+class _TakenOver(Exception):
+    """Another process decides this now, so this one leaves."""
+
+
+def work_on(key: int) -> None:
+    """Decide what waits under this key, unless another process is at it.
+
+    After a kill, the next process takes the same look, because the data is the same.
+    """
+    rows = GateRequest.objects.filter(pk=key, state=GateRequest.State.WAITING)
+    request, holder = rows.select_related("project", "user").first(), new_holder()
+    if request is None or not LEASE.take(rows.filter(leases.abandoned(request)), holder):
+        return
+
+    def end(state: str, **fields: Any) -> int:
+        ended = {"state": state, "ended_at": timezone.now()} | fields | leases.FREE
+        return LEASE.held_by(rows, holder).update(**ended)
+
+    def keep(document: dict[str, Any]) -> None:
+        if not end(GateRequest.State.DONE, result=document):
+            raise _TakenOver
+
+    try:
+        with leases.kept(lambda: LEASE.renew(rows, holder), _RENEW_SECONDS, f"gate request {key}"):
+            # A person who has lost their role meanwhile opens no round and spends no error.
+            project_for(request.user or AnonymousUser(), request.project.slug, Role.RESEARCHER)
+            answer_asked(request.project, request.user, request.kind, request.asked, keep)
+    except (_TakenOver, *DATABASE_AWAY):
+        # The sweep finds it again.
+        return
+    except UserError as error:
+        end(GateRequest.State.REFUSED, reason=str(error))
+    except (Http404, PermissionDenied):
+        said = "The person who asked may no longer do so. Nothing was decided."
+        end(GateRequest.State.REFUSED, reason=said)
+    except Exception:
+        said = f"An unexpected error stopped this (reference {incident(log, 'A gate failed')})."
+        end(GateRequest.State.REFUSED, reason=f"{said} The operator finds it in the log.")
+
+
+def wake_undecided() -> None:
+    """Make up for lost messages, and for processes that were killed."""
+    for request in GateRequest.objects.filter(state=GateRequest.State.WAITING):
+        free = GateRequest.objects.filter(leases.abandoned(request), pk=request.pk)
+        name = f"gate-request:{request.pk}"
+        if free.exists() and report_cache.add(name, True, _ONE_WAKE_SECONDS):
+            waking.wake(waking.DECIDE_GATE, request.pk)

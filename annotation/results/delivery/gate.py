@@ -27,13 +27,14 @@ from annotation.results.sections.analysis import Analysis
 from annotation.results.sections.trust import CertificateFigures, certificate
 from annotation.rounds.opening import (
     EPSILON,
+    MAX_VOTES,
     RoundSettings,
     current_protocol,
     open_round,
     rate_of,
 )
 from annotation.rounds.selecting import draw, ranked_examples
-from judging.core.errors import UserError
+from judging.core.errors import Misuse, UserError
 from judging.core.formatting import number_of, usd
 from judging.dataset.models import Example, frame_of
 from judging.dataset.records import IDENTITY_FIELDS
@@ -165,6 +166,8 @@ def decide_gate(
     """
     if not requirements:
         raise UserError("Nothing is required. Add --require, such as --require 'accuracy>=0.85'.")
+    if not 1 <= votes <= MAX_VOTES:
+        raise Misuse(f"Ask for 1 to {MAX_VOTES} votes per example. Nothing was decided.")
     wanted = list(dict.fromkeys(requirements))
     of = Analysis(project, run)
 

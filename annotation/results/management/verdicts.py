@@ -2,6 +2,7 @@
 
 import sys
 import time
+from argparse import ArgumentTypeError
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from django.core.management.base import CommandParser
 
 from annotation.results.delivery.gate import votes_missing
 from annotation.results.tables.exports import whole_file
-from judging.core.commands import FairJudgeCommand
+from judging.core.commands import FairJudgeCommand, decimal_argument
 from judging.core.errors import Interrupted
 from judging.core.formatting import number_of
 from judging.methods.intervals.looks import Ruling
@@ -25,6 +26,14 @@ def add_outputs(parser: CommandParser) -> None:
     parser.add_argument(
         "--markdown", type=Path, metavar="FILE", help="write a Markdown summary; - is stdout"
     )
+
+
+def minutes(text: str) -> float:
+    """Parse how long to wait, so that a slip of the pen doesn't wait for ever, or not at all."""
+    value = decimal_argument(text)
+    if value < 0:
+        raise ArgumentTypeError(f"{text!r} is less than nothing")
+    return float(value)
 
 
 def write_outputs(options: dict[str, Any], **texts: str) -> None:

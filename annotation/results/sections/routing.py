@@ -17,13 +17,14 @@ from annotation.models import Item, Round, RoutingScores, Selection
 from annotation.results.data.figures import Data, Json, Number, figure_from, optional
 from annotation.results.data.runs import OtherRun, settings_of
 from annotation.results.data.samples import SampleArrays
-from annotation.results.data.sheet import KnownLabels, Sheet
+from annotation.results.data.sheet import LABELS, KnownLabels, Sheet
 from annotation.results.merge.final_labels import places_of, spread
 from annotation.results.sections.analysis import Analysis
 from annotation.results.sections.methods import MICRO_USD, MethodRow
 from annotation.results.sections.review import label_agreement
 from annotation.results.sections.win_rates import EVEN, audited_labels, width_ratio
 from annotation.rounds.changes import RoutingFit, open_second_stage
+from judging.core.errors import UserError
 from judging.core.formatting import count, decimals, set_apart
 from judging.dataset.models import frame_of
 from judging.methods.agreement.accuracy import Design, Ties, credit
@@ -864,6 +865,67 @@ def escalation(
         )
     labels, taught = int(sample.sum()), int(judges.taught.sum())
     return EscalationPlan(judges.names, judges.score, labels, taught, rows)
+
+
+def escalation_asked(
+    project: Project, runs: Sequence[Run], agreement: float, delta: float, score: str = BY_BPDE
+) -> tuple[EscalationPlan, Iterator[dict[str, str | None]]]:
+    """Return what these judges in a row keep, and who labels each example, with the label.
+
+    An example is labelled by people who were asked, by a run, or by nobody yet.
+
+    Raises:
+        UserError: The runs can't be asked in a row, or no label of people chooses a threshold.
+    """
+    if len({run.pk for run in runs}) < len(runs):
+        raise UserError("A run is named twice. Each judge is asked once.")
+    if len(runs) > MOST_JUDGES:
+        raise UserError(f"{len(runs)} runs are named; {MOST_JUDGES} judges in a row are the most.")
+    for run in runs:
+        if run.ranked_at is None:
+            raise UserError(f"{run.why_unranked} Nothing was decided.")
+    analysis, given = _audited(project, runs)
+    known = {one.name: one for one in (as_judge(analysis), *analysis.others)}
+    if missing := [run.name for run in runs if run.name not in known]:
+        raise UserError(f"Run {missing[0]} is too old: only the newest runs are compared.")
+    judges = unsure_judges(analysis, given, [known[run.name] for run in runs], score)
+    if isinstance(judges, Undefined):
+        raise UserError(f"There is no such score: {judges.reason}.")
+    plan = escalation(given, judges, (agreement,), delta)
+    return plan, _who_labels(analysis, given, judges, plan.rows[0].threshold)
+
+
+def _audited(project: Project, runs: Sequence[Run]) -> tuple[Analysis, LabelSample]:
+    """Return the first of the runs whose labels people checked at random, with these labels."""
+    reasons = []
+    for run in runs:
+        analysis = Analysis(project, run)
+        given = label_sample(analysis)
+        if isinstance(given, LabelSample):
+            return analysis, given
+        reasons.append(given.reason)
+    raise UserError(f"No label of people can choose a threshold: {reasons[0]}.")
+
+
+def _who_labels(
+    analysis: Analysis, given: LabelSample, judges: UnsureJudges, threshold: float | None
+) -> Iterator[dict[str, str | None]]:
+    sheet = analysis.sheet
+    nobody = np.full(len(sheet), -1)
+    judge = nobody if threshold is None else first_sure(judges.unsure, threshold)
+    asked = given.sample | judges.taught | ~given.rest
+    examples = frame_of(analysis.project, analysis.frame.pk if analysis.frame else None)
+    names = dict(examples.values_list("pk", "external_id"))
+    for place, pk in enumerate(sheet.ids.tolist()):
+        label_from = label = None
+        if asked[place]:
+            label_from = "people"
+            label = given.human[place] if given.settled[place] else None
+        elif judge[place] >= 0:
+            label_from = judges.names[judge[place]]
+            label = judges.signs[judge[place], place]
+        said = None if label is None else str(LABELS[int(label)])
+        yield {"external_id": names[pk], "label_from": label_from, "label": said}
 
 
 def _learned_score(analysis: Analysis, given: LabelSample) -> tuple[Floats, Booleans] | Undefined:

@@ -2,7 +2,6 @@
 
 import shutil
 from dataclasses import asdict
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +13,11 @@ from judging.core.errors import UserError
 from judging.core.formatting import count, number_of
 from judging.dataset.files import FORMATS
 from judging.dataset.models import Import
-from judging.dataset.reading import NAMED, Summary
+from judging.dataset.reading import NAMED, Summary, one_mapping
 from judging.dataset.records import (
-    AS_MESSAGES,
-    AS_TEXT,
     FIELDS,
     IGNORE,
-    REQUIRED,
     codes_of,
-    plain,
     spelled,
 )
 from judging.dataset.uploads import FirstPass, discard_unused, first_pass, refused_files_of
@@ -246,20 +241,6 @@ class Command(FairJudgeCommand):
         undo(imported, None)
         self.stdout.write(f"Import {number} is undone. Its examples are deleted.")
         self.tell({"project": slug, "import": number, "undone": True})
-
-
-def one_mapping(text: str) -> tuple[str, str]:
-    """Parse `COL=FIELD`. The field's case and punctuation don't matter."""
-    column, equals, field = text.rpartition("=")
-    fields = {plain(name): name for name in (*FIELDS, RESPONSE, IGNORE)}
-    for name, way in product(REQUIRED, (AS_MESSAGES, AS_TEXT)):
-        fields[plain(f"{name}:{way}")] = f"{name}:{way}"
-    if not equals or plain(field) not in fields:
-        raise UserError(
-            f"--map {text} is not COL=FIELD with one of: {', '.join((*FIELDS, RESPONSE, IGNORE))}. "
-            "Nothing was imported."
-        )
-    return column, fields[plain(field)]
 
 
 def document_of(summary: Summary, price: PairsPrice | None = None) -> dict[str, Any]:

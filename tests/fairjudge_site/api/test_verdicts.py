@@ -5,14 +5,20 @@ import json
 
 import jsonschema_rs
 import pytest
+from django.contrib.auth.models import User
 from django.core.management import call_command
+from django.utils import timezone
 
-from annotation.models import GateLook
+from annotation.models import GateLook, GateRequest
+from annotation.results.delivery import drift
+from annotation.results.delivery.drift import wake_undecided
 from annotation.results.demo import finished_study
 from fairjudge_site.api.reference import document
 from fairjudge_site.api.urls import api
+from judging.core.models import Worker
 from judging.dataset.models import Example
-from judging.projects.models import AuditEvent, Project
+from judging.projects.models import AuditEvent, Membership, Project
+from judging.runs.models import Verdict
 from tests.factories import make_examples, make_member, make_run, make_verdict
 
 CHATGPT = "ChatGPT, published"
@@ -148,3 +154,126 @@ def test_a_project_without_a_run_has_nothing_to_decide(token_for, owner, project
     assert "has no run yet" in refused.json()["detail"]
     missing = token_for(owner).post("projects/vicuna/compare", {"before": 1, "after": 2})
     assert missing.status_code == 404
+
+
+# Left to a worker
+
+ASYNC = {"Prefer": "respond-async, wait=10"}
+
+
+@pytest.fixture
+def large(monkeypatch):
+    """Projects of any size are large, and a worker is there that never gets a message."""
+    monkeypatch.setattr("fairjudge_site.api.verdicts.MOST_AT_ONCE", 0)
+    now = timezone.now()
+    Worker.objects.create(name="w", queues="quick", started_at=now, seen_at=now)
+
+
+@pytest.mark.django_db
+def test_a_worker_decides_for_those_who_prefer_it(token_for, owner, judged, large):
+    client = token_for(owner)
+    asked = {"require": ["coverage>=0.5"], "votes": 1}
+    now = client.post("projects/vicuna/gate", asked)
+    assert now.status_code == 200
+    key = {"Idempotency-Key": "one"}
+    sent = client.post("projects/vicuna/gate", asked, **ASYNC, **key)
+    assert (sent.status_code, sent["Preference-Applied"]) == (202, "respond-async")
+    validated("GateRequestOut", sent.json())
+    assert (sent.json()["state"], sent.json()["gate"]) == ("waiting", None)
+    assert client.post("projects/vicuna/gate", asked, **ASYNC, **key).content == sent.content
+    wake_undecided()
+    drift.work_on(GateRequest.objects.get().pk)
+    done = client.get(sent["Location"]).json()
+    validated("GateRequestOut", done)
+    assert (done["state"], done["at_work"], done["gate"]) == ("done", False, now.json())
+    assert client.get("projects/vicuna/gates").json()["items"] == [done]
+    # A message that comes twice finds nothing to do.
+    drift.work_on(GateRequest.objects.get().pk)
+    assert GateLook.objects.count() == 1
+
+
+@pytest.mark.django_db
+def test_a_comparison_is_decided_by_a_worker_too(token_for, owner, judged, large):
+    other = make_run(judged.project)
+    for example in Example.objects.all():
+        make_verdict(other, example, 0.1)
+    client = token_for(owner)
+    asked = {"before": judged.number, "after": other.number, "margin": "0.1"}
+    now = client.post("projects/vicuna/compare", asked).json()
+    sent = client.post("projects/vicuna/compare", asked, **ASYNC)
+    drift.work_on(GateRequest.objects.get().pk)
+    done = client.get(sent["Location"]).json()
+    assert (done["kind"], done["comparison"], done["gate"]) == ("compare", now, None)
+
+
+@pytest.mark.django_db
+def test_without_a_worker_or_for_a_small_project_the_verdict_comes_at_once(
+    token_for, owner, judged, large, monkeypatch
+):
+    client, asked = token_for(owner), {"require": ["coverage>=0.5"]}
+    monkeypatch.setattr("fairjudge_site.api.verdicts.MOST_AT_ONCE", 20)
+    assert client.post("projects/vicuna/gate", asked, **ASYNC).status_code == 200
+    monkeypatch.setattr("fairjudge_site.api.verdicts.MOST_AT_ONCE", 19)
+    assert client.post("projects/vicuna/gate", asked, **ASYNC).status_code == 202
+    Worker.objects.all().delete()
+    assert client.post("projects/vicuna/gate", asked, **ASYNC).status_code == 200
+
+
+@pytest.mark.django_db
+def test_the_answer_is_kept_with_the_round_that_the_worker_opens(
+    token_for, owner, judged, large, monkeypatch
+):
+    client = token_for(owner)
+    asked = {"require": ["accuracy>=0.5"], "votes": 1, "open_round": True}
+    sent = client.post("projects/vicuna/gate", asked, **ASYNC)
+    request = GateRequest.objects.get()
+    with monkeypatch.context() as crash:
+        # Another process takes it over, while this one opens the round.
+        real = drift.decide_gate
+
+        def overtaken(*args, **options):
+            GateRequest.objects.update(holder="another")
+            return real(*args, **options)
+
+        crash.setattr(drift, "decide_gate", overtaken)
+        drift.work_on(request.pk)
+    assert not judged.rounds.exists()
+    GateRequest.objects.update(holder="", lease_until=None)
+    drift.work_on(request.pk)
+    done = client.get(sent["Location"]).json()
+    assert done["gate"]["needed"]["round"] == judged.rounds.get().number
+    assert judged.rounds.get().opened_by == owner
+    assert GateLook.objects.count() == 0, "no vote was seen, so no error is spent"
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("broken", "said"),
+    [
+        (lambda project: Membership.objects.update(role="annotator"), "may no longer"),
+        (lambda project: Membership.objects.all().delete(), "may no longer"),
+        (lambda project: User.objects.all().delete(), "may no longer"),
+        (lambda project: Verdict.objects.all().delete(), ""),
+        (lambda project: GateRequest.objects.update(asked={}), "reference"),
+    ],
+)
+def test_what_a_worker_may_or_can_not_decide_is_refused(
+    token_for, owner, judged, large, broken, said
+):
+    asked = {"require": ["accuracy>=0.5"], "votes": 1, "open_round": True}
+    token_for(owner).post("projects/vicuna/gate", asked, **ASYNC)
+    broken(judged.project)
+    drift.work_on(GateRequest.objects.get().pk)
+    found = GateRequest.objects.get()
+    assert found.state in ("refused", "done")
+    assert said in found.reason
+    if said:
+        assert (found.state, found.result) == ("refused", None)
+        assert not judged.rounds.exists()
+
+
+@pytest.mark.django_db
+def test_what_is_misspelt_is_refused_before_a_worker_is_woken(token_for, owner, judged, large):
+    refused = token_for(owner).post("projects/vicuna/gate", {"require": ["speed>=3"]}, **ASYNC)
+    assert refused.status_code == 422
+    assert not GateRequest.objects.exists()

@@ -11,14 +11,15 @@ from django.db import transaction
 from django.db.models import F
 from django.test import Client
 
-from annotation.models import Adjudication, Flag, Item
+from annotation.models import Adjudication, Flag, GateRequest, Item
+from annotation.people import crowds
 from annotation.people.invitations import Terms, invite
 from annotation.rounds.opening import RoundSettings, open_round
 from fairjudge_site.api.reference import document
 from fairjudge_site.api.urls import api
 from judging.dataset.models import Import
 from judging.dataset.subsets import change_tag
-from judging.projects.models import Delivery, Membership, Project, Role
+from judging.projects.models import AuditEvent, Delivery, Membership, Project, Role
 from judging.projects.tokens import SCOPES
 from judging.projects.webhooks import add_webhook, send_test
 from judging.runs.models import JudgeTemplate
@@ -31,36 +32,44 @@ from tests.factories import (
     make_user,
     make_verdict,
 )
+from tests.test_access_walk import LET_IN
 
 # By the smallest role that is let in; those that need the site permission, too, say so.
 TABLE = {
-    "anybody": "me list_projects",
+    "anybody": "me list_projects list_deletions",
     "site permission": "new_project",
-    "annotator": "get_project",
-    "researcher": """
-        gate compare get_practice
-        choose_primary reparse_run assign_people get_parquet list_exports new_judgments new_scores
-        tag_examples undo_tags
-        list_examples upsert_examples estimate_examples get_import
-        list_runs get_run pause_run cancel_run get_report
-        get_certificate get_people_report plan_round new_round list_rounds get_round pause_round
-        resume_round
-        close_round reopen_round extend_round raise_votes new_decision get_table list_rows new_votes
-        put_aside count_again release_person
-        cancel_round list_decisions list_undecided undo_decision list_flags settle_flag_of
-        list_imports undo_import get_report_file
-        list_templates new_template retire_template restore_template
+    "member": "get_project leave",
+    "reviewer": """
+        list_rounds get_round list_undecided list_decisions new_decision
+        undo_decision list_flags settle_flag_of
     """,
-    "researcher with the site permission": "estimate new_run resume_run raise_budget",
+    "observer": """
+        list_examples list_runs get_run get_report get_certificate get_people_report
+        get_report_file get_plot get_table get_parquet get_tool_file list_rows list_exports
+    """,
+    "researcher": """
+        get_practice
+        gate compare escalate list_gates get_gate begin_import
+        get_refused choose_primary reparse_run assign_people new_judgments new_scores
+        tag_examples undo_tags upsert_examples estimate_examples get_import pause_run
+        cancel_run plan_round new_round pause_round resume_round close_round
+        reopen_round extend_round raise_votes new_votes put_aside count_again
+        release_person cancel_round list_imports undo_import list_templates new_template
+        retire_template restore_template
+    """,
+    "researcher with the site permission": """
+        estimate new_run resume_run raise_budget list_models
+    """,
     "owner": """
         list_annotators list_invitations new_invitation withdraw_invitation
         list_webhooks new_webhook get_webhook pause_webhook resume_webhook rotate_webhook
         get_settings update_settings list_events list_members change_member remove_member
         send_test_event delete_webhook list_deliveries send_delivery
+        delete_project new_password_link get_crowd set_crowd withdraw_crowd list_submissions
+        get_submissions_file mark_submissions put_rejected_aside
     """,
 }
 GROUP = {name: group for group, names in TABLE.items() for name in names.split()}
-ROLES = ("outsider", "annotator", "researcher", "owner", "superuser")
 BODIES = {
     "new_project": {"name": "Another one"},
     "estimate": {},
@@ -89,7 +98,12 @@ BODIES = {
         b'{"external_id": "p", "input": "Q", "output": "A", "model": "m", "criterion": "fluency",'
         b' "rater": "r", "value": 3}\n'
     ),
+    "delete_project": {"confirm": "vicuna"},
+    "begin_import": {},
+    "set_crowd": {"consent": "So.", "completion_code": "C1"},
+    "mark_submissions": b"worker_id,status\nw1,approved\n",
     "gate": {"require": ["accuracy>=0.5"]},
+    "escalate": {"agreement": "0.9"},
     "compare": {"before": 1, "after": 1},
     "new_webhook": {"url": "https://example.org/hook"},
     "tag_examples": {"tag": "hard"},
@@ -115,6 +129,8 @@ def made(rows_of_module):
     outsider = make_user("otto", researcher=True)
     people = {
         "outsider": outsider, "annotator": make_annotator(project, "ana").user,
+        "reviewer": make_member(project, Role.REVIEWER, "rene"),
+        "observer": make_member(project, Role.OBSERVER, "oona"),
         "researcher": make_member(project, Role.RESEARCHER, "rosa"),
         "owner": make_member(project, Role.OWNER, "olga"),
         "superuser": make_user("sue", is_superuser=True),
@@ -125,7 +141,13 @@ def made(rows_of_module):
     item = Item.objects.filter(round=round_).first()
     Adjudication.objects.create(item=item, label="win", decided_by=people["owner"])
     Flag.objects.create(item=item, annotator=project.annotators.get(), reason="odd")
-    Import.objects.create(project=project, number=9, state=Import.State.CHECKED)
+    Import.objects.create(
+        project=project, number=9, state=Import.State.CHECKED, stored_files=["imports/x/p.csv"],
+        summary={"n_rows": 0, "refused_files": ["p.refused.csv"]},
+    )  # fmt: skip
+    GateRequest.objects.create(project=project, kind="gate", asked={})
+    terms = {"consent": "So.", "completion_code": "C1"}
+    crowds.set_up(round_, people["owner"], terms)
     JudgeTemplate.objects.create(project=project, name="kept", form="score", text="{question}")
     invite(project, None, Terms())
     send_test(add_webhook(project, None, "https://example.org/hook", ["run.done"]), None)
@@ -140,6 +162,9 @@ def made(rows_of_module):
 def world(made, db, settings, tmp_path):
     settings.MEDIA_ROOT = tmp_path
     settings.FAIRJUDGE_API_RATE = 1_000_000
+    refused = tmp_path / "imports" / "x" / "p.refused.csv"
+    refused.parent.mkdir(parents=True)
+    refused.write_text("question\n")
     users = User.objects.in_bulk(made.values())
     return {role: users[number] for role, number in made.items()}
 
@@ -163,6 +188,8 @@ def address(path, project):
     names = ("imports", "rounds", "runs", "webhooks")
     numbers = {name: getattr(project, name) for name in names}
     numbers["tags"] = project.tag_changes.annotate(number=F("pk"))
+    numbers["gates"] = project.gate_requests.annotate(number=F("pk"))
+    numbers["imports"] = project.imports.order_by("-number")
     numbers["templates"] = project.templates.annotate(number=F("pk"))
     members = project.memberships.exclude(role=Role.OWNER)
     numbers["members"] = members.annotate(number=F("pk")).order_by("pk")
@@ -174,7 +201,9 @@ def address(path, project):
     found = found.replace("{annotator}", str(project.annotators.get().number))
     found = found.replace("{decision}", str(Adjudication.objects.get().pk))
     found = found.replace("{flag}", str(Flag.objects.get().pk))
-    kind = "tex" if "report." in found else "jsonl"
+    kind = "zip" if "report." in found else "svg" if "/plots/" in found else "jsonl"
+    found = found.replace("{name}", "agreement").replace("{index}", "0")
+    found = found.replace("{tool}", "argilla")
     return found.replace("{what}", "labels").replace("{kind}", kind)
 
 
@@ -198,7 +227,7 @@ def expected(name, role, user):
     if role == "outsider":
         return 404
     smallest = group.split()[0]
-    if ROLES.index(role) < ROLES.index(smallest):
+    if role not in LET_IN[smallest]:
         return 403
     return 403 if "site permission" in group and not researcher else "in"
 
@@ -249,14 +278,31 @@ def test_nobody_comes_in_without_a_token_or_with_one_of_another_project(
 
 @pytest.mark.parametrize("name", sorted(OPERATIONS))
 @pytest.mark.django_db
-def test_whoever_gets_judge_output_is_marked_and_nobody_else(
+def test_whoever_gets_judge_output_is_marked_and_a_repeat_does_nothing_twice(
     world, token_for, project, owner, name
 ):
     method, path, _ = OPERATIONS[name]
-    b"".join(token_for(owner).ask(method, address(path, project), BODIES.get(name)))
-    seen = Membership.objects.get(user=owner, project=project).unblinded_at is not None
+    client, where, body = token_for(owner), address(path, project), BODIES.get(name)
+    first = client.ask(method, where, body, **{"Idempotency-Key": "once"})
+    content = b"".join(first)
+    if method == "POST" and first.status_code < 300:
+        before = AuditEvent.objects.count()
+        again = client.ask(method, where, body, **{"Idempotency-Key": "once"})
+        assert (again.status_code, again.headers["Idempotency-Replayed"]) == (
+            first.status_code, "true",
+        )  # fmt: skip
+        # A link that lets people in is signed anew.
+        assert b"".join(again) == content or b'"link"' in content
+        assert AuditEvent.objects.count() == before
+    elif method == "GET":
+        before = AuditEvent.objects.count(), project.exports.count()
+        assert client.ask("HEAD", where).status_code == first.status_code
+        assert (AuditEvent.objects.count(), project.exports.count()) == before
+    mine = Membership.objects.filter(user=owner, project=project).first()
+    seen = mine is not None and mine.unblinded_at is not None
     shows = {
         "list_examples", "get_report", "get_certificate", "get_table", "list_rows", "get_parquet",
-        "gate", "compare", "get_report_file",
+        "gate", "compare", "escalate", "get_report_file", "list_gates", "get_gate",
+        "get_refused", "get_plot", "get_tool_file",
     }  # fmt: skip
     assert seen == (name in shows)

@@ -7,32 +7,19 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from django.core.management.base import CommandParser
 
 from annotation.results.data.figures import to_json
-from annotation.results.data.runs import OtherRun
-from annotation.results.data.sheet import LABELS
-from annotation.results.sections.analysis import Analysis
 from annotation.results.sections.routing import (
     BY_BPDE,
     BY_LEARNED,
-    MOST_JUDGES,
     EscalationPlan,
-    LabelSample,
-    UnsureJudges,
-    as_judge,
-    escalation,
-    label_sample,
-    unsure_judges,
+    escalation_asked,
 )
 from annotation.results.tables.exports import whole_file
 from judging.core.commands import FairJudgeCommand, add_project, decimal_argument
 from judging.core.errors import UserError
 from judging.core.formatting import count, percent
-from judging.dataset.models import frame_of
-from judging.methods.intervals.estimates import Undefined
-from judging.methods.review.certificate import first_sure
 from judging.projects.access import project_for_command
 from judging.projects.models import Project
 from judging.runs.models import Run, find_run
@@ -83,16 +70,11 @@ class Command(FairJudgeCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         project = project_for_command(options["project"])
         runs = _runs(project, options["run"])
-        analysis, given = _audited(project, runs)
-        row = _judges(analysis, runs)
-        judges = unsure_judges(analysis, given, row, options["score"])
-        if isinstance(judges, Undefined):
-            raise UserError(f"There is no such score: {judges.reason}.")
         asked, delta = float(options["agreement"]), float(1 - options["confidence"])
-        plan = escalation(given, judges, (asked,), delta)
+        plan, labelled = escalation_asked(project, runs, asked, delta, options["score"])
         for line in _lines(plan, float(options["confidence"])):
             self.stdout.write(line)
-        rows = list(_rows(project, analysis, given, judges, plan.rows[0].threshold))
+        rows = list(labelled)
         if options["output"]:
             _write(options["output"], (json.dumps(row, ensure_ascii=False) for row in rows))
         if options["people"]:
@@ -113,35 +95,7 @@ def _runs(project: Project, names: list[str] | None) -> list[Run]:
         if project.primary_run is None:
             raise UserError(f"{project.slug} has no run yet. Judge first.")
         return [project.primary_run]
-    runs = [find_run(project, name) for name in names]
-    if len({run.pk for run in runs}) < len(runs):
-        raise UserError("A run is named twice. Each judge is asked once.")
-    if len(runs) > MOST_JUDGES:
-        raise UserError(f"{len(runs)} runs are named; {MOST_JUDGES} judges in a row are the most.")
-    for run in runs:
-        if run.ranked_at is None:
-            raise UserError(f"{run.why_unranked} Nothing was decided.")
-    return runs
-
-
-def _audited(project: Project, runs: list[Run]) -> tuple[Analysis, LabelSample]:
-    """Return the first of the runs whose labels people checked at random, with these labels."""
-    reasons = []
-    for run in runs:
-        analysis = Analysis(project, run)
-        given = label_sample(analysis)
-        if isinstance(given, LabelSample):
-            return analysis, given
-        reasons.append(given.reason)
-    raise UserError(f"No label of people can choose a threshold: {reasons[0]}.")
-
-
-def _judges(analysis: Analysis, runs: list[Run]) -> list[OtherRun]:
-    known = {one.name: one for one in (as_judge(analysis), *analysis.others)}
-    missing = [run.name for run in runs if run.name not in known]
-    if missing:
-        raise UserError(f"Run {missing[0]} is too old: only the newest runs are compared.")
-    return [known[run.name] for run in runs]
+    return [find_run(project, name) for name in names]
 
 
 def _lines(plan: EscalationPlan, confidence: float) -> Iterator[str]:
@@ -161,32 +115,6 @@ def _lines(plan: EscalationPlan, confidence: float) -> Iterator[str]:
     for name, kept in zip(plan.judges, row.kept, strict=True):
         yield f"  kept by {name}: {count(kept)}"
     yield f"  left to people: {count(row.people)}"
-
-
-def _rows(
-    project: Project,
-    analysis: Analysis,
-    given: LabelSample,
-    judges: UnsureJudges,
-    threshold: float | None,
-) -> Iterator[dict[str, Any]]:
-    """Who labels each example: people who were asked, a run, or nobody yet; and the label."""
-    sheet = analysis.sheet
-    nobody = np.full(len(sheet), -1)
-    judge = nobody if threshold is None else first_sure(judges.unsure, threshold)
-    asked = given.sample | judges.taught | ~given.rest
-    examples = frame_of(project, analysis.frame.pk if analysis.frame else None)
-    names = dict(examples.values_list("pk", "external_id"))
-    for place, pk in enumerate(sheet.ids.tolist()):
-        label_from = label = None
-        if asked[place]:
-            label_from = "people"
-            label = given.human[place] if given.settled[place] else None
-        elif judge[place] >= 0:
-            label_from = judges.names[judge[place]]
-            label = judges.signs[judge[place], place]
-        said = None if label is None else str(LABELS[int(label)])
-        yield {"external_id": names[pk], "label_from": label_from, "label": said}
 
 
 def _write(path: Path, lines: Iterable[str]) -> None:

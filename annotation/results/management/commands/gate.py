@@ -10,6 +10,7 @@ from annotation.results.delivery.requirements import parse, possible
 from annotation.results.management.verdicts import (
     add_outputs,
     end_with,
+    minutes,
     wait_for_votes,
     write_outputs,
 )
@@ -38,7 +39,10 @@ class Command(FairJudgeCommand):
             help=f"may be repeated; FIGURE is one of: {possible()}",
         )
         parser.add_argument(
-            "--votes", type=int, default=VOTES, help=f"votes per example (default {VOTES})"
+            "--votes",
+            type=int,
+            default=VOTES,
+            help=f"votes per example (default {VOTES})",
         )
         parser.add_argument(
             "--open-round", action="store_true", help="if inconclusive, open the round that decides"
@@ -53,7 +57,7 @@ class Command(FairJudgeCommand):
         )
         parser.add_argument(
             "--timeout",
-            type=float,
+            type=minutes,
             metavar="MINUTES",
             help="with --wait: stop waiting, with exit 4",
         )

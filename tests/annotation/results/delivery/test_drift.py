@@ -41,6 +41,9 @@ def test_a_judge_that_became_worse_fails_and_one_that_became_better_passes(db):
     # Each margin is a question of its own, and the same data is no new look.
     assert compare(study.slug, "2", "1", "--margin", "0.34")[0] == 11
     assert GateLook.objects.count() == 3
+    # Spelled otherwise, it is the same question, and shares its error.
+    assert compare(study.slug, "2", "1", "--margin", "0.340")[0] == 11
+    assert GateLook.objects.count() == 3
 
 
 def test_without_labels_the_win_rate_has_to_stay_and_the_category_that_moved_is_named(two_runs):

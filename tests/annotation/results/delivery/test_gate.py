@@ -4,6 +4,7 @@ import io
 import json
 import random
 import xml.etree.ElementTree as ElementTree
+from argparse import ArgumentTypeError
 from decimal import Decimal
 
 import pytest
@@ -14,6 +15,7 @@ from annotation.results.delivery.gate import decide_gate, frozen_set
 from annotation.results.delivery.gate_files import junit, markdown
 from annotation.results.delivery.requirements import MEASURES, parse
 from annotation.results.demo import finished_study
+from annotation.results.management.verdicts import minutes
 from annotation.results.report.report import report_json
 from annotation.results.sections.analysis import Analysis
 from judging.core.errors import Misuse, UserError
@@ -291,3 +293,9 @@ def test_usage_errors_end_with_2_and_unknown_projects_with_1(study):
     assert gate(project.slug)[0] == 2
     assert gate(project.slug, "--require", "precision>=1")[0] == 2
     assert gate("none", "--require", "accuracy>=0.5")[0] == 1
+    for wrong in ("--votes=0", "--votes=100"):
+        assert gate(project.slug, "--require", "accuracy>=0.5", wrong)[0] == 2
+    for wrong in ("nan", "inf", "-1", "soon"):
+        with pytest.raises(ArgumentTypeError):
+            minutes(wrong)
+    assert not GateLook.objects.exists()

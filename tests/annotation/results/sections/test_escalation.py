@@ -7,14 +7,19 @@ from decimal import Decimal
 import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
+from django.test import Client
+from django.utils import timezone
 
 from annotation.models import Item
+from annotation.results.delivery import drift
 from annotation.results.delivery.verify import verify
 from annotation.results.report.report import report
 from annotation.results.sections.analysis import Analysis
 from annotation.rounds.opening import RoundSettings, open_round
+from judging.core.models import Worker
 from judging.dataset.models import Example
 from judging.methods.intervals.estimates import Undefined
+from judging.projects.tokens import issue_token
 from judging.runs.models import Verdict
 from tests.annotation.results.learning import biased_run, gold, label_all
 from tests.factories import make_annotator, make_run, make_verdict
@@ -164,3 +169,27 @@ def test_the_page_shows_each_line(project, run, audited, client, owner):
     assert "Which labels may judges keep?" in text
     assert "Left to people" in text
     assert text.count("Agreement asked for") == 3
+
+
+def test_a_program_gets_what_the_command_says(project, run, audited, owner, monkeypatch, tmp_path):
+    _, text = issue_token(owner, "test", ["read"])
+    sent = {"content_type": "application/json", "headers": {"Authorization": f"Bearer {text}"}}
+    asked = {"agreement": "0.8", "labels": True, "runs": [run.number]}
+    client, at = Client(), f"/api/v1/projects/{project.slug}/escalate"
+    now = client.post(at, asked, **sent).json()
+    file = tmp_path / "labels.jsonl"
+    told = json.loads(escalate(project.slug, "--agreement", "0.8", "--json", "-o", str(file)))
+    assert now["plan"] | {"confidence": now["confidence"]} == told
+    assert now["labels"] == [json.loads(line) for line in file.read_text().splitlines()]
+    monkeypatch.setattr("fairjudge_site.api.verdicts.MOST_AT_ONCE", 0)
+    now_alive = {"started_at": timezone.now(), "seen_at": timezone.now()}
+    Worker.objects.create(name="w", queues="quick", **now_alive)
+    sent["headers"]["Prefer"] = "respond-async"
+    left = client.post(at, asked | {"labels": False}, **sent)
+    assert left.status_code == 202
+    drift.work_on(left.json()["id"])
+    done = client.get(left["Location"], headers=sent["headers"]).json()
+    assert done["escalation"] == now | {"labels": None}
+    twice = client.post(at, asked | {"runs": [run.number] * 2}, **sent | {"headers": {
+        "Authorization": f"Bearer {text}"}})  # fmt: skip
+    assert (twice.status_code, "named twice" in twice.json()["detail"]) == (422, True)
