@@ -1073,7 +1073,7 @@ def update_settings(
 
 def list_rows(
     slug: str,
-    what: Literal["labels", "votes", "samples", "preferences", "criteria", "people"],
+    what: Literal["labels", "votes", "samples", "preferences", "criteria", "people", "trail"],
     *,
     external_id: str = "",
     category: str = "",
@@ -1351,7 +1351,7 @@ def send_test_event(
 
 def get_parquet(
     slug: str,
-    what: Literal["labels", "votes", "samples", "preferences", "criteria", "people"],
+    what: Literal["labels", "votes", "samples", "preferences", "criteria", "people", "trail"],
     *,
     external_id: str = "",
     category: str = "",
@@ -1389,7 +1389,7 @@ def get_parquet(
 
 def get_table(
     slug: str,
-    what: Literal["labels", "votes", "samples", "preferences", "criteria", "people"],
+    what: Literal["labels", "votes", "samples", "preferences", "criteria", "people", "trail"],
     kind: Literal["csv", "jsonl", "arrow", "xlsx", "zip"],
     *,
     external_id: str = "",

@@ -18,6 +18,7 @@ from annotation.results.tables.exports import (
     CONTENT_TYPES,
     ExportRequest,
     export,
+    role_for,
     rows_as_json,
 )
 from annotation.votes.imports import import_votes
@@ -47,7 +48,7 @@ from judging.runs.recorded.writing import import_judgments
 
 router = Router(tags=["tables"])
 
-What = Literal["labels", "votes", "samples", "preferences", "criteria", "people"]
+What = Literal["labels", "votes", "samples", "preferences", "criteria", "people", "trail"]
 
 
 class Filters(Schema):
@@ -143,12 +144,6 @@ _STREAMS = {
 }
 
 
-def _role_for(wanted: ExportRequest) -> Role:
-    """Observers see pseudonyms. Only owners see what each person said about themselves."""
-    named = Role.RESEARCHER if wanted.names else Role.OBSERVER
-    return Role.OWNER if wanted.background else named
-
-
 def _streamed(
     request: HttpRequest,
     slug: str,
@@ -157,7 +152,7 @@ def _streamed(
     where: list[str] | None,
 ) -> StreamingHttpResponse:
     shows_judge = wanted.what not in BLIND_KINDS
-    access = access_to(request, slug, _role_for(wanted), shows_judge=shows_judge)
+    access = access_to(request, slug, role_for(wanted), shows_judge=shows_judge)
     chosen = run_named(access, run)
     wanted = replace(wanted, frame=_frame(access, chosen, where))
     pieces = export(access.project, chosen, access.user, wanted)
@@ -255,7 +250,7 @@ def list_rows(
     """Return a page of a table, with the keys that JSON lines have."""
     values = filters.values()
     wanted = ExportRequest(what=what, format="jsonl", names=names, values=values)
-    access = access_to(request, slug, _role_for(wanted), shows_judge=what not in BLIND_KINDS)
+    access = access_to(request, slug, role_for(wanted), shows_judge=what not in BLIND_KINDS)
     chosen = run_named(access, run)
     wanted = replace(wanted, frame=_frame(access, chosen, where))
     start = decoded(cursor) or 0

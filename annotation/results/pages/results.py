@@ -44,6 +44,7 @@ from annotation.results.tables.exports import (
     ExportRequest,
     export,
     file_name,
+    role_for,
 )
 from annotation.rounds.changes import COVERS
 from judging.core.errors import UserError
@@ -115,7 +116,6 @@ def download(request: HttpRequest, slug: str) -> HttpResponse | StreamingHttpRes
     """Send an export, by POST since it is recorded. All but votes and people unblind."""
     sent = request.POST
     what = sent.get("what", "labels")
-    project = project_for(request.user, slug, Role.OBSERVER).project
     wanted = ExportRequest(
         what=what,
         format=sent.get("format", "csv"),
@@ -123,11 +123,7 @@ def download(request: HttpRequest, slug: str) -> HttpResponse | StreamingHttpRes
         escape="no_escape" not in sent,
         background="background" in sent and what == "people",
     )
-    if wanted.names:
-        project_for(request.user, slug, Role.RESEARCHER)
-    if wanted.background:
-        # Only owners ask people about themselves, and see what each said.
-        project_for(request.user, slug, Role.OWNER)
+    project = project_for(request.user, slug, role_for(wanted)).project
     try:
         run = find_run(project, sent["run"]) if sent.get("run") else project.primary_run
         # Labels of people alone name the models next to their responses. The question comes before
@@ -204,7 +200,7 @@ def results_page(request: HttpRequest, slug: str, name: str) -> HttpResponse:
         "rail": _rail(request, project, run, methods),
     }
     if name == EXPORT:
-        context |= _exporting(project)
+        context |= _exporting(access)
     elif run is not None and run.ranked_at is not None:
         project_for(request.user, slug, Role.OBSERVER, shows_judge=True)
         shown = shown_report(project, run)
@@ -251,13 +247,14 @@ def _rail(
     return [*pages[:seven], RailPage(EXPORT, "Export", f"{url}{asked}", EXPORT), *pages[seven:]]
 
 
-def _exporting(project: Project) -> dict[str, Any]:
+def _exporting(access: Access) -> dict[str, Any]:
+    project = access.project
     made = project.exports.select_related("run", "created_by").order_by("-pk")
     said = "Download the labels, votes and samples as tables, or the whole report as one file."
     return {
         "answer": Sentence(said, EXPORT),
         "exports": made[:_EXPORTS_SHOWN],
-        "kinds": KINDS,
+        "kinds": [kind for kind in KINDS if access.includes(role_for(ExportRequest(kind)))],
         "formats": FORMATS,
     }
 

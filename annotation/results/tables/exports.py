@@ -58,7 +58,7 @@ from judging.dataset.records import CONVERSATION
 from judging.llm.prompts.templates import PromptVariant
 from judging.methods.agreement.votes import JUDGE_SOURCES, LabelSource
 from judging.projects import access
-from judging.projects.models import Export, Project
+from judging.projects.models import Export, Project, Role
 from judging.runs.models import Form, Parse, Run, Verdict, subject_field
 
 Row = TypeVar("Row", bound=Model)
@@ -455,9 +455,10 @@ def whole_file(path: Path) -> Iterator[Path]:
         raise UserError(f"{path} could not be written: {error.strerror}.") from error
 
 
-KINDS = ("labels", "votes", "samples", "preferences", "people", "criteria", *OTHER_TOOLS)
+KINDS = ("labels", "votes", "samples", "preferences", "people", "criteria", "trail", *OTHER_TOOLS)
 # These show neither what a judge said nor whose response is whose.
-BLIND_KINDS = ("votes", "people")
+BLIND_KINDS = ("votes", "people", "trail")
+TRAIL_COLUMNS = ("at", "actor", "action", "subject", "detail")
 CONTENT_TYPES = {
     "csv": "text/csv; charset=utf-8",
     "jsonl": "application/x-ndjson",
@@ -510,6 +511,17 @@ class ExportRequest:
     @property
     def escaped(self) -> bool:
         return self.escape and self.format == "csv"
+
+
+def role_for(request: ExportRequest) -> Role:
+    """Return the role that an export needs.
+
+    Observers see pseudonyms. Only owners see the audit trail, and what each person of a panel said
+    about themselves.
+    """
+    if request.background or request.what == "trail":
+        return Role.OWNER
+    return Role.RESEARCHER if request.names else Role.OBSERVER
 
 
 def export(
@@ -569,6 +581,8 @@ def _table(
         votes = in_frame(Vote.every.filter(example__project=project), "example", request.frame)
         columns = people_columns(project, background=request.background)
         rows = people_rows(project, votes, names=request.names, background=request.background)
+    elif request.what == "trail":
+        columns, rows = TRAIL_COLUMNS, _trail_rows(project)
     elif request.what == "criteria":
         columns, rows = CRITERION_COLUMNS, criterion_rows(project, run, frame)
     elif request.what == "samples" and run is not None:
@@ -580,6 +594,12 @@ def _table(
     if unknown := sorted(set(request.values) - set(columns)):
         raise UserError(f"{request.what} have no column {unknown[0]}. Nothing was exported.")
     return columns, _chosen(rows, request.values), preferences
+
+
+def _trail_rows(project: Project) -> Iterator[dict[str, Any]]:
+    for event in project.audit_events.order_by("pk").iterator():
+        row = {name: getattr(event, name) for name in TRAIL_COLUMNS}
+        yield row | {"detail": json.dumps(event.detail, ensure_ascii=False, sort_keys=True)}
 
 
 def _chosen(rows: Iterable[dict[str, Any]], values: Mapping[str, str]) -> Iterable[dict[str, Any]]:

@@ -1,5 +1,7 @@
 """What reviewers and observers may do, and what not."""
 
+import json
+
 import pytest
 from django.urls import reverse
 
@@ -94,3 +96,22 @@ def test_exports_with_names_are_not_for_observers(client, project, round_):
     assert "names" not in client.get(f"/p/{project.slug}/results/export").text.partition("<form")[2]
     assert client.post(address, {"what": "votes"}).status_code == 200
     assert client.post(address, {"what": "votes", "names": "on"}).status_code == 403
+
+
+def test_the_audit_trail_is_a_file_for_owners_alone(client, owner, project, round_):
+    address, sent = f"/p/{project.slug}/export", {"what": "trail", "format": "jsonl"}
+    for role in (Role.OBSERVER, Role.RESEARCHER):
+        client.force_login(make_member(project, role))
+        assert client.post(address, sent).status_code == 403
+        assert "<option>trail" not in client.get(f"/p/{project.slug}/results/export").text
+    client.force_login(owner)
+    assert "<option>trail" in client.get(f"/p/{project.slug}/results/export").text
+    response = client.post(address, sent)
+    rows = [json.loads(line) for line in response.getvalue().decode().splitlines()]
+    assert [row["action"] for row in rows if row["action"] == "round opened"]
+    assert list(rows[0]) == ["at", "actor", "action", "subject", "detail"]
+    assert all(isinstance(json.loads(row["detail"]), dict) for row in rows)
+    assert rows == sorted(rows, key=lambda row: row["at"])
+    # It goes on record itself.
+    trail = client.get(reverse("trail", args=[project.slug])).text
+    assert "vicuna-trail.jsonl" in trail
