@@ -118,7 +118,7 @@ TABLE = {
         api_list_gates api_get_gate api_new_password_link api_get_crowd api_withdraw_crowd
         api_list_submissions api_get_submissions_file api_mark_submissions
         api_put_rejected_aside
-        api_resume_run api_tag_examples api_undo_tags api_withdraw_invitation
+        api_resume_run api_tag_examples api_change_known_label api_undo_tags api_withdraw_invitation
     """,
     "its user": "token_revoke",
     "owner": """

@@ -16,6 +16,7 @@ class Api(Resource[F]):
     new_project = operation(calls.new_project)
     get_project = operation(calls.get_project)
     list_annotators = operation(calls.list_annotators)
+    change_known_label = operation(calls.change_known_label)
     compare = operation(calls.compare)
     delete_project = operation(calls.delete_project)
     escalate = operation(calls.escalate)

@@ -70,6 +70,23 @@ def list_annotators(
     )
 
 
+def change_known_label(
+    slug: str, *, idempotency_key: str | None = None, **body: Unpack[m.CheckIn]
+) -> Call[m.CheckOut]:
+    """Change what a check is for, its known label, and its explanation.
+
+    Once a round has the check, only its explanation changes: answers were judged by the rest.
+    """
+    return Call(
+        "change_known_label",
+        "POST",
+        _path("/api/v1/projects/", slug, "/checks"),
+        answer=m.CheckOut,
+        key=idempotency_key,
+        body=body,
+    )
+
+
 def compare(
     slug: str, *, idempotency_key: str | None = None, **body: Unpack[m.CompareIn]
 ) -> Call[m.CompareOut]:

@@ -60,6 +60,27 @@ class CategoryOut:
     """Adjusted for the number of categories."""
 
 
+class CheckIn(TypedDict):
+    check_for: NotRequired[Literal["", "training", "qualification"]]
+    """Empty for an attention check."""
+    explanation: NotRequired[str]
+    """What people read after they answered it in training."""
+    external_id: str
+    gold_label: Literal["win", "tie", "lose"]
+    """The known label, of response 1."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckOut:
+    external_id: str
+    gold_label: Literal["win", "tie", "lose"]
+    """The known label, of response 1."""
+    check_for: Literal["", "training", "qualification"] = ""
+    """Empty for an attention check."""
+    explanation: str = ""
+    """What people read after they answered it in training."""
+
+
 class CheckRuleIn(TypedDict):
     """What is done about a person who fails attention checks. `stop` puts their votes aside too."""
 

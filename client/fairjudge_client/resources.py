@@ -233,6 +233,11 @@ class Examples(Resource[F]):
         return (yield from self._session.ask(calls.tag_examples(self.project, **change)))
 
     @method
+    def change_check(self, **check: Unpack[m.CheckIn]) -> Steps[m.CheckOut]:
+        """Change what a check is for, its known label and its explanation, by `external_id`."""
+        return (yield from self._session.ask(calls.change_known_label(self.project, **check)))
+
+    @method
     def undo_tags(self, change: int) -> Steps[m.TagChangeOut]:
         """Take a change of tags back, by its number."""
         return (yield from self._session.ask(calls.undo_tags(self.project, change)))

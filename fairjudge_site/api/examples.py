@@ -4,13 +4,14 @@ import pathlib
 from collections.abc import Callable
 from datetime import datetime
 from decimal import Decimal
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from django.http import FileResponse, Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from ninja import Path, Query, Router, Schema
 from pydantic import AfterValidator, Field
 
+from annotation.rounds.practice import change_check
 from fairjudge_site.api.bodies import (
     Cursor,
     Limit,
@@ -198,6 +199,40 @@ def tag_examples(request: HttpRequest, slug: str, body: TagIn) -> HttpResponse:
         n = len(change.examples) if change else 0
         done = {"change": change.pk if change else None, "tag": body.tag, "added": body.add}
         return answer(TagChangeOut(**done, examples=n), 201)
+
+    return once(request, work)
+
+
+class CheckIn(Schema):
+    external_id: Annotated[Text, Field(min_length=1, max_length=200)]
+    check_for: Literal["", "training", "qualification"] = Field(
+        "", description="Empty for an attention check."
+    )
+    gold_label: Literal["win", "tie", "lose"] = Field(description="The known label, of response 1.")
+    explanation: Text = Field(
+        "", max_length=20_000, description="What people read after they answered it in training."
+    )
+
+
+class CheckOut(CheckIn):
+    pass
+
+
+@router.post("/projects/{slug}/checks", auth=WRITE, response=CheckOut)
+def change_known_label(request: HttpRequest, slug: str, body: CheckIn) -> HttpResponse:
+    """Change what a check is for, its known label, and its explanation.
+
+    Once a round has the check, only its explanation changes: answers were judged by the rest.
+    """
+    access = access_to(request, slug, Role.RESEARCHER)
+    rows = Example.objects.visible_of(access.project)
+    example = rows.filter(external_id=body.external_id).first()
+    if example is None:
+        raise Http404("No such example.")
+
+    def work() -> HttpResponse:
+        change_check(example, access.user, body.check_for, body.gold_label, body.explanation)
+        return answer(CheckOut(**body.dict()))
 
     return once(request, work)
 

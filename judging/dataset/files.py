@@ -891,7 +891,8 @@ def kind_of(path: Path) -> str:
 
 def is_archive(path: Path) -> bool:
     """Return True for a ZIP, as a workbook and pairs with their images are."""
-    return path.is_file() and kind_of(path) == "excel"
+    # `Path.is_file` fails on a name that no file can have. The reader says what is wrong with it.
+    return os.path.isfile(path) and kind_of(path) == "excel"
 
 
 def refuse_unreadable(path: Path) -> None:

@@ -314,7 +314,8 @@ def first_pass(
     """
     with _unpacked(paths) as given:
         files = data_files(given)
-        folders = [path for path in given if path.is_dir()]
+        # A name that no file can have is told by the reader.
+        folders = [path for path in given if os.path.isdir(path)]
         images = cache(
             partial(Images, files, folders, project.pk if project else None, before=known_images)
         )

@@ -26,7 +26,7 @@ from annotation.people.annotators import annotator_named
 from annotation.results.delivery import drift
 from judging.core import waking
 from judging.dataset import writing
-from judging.dataset.models import Import, TagChange
+from judging.dataset.models import Example, Import, TagChange
 from judging.projects.models import Delivery, Membership, Project
 from tests.client.proxy import status
 from tests.client.test_generated import OPERATIONS
@@ -157,6 +157,11 @@ def test_every_operation_has_a_method(proxy, token, media, tmp_path, client, mon
         tagged = do(project.examples.tag(tag="hard", sample=2))
         assert len(do(project.examples.list(tag="hard"))) == tagged.examples == 2
         assert do(project.examples.undo_tags(tagged.change)).added is False
+        Example.objects.filter(external_id="e3").update(is_check=True)
+        told = {"external_id": "e3", "gold_label": "lose", "explanation": "It is wrong."}
+        assert do(project.examples.change_check(**told)).explanation == "It is wrong."
+        assert Example.objects.get(external_id="e3").gold_label == "lose"
+        Example.objects.filter(external_id="e3").update(is_check=False, gold_label=None)
         chosen = {"tag": "hard", "examples": ["e1", "e2"]}
         assert do(project.examples.tag(**chosen)).examples == 2
         removed = do(project.examples.untag(**chosen))
@@ -352,7 +357,7 @@ VALUES = TEMPLATE | {
     "beta": 50, "votes": 3, "external_id": "e0", "label": "win", "reason": "So.", "tag": "hard",
     "annotators": [], "budget_usd": 5, "require": ["coverage>=0.5"], "before": 1, "after": 1,
     "consent": "So.", "completion_code": "C1", "confirm": "another", "index": 0, "agreement": "0.9",
-    "tool": "argilla", "annotator": 1, "url": "https://example.org/another",
+    "tool": "argilla", "annotator": 1, "gold_label": "win", "url": "https://example.org/another",
     "rows": [{"external_id": "e0", "label": "win", "annotator": "ana",
               "question": "Q", "response_1": "a", "response_2": "b"}],
 }  # fmt: skip

@@ -35,6 +35,9 @@ PAGES = {
     "examples": "list_examples list_rows",
     "example": "list_examples list_rows",
     "tag_examples": "tag_examples",
+    "example_check": "change_known_label",
+    # A data set's folder holds the images of its examples.
+    "image": "get_table",
     "untag_examples": "undo_tags",
     "imports": "upsert_examples estimate_examples list_imports",
     "import_detail": "get_import",
@@ -108,7 +111,6 @@ PEOPLE_ALONE = {
     "It is for everybody, without a login.": """
         api_reference api_schema docs docs_page docs_picture glossary healthz metrics readyz
     """,
-    "Not yet: files of pairs say at their import which examples are checks.": "example_check",
     "How many items a better parser would select otherwise is a hint that nothing follows from.": (
         "run_reselection"
     ),

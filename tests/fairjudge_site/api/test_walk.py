@@ -51,6 +51,7 @@ TABLE = {
         get_practice
         gate compare escalate list_gates get_gate begin_import
         get_refused choose_primary reparse_run assign_people new_judgments new_scores
+        change_known_label
         tag_examples undo_tags upsert_examples estimate_examples get_import pause_run
         cancel_run plan_round new_round pause_round resume_round close_round
         reopen_round extend_round raise_votes new_votes put_aside count_again
@@ -107,6 +108,7 @@ BODIES = {
     "compare": {"before": 1, "after": 1},
     "new_webhook": {"url": "https://example.org/hook"},
     "tag_examples": {"tag": "hard"},
+    "change_known_label": {"external_id": "e0", "gold_label": "win"},
     "upsert_examples": b'{"question": "Q", "response_1": "a", "response_2": "b"}\n',
     "estimate_examples": b'{"question": "Q", "response_1": "a", "response_2": "b"}\n',
     "new_votes": b'{"external_id": "e0", "label": "win", "annotator": "ana"}\n',
