@@ -6,7 +6,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.urls import reverse
 
-from annotation.models import Annotator, Round, Seat, Slot, Team
+from annotation.models import Annotator, Item, Round, Seat, Slot, Team
 from annotation.people.annotators import annotator_of, leave_project
 from annotation.people.personal_data import erase_person, held_about
 from annotation.people.teams import (
@@ -22,7 +22,7 @@ from annotation.people.teams import (
     take_out,
     team_named,
 )
-from annotation.queue.queue import NoItem, claim_next
+from annotation.queue.queue import NoItem, claim_next, skip
 from annotation.rounds.opening import RoundSettings, open_round
 from annotation.votes.voting import record_vote
 from judging.core.errors import UserError
@@ -197,6 +197,23 @@ def test_shares_become_limits_that_give_each_item_its_votes(project, team, peopl
             record_vote(draft, {"overall": "tie"})
     assert not Slot.objects.filter(round=round_, vote=None).exists()
     assert Slot.objects.filter(round=round_, annotator=ana).count() <= 3
+
+
+def test_nobody_waits_for_a_person_whose_share_is_used_up(
+    project, people, round_, django_capture_on_commit_callbacks
+):
+    ana, ben, cem = (annotator_of(project, people[name]) for name in ("ana", "ben", "cem"))
+    assign_whom(round_, None, Whom(people=(ben, cem), shares={ana: 1}))
+    hers = claim_next(round_, ana)
+    for person in (ben, cem):
+        for _ in range(2):
+            skip(claim_next(round_, person))
+    skipped = Item.objects.filter(skips__annotator=ben).exclude(pk=hers.item_id).first()
+    assert skipped.state == Item.State.OPEN
+    with django_capture_on_commit_callbacks(execute=True):
+        record_vote(hers, {"overall": "tie"})
+    skipped.refresh_from_db()
+    assert skipped.state == Item.State.ADJUDICATE
 
 
 @pytest.mark.parametrize(
