@@ -88,6 +88,40 @@ class Invitation(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
 
 
+class Team(models.Model):
+    """People whom a user asks together in the projects that this user owns."""
+
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="teams"
+    )
+    name = models.CharField(max_length=80)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["owner", "name"], name="team_name_once"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class TeamMember(models.Model):
+    """A person in a team. tags: such as `german` or `medicine`, in small letters."""
+
+    team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="members")
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="in_teams"
+    )
+    tags = models.JSONField(default=list, blank=True)
+    added_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["team", "user"], name="team_member_once"),
+        ]
+
+
 class SeatQuerySet(models.QuerySet["Seat"]):
     def may_label(self) -> Self:
         """Keep the seats of people who neither left the round nor are held back in it."""

@@ -18,6 +18,9 @@ urlpatterns = [
         name="webhook_send",
     ),
     path("p/<slug:slug>/people", people.people, name="people"),
+    path("p/<slug:slug>/people/team", people.people_team, name="people_team"),
+    path("teams/", people.teams, name="teams"),
+    path("teams/<int:number>", people.team, name="team"),
     path("p/<slug:slug>/leave", people.leave, name="project_leave"),
     path("p/<slug:slug>/people/<int:number>", people.member, name="member"),
     path(

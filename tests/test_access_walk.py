@@ -25,6 +25,7 @@ from annotation.models import Adjudication, Flag
 from annotation.people import crowds
 from annotation.people.annotators import annotator_of
 from annotation.people.invitations import Terms, invite, link_of
+from annotation.people.teams import make_team
 from annotation.queue.queue import claim_next
 from annotation.rounds.opening import RoundSettings, open_round
 from annotation.screen.hand import address_of
@@ -71,6 +72,8 @@ TABLE = {
     "nobody outside a crowd": "crowd_own",
     "nobody until it is opened": "metrics",
     "superuser": "site_status site_user site_users",
+    "owner of a project": "teams",
+    "its maker": "team",
     "logged in": """
         annotate annotate_preferences home logout own_data own_data_file password_change tokens
     """,
@@ -105,6 +108,7 @@ TABLE = {
         api_get_import api_get_people_report api_get_project api_get_report api_get_round
         api_get_run api_get_table api_get_webhook api_list_deliveries api_list_webhooks
         api_list_annotators api_list_examples api_list_invitations api_list_projects api_list_rows
+        api_list_teams api_add_team
         api_me api_new_decision api_new_round api_new_run api_new_votes api_nothing api_pause_round
         api_pause_run api_pause_webhook api_resume_webhook api_rotate_webhook api_send_delivery
         api_send_test_event api_plan_round api_raise_votes api_reopen_round api_resume_round
@@ -122,7 +126,7 @@ TABLE = {
     """,
     "its user": "token_revoke",
     "owner": """
-        invitation_revoke member people project_delete round_crowd round_crowd_aside
+        invitation_revoke member people people_team project_delete round_crowd round_crowd_aside
         round_crowd_file
         round_crowd_marks round_crowd_withdraw settings trail webhook webhook_send webhooks
     """,
@@ -250,6 +254,7 @@ def arguments_of(project, annotator, folder):
         "password_reset_confirm": {
             "uidb64": uid, "token": password_link(annotator).rstrip("/").rpartition("/")[2]
         },
+        "team": {"number": make_team(owner_of(project), "Berlin").pk},
         "site_user": {"number": annotator.pk},
         "token_revoke": {"number": issue_token(annotator, "notebook", ["read"])[0].pk},
         **{name: {"pk": template.pk} for name in ("template", "template_retire")},
@@ -283,10 +288,15 @@ def image_in(example):
     return image
 
 
+def owner_of(project):
+    owners = User.objects.filter(memberships__project=project, memberships__role=Role.OWNER)
+    return owners.first() or make_member(project, Role.OWNER)
+
+
 def crowd_token(round_):
-    owners = User.objects.filter(memberships__project=round_.project, memberships__role=Role.OWNER)
-    owner = owners.first() or make_member(round_.project, Role.OWNER)
-    link = crowds.set_up(round_, owner, {"consent": "We pay.", "completion_code": "DONE"})
+    link = crowds.set_up(
+        round_, owner_of(round_.project), {"consent": "We pay.", "completion_code": "DONE"}
+    )
     return urlsplit(crowds.link_of(link)).path.rstrip("/").split("/")[-1]
 
 
@@ -344,6 +354,10 @@ def expected(name: str, role: str) -> str:
         return LOGIN
     if group == "logged in":
         return IN
+    if group in ("owner of a project", "its maker"):
+        # The outsider owns another project.
+        theirs = {"owner", "superuser", "outsider" if group == "owner of a project" else ""}
+        return IN if role in theirs else UNKNOWN
     if group in ("holder", "its user"):
         return IN if role == "annotator" else UNKNOWN
     if role == "outsider" or (group == "superuser" and role != "superuser"):

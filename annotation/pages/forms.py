@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -13,9 +13,10 @@ from django.contrib.auth.models import AbstractUser, User
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from annotation.models import Annotator, Round
+from annotation.models import Annotator, Round, Team
 from annotation.people.annotators import assignable
 from annotation.people.invitations import MAX_DAYS, MAX_USES, Terms
+from annotation.people.teams import Whom, reachable, read_shares, read_tags, teams_in
 from annotation.queue.drafts import label_of
 from annotation.rounds.opening import (
     PASS_MARK,
@@ -25,7 +26,7 @@ from annotation.rounds.opening import (
     practice_rounds,
 )
 from annotation.votes.aside import LONGEST_REASON
-from judging.core.errors import Overtaken
+from judging.core.errors import Overtaken, UserError
 from judging.core.outbound import LONGEST_URL
 from judging.dataset.models import Label
 from judging.methods.verdicts.verdicts import plain_number
@@ -395,24 +396,112 @@ class RowsField(forms.ModelMultipleChoiceField):
 
 
 class AssignForm(forms.Form):
-    """Marking nobody means everybody, including people who join later."""
+    """Choosing nobody means everybody, including people who join later."""
+
+    teams = RowsField(
+        queryset=Team.objects.none(),
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+        label="Teams",
+        help_text="Their people in this project get items, as the teams are now.",
+    )
+    tags = forms.CharField(
+        required=False,
+        max_length=400,
+        label="Only people with these tags",
+        help_text="Such as german, medicine. Without a team, everybody in any team who has all of "
+        "them. People marked below need no tag.",
+    )
 
     people = RowsField(
         queryset=Annotator.objects.none(),
         required=False,
         widget=forms.CheckboxSelectMultiple,
         label="Assign only these people",
-        help_text="If you mark nobody, everybody gets items, including people who join later.",
+        help_text="If you choose nobody here or by a team, tag or share, everybody gets items, "
+        "including people who join later.",
     )
     limit = forms.IntegerField(
         min_value=1, max_value=1_000_000, required=False, label="Max items per person"
     )
+    shares = LinesField(
+        required=False,
+        max_length=20_000,
+        label="Shares of some people",
+        widget=forms.Textarea(attrs={"rows": 3, "placeholder": "ada: 30 %\nben: 40"}),
+        help_text="One person per line, with a share of the round's votes or a number of items. "
+        "They are asked by this, too.",
+    )
 
     def __init__(self, round_: Round, *args: Any, **kwargs: Any) -> None:
-        named = [] if round_.open_to_all else round_.seats.values_list("annotator", flat=True)
-        initial = {"people": list(named), "limit": round_.parameters.get("limit")}
+        words = round_.parameters.get("assigned") or {}
+        seats = [] if round_.open_to_all else round_.seats.filter(annotator__is_crowd=False)
+        named = [seat.annotator_id for seat in seats]
+        initial = {"people": named, "limit": round_.parameters.get("limit")}
+        people = assignable(round_.project)
+        if words:
+            named = [person.pk for person in people if person.number in words["people"]]
+            name_of = {person.number: person.name for person in people}
+            initial |= {
+                "people": named,
+                "teams": [key for key, _ in words["teams"]],
+                "tags": ", ".join(words["tags"]),
+                "shares": "\n".join(
+                    f"{name_of.get(number, number)}: {said}" for number, said in words["shares"]
+                ),
+            }
         super().__init__(*args, initial=initial, **kwargs)
-        self.fields["people"].queryset = assignable(round_.project)
+        self.fields["people"].queryset = people
+        usable = teams_in(round_.project)
+        self.fields["teams"].queryset = usable
+        if not usable:
+            del self.fields["teams"], self.fields["tags"]
+
+    def clean_tags(self) -> list[str]:
+        return _or_invalid(read_tags, self.cleaned_data["tags"])
+
+    def clean_shares(self) -> Any:
+        people = {person.name: person for person in self.fields["people"].queryset}
+        return _or_invalid(read_shares, self.cleaned_data["shares"].splitlines(), people)
+
+    def whom(self) -> Whom:
+        chosen = self.cleaned_data
+        return Whom(
+            tuple(chosen.get("teams", ())),
+            tuple(chosen.get("tags", ())),
+            tuple(chosen["people"]),
+            chosen["limit"],
+            chosen["shares"],
+        )
+
+
+def _or_invalid(read: Callable[..., Any], *of: Any) -> Any:
+    try:
+        return read(*of)
+    except UserError as error:
+        raise forms.ValidationError(str(error)) from None
+
+
+class TeamPeopleForm(forms.Form):
+    """People to put into a team, with the tags that all of them have."""
+
+    people = RowsField(
+        queryset=User.objects.none(), widget=forms.CheckboxSelectMultiple, label="People"
+    )
+    tags = forms.CharField(
+        required=False,
+        max_length=1_000,
+        label="Their tags",
+        help_text="Languages and skills, such as german, medicine. You can change them later.",
+    )
+
+    def __init__(self, team: Team, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        others = reachable(team.owner).exclude(in_teams__team=team)
+        self.fields["people"].queryset = others
+
+    def clean_tags(self) -> list[str]:
+        return _or_invalid(read_tags, self.cleaned_data["tags"])
 
 
 class PracticeForm(forms.Form):

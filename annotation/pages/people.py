@@ -17,14 +17,22 @@ from django.contrib.auth.views import (
 )
 from django.core.exceptions import ValidationError
 from django.db import transaction
-from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.db.models import Count
+from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.cache import add_never_cache_headers
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from annotation.models import Annotator, Invitation
-from annotation.pages.forms import InvitationForm, JoinForm, NameTaken
+from annotation.pages.forms import (
+    LONGEST_KEY,
+    ConfirmForm,
+    InvitationForm,
+    JoinForm,
+    NameTaken,
+    TeamPeopleForm,
+)
 from annotation.people.annotators import leave_project
 from annotation.people.invitations import (
     accept_invitation,
@@ -35,7 +43,23 @@ from annotation.people.invitations import (
     usable_invitations,
 )
 from annotation.people.personal_data import ask_to_erase, counts_held_about, held_about
+from annotation.people.teams import (
+    Added,
+    add_to_project,
+    delete_team,
+    make_team,
+    may_have_teams,
+    members_shown,
+    put_in,
+    read_tags,
+    rename_team,
+    take_out,
+    team_for,
+    teams_for,
+    teams_of,
+)
 from judging.core.errors import UserError
+from judging.core.formatting import number_of
 from judging.projects.access import Access, change_role, lacks_rights, project_for
 from judging.projects.accounts import PasswordLinks, password_link_behind, reset_link, use_up
 from judging.projects.models import Membership, Role
@@ -76,6 +100,94 @@ def member(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     except UserError as error:
         messages.error(request, str(error))
     return redirect("people", slug)
+
+
+@require_POST
+def people_team(request: HttpRequest, slug: str) -> HttpResponse:
+    """Make the people of one of your teams annotators of the project."""
+    access = project_for(request.user, slug, Role.OWNER)
+    number = request.POST.get("team", "")
+    try:
+        if not number.isdecimal() or len(number) > LONGEST_KEY:
+            raise UserError("Choose a team. Nobody was added.")
+        team = team_for(access.user, int(number))
+        messages.success(request, say_added(add_to_project(team, access.project, access.user)))
+    except UserError as error:
+        messages.error(request, str(error))
+    return redirect("people", slug)
+
+
+def say_added(added: Added) -> str:
+    said = f"{number_of(added.joined, 'annotator')} added. {added.already} were members already."
+    if added.to_invite:
+        who = "1 person" if added.to_invite == 1 else f"{added.to_invite} people"
+        said += f" Invite {who} by a link: they left this project, or all projects of the owner."
+    return said
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def teams(request: HttpRequest) -> HttpResponse:
+    """List the teams of an owner, and make one."""
+    user = cast(User, request.user)
+    shown = teams_of(user)
+    if not (user.is_superuser or may_have_teams(user) or shown.exists()):
+        raise Http404("No such page.")
+    problem, name = "", request.POST.get("name", "")
+    if request.method == "POST":
+        try:
+            return redirect("team", make_team(user, name).pk)
+        except UserError as error:
+            problem = str(error)
+    context = {
+        "teams": shown.annotate(n=Count("members")),
+        "problem": problem,
+        "name": name,
+        "may_make": may_have_teams(user),
+    }
+    status = 422 if problem else 200
+    return render(request, "annotation/people/teams.html", context, status=status)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def team(request: HttpRequest, number: int) -> HttpResponse:
+    """One team: its people with their tags, its name, and its end."""
+    user = cast(User, request.user)
+    found = team_for(user, number)
+    sent = request.POST
+    form = TeamPeopleForm(found, sent if "add" in sent else None)
+    confirm = ConfirmForm(found.name, sent if "delete" in sent else None)
+    try:
+        if "add" in sent and form.is_valid():
+            put_in(found, user, form.cleaned_data["people"], form.cleaned_data["tags"])
+        elif "rename" in sent:
+            rename_team(found, user, sent.get("name", ""))
+        elif "delete" in sent and confirm.is_valid():
+            delete_team(found, user)
+            messages.success(request, "The team was deleted. Its people stay in their projects.")
+            return redirect("teams")
+        elif "member" in sent:
+            key = sent["member"] if len(sent["member"]) <= LONGEST_KEY else ""
+            rows = found.members.select_related("user")
+            row = get_object_or_404(rows, pk=int(key) if key.isdecimal() else 0)
+            if "remove" in sent:
+                take_out(found, user, row.user)
+            else:
+                put_in(found, user, [row.user], read_tags(sent.get("tags", "")))
+    except UserError as error:
+        messages.error(request, str(error))
+        return redirect("team", number)
+    if sent and not (form.errors or confirm.errors):
+        messages.success(request, "The team was changed.")
+        return redirect("team", number)
+    context = {
+        "team": found,
+        "form": form,
+        "confirm": confirm,
+        "members": members_shown(found),
+        "others": form.fields["people"].queryset.exists(),
+    }
+    status = 422 if form.errors or confirm.errors else 200
+    return render(request, "annotation/people/team.html", context, status=status)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -241,6 +353,7 @@ def people_page(
             (invitation, link_of(invitation)) for invitation in usable_invitations(project)
         ],
         "annotators": Annotator.objects.filter(project=project, user=None).order_by("number"),
+        "teams": teams_for(project, cast(User, access.user)),
     }
     response = render(request, "annotation/people/people.html", context, status=status)
     add_never_cache_headers(response)

@@ -10,7 +10,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from annotation.models import Annotator, Flag, Round, Slot
 from annotation.pages.forms import AsideForm, AssignForm, ExtendForm, PracticeForm, VotesForm
-from annotation.people.annotators import assign
+from annotation.people.teams import asked_in, assign_whom, whom_of
 from annotation.queue.queue import settle_flag
 from annotation.queue.settling import counted_slots
 from annotation.rendering import render as rendered
@@ -201,19 +201,34 @@ def extend(request: HttpRequest, slug: str, number: int) -> HttpResponse:
 def people(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     """Choose who labels in the round, and how much each."""
     access, found = round_for(request, slug, number, Role.RESEARCHER)
+    if "again" in request.POST:
+        return _assign_again(request, found)
     form = AssignForm(found, request.POST)
     if form.is_valid():
-        named = list(form.cleaned_data["people"])
+        whom = form.whom()
         try:
             _refuse_overtaken(request, found)
-            assign(found, request.user, named, form.cleaned_data["limit"])
+            n = assign_whom(found, request.user, whom)
         except UserError as error:
             form.add_error(None, str(error))
         else:
-            whom = "those who are marked" if named else "everybody"
-            messages.success(request, f"The round is for {whom} now. Votes given stay.")
+            said = "everybody" if whom.is_everybody else f"{n} {'person' if n == 1 else 'people'}"
+            messages.success(request, f"The round is for {said} now. Votes given stay.")
             return redirect("round", slug, number)
     return round_page(request, access, found, assign_form=form, status=422)
+
+
+def _assign_again(request: HttpRequest, found: Round) -> HttpResponse:
+    """Resolve the round's teams, tags and shares as they are today."""
+    try:
+        _refuse_overtaken(request, found)
+        whom = whom_of(found)
+        if whom is not None:
+            assign_whom(found, request.user, whom)
+            messages.success(request, "Assigned again, as the teams are now. Votes given stay.")
+    except UserError as error:
+        messages.error(request, str(error))
+    return redirect("round", found.project.slug, found.number)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -319,5 +334,6 @@ def round_page(
         "votes_form": votes_form or VotesForm(initial={"votes": found.votes_per_item + 1}),
         "extend_form": extend_form or ExtendForm(),
         "assign_form": assign_form or AssignForm(found),
+        "asked": asked_in(found),
     }
     return render(request, "annotation/rounds/detail.html", context, status=status)

@@ -6,7 +6,7 @@ back to others and what they voted stays. Nothing that is complete opens again, 
 for the person any more: an item that everybody else has skipped then needs a decision.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from itertools import chain, count
 from typing import Any
 
@@ -123,11 +123,18 @@ def assign(
     by: AbstractUser | None,
     people: Collection[Annotator],
     limit: int | None = None,
+    *,
+    limits: Mapping[int, int] | None = None,
+    words: Mapping[str, Any] | None = None,
 ) -> None:
     """Hand out items to these people only, or to everybody if `people` is empty.
 
     Votes given by others stay, and what others have in hand goes back. People who left the round
     themselves are not called back.
+
+    Args:
+        limits: Items for some of the annotators, by their keys, in place of `limit`.
+        words: Whom the round asks, as `annotation.people.teams` says it.
     """
     if limit is not None and limit < 1:
         raise UserError("The limit must be at least 1 item per person.")
@@ -135,9 +142,6 @@ def assign(
         locked = Round.objects.select_for_update(of=("self",), no_key=True).get(pk=round_.pk)
         if locked.kind == Round.Kind.IMPORT or locked.state == Round.State.CLOSED:
             raise UserError("This round hands out no items, so nobody can be assigned to it.")
-        locked.open_to_all = not people
-        locked.parameters |= {"limit": limit}
-        locked.save(update_fields=["open_to_all", "parameters"])
         # People of a panel have a seat and a limit by their link.
         seats = Seat.objects.filter(round=locked, annotator__is_crowd=False)
         seats.update(limit=limit)
@@ -146,15 +150,33 @@ def assign(
             unseat = seats.may_label().exclude(annotator__in=people)
             gone = list(Annotator.objects.filter(seats__in=unseat))
             unseat.delete()
-        for person in people:
-            make_seat(locked, person, limit)
+        seat_people(locked, people, limit, limits, words)
         subject = f"round {locked.number}"
         to = [person.pseudonym for person in people] or "everybody"
-        access.record_event(locked.project, by, "assigned", subject, to=to, limit=limit)
+        more = {"whom": words} if words else {}
+        access.record_event(locked.project, by, "assigned", subject, to=to, limit=limit, **more)
     for person in gone:
         give_back_items(person, round_)
     people_changed(round_.project)
     round_.refresh_from_db(fields=["open_to_all", "parameters"])
+
+
+def seat_people(
+    round_: Round,
+    people: Collection[Annotator],
+    limit: int | None,
+    limits: Mapping[int, int] | None = None,
+    words: Mapping[str, Any] | None = None,
+) -> None:
+    """Give these people seats, or open the round to all, and keep in whose words. See `assign`."""
+    before = {name: kept for name, kept in round_.parameters.items() if name != "assigned"}
+    round_.open_to_all = not people
+    round_.parameters = before | {"limit": limit} | ({"assigned": dict(words)} if words else {})
+    round_.save(update_fields=["open_to_all", "parameters"])
+    for person in people:
+        make_seat(round_, person, limit)
+    for key, own in (limits or {}).items():
+        Seat.objects.filter(round=round_, annotator=key).update(limit=own)
 
 
 def leave_round(round_: Round, annotator: Annotator) -> None:

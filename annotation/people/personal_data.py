@@ -28,6 +28,8 @@ from annotation.models import (
     Repeat,
     Skip,
     Slot,
+    Team,
+    TeamMember,
     Vote,
     VoteRevision,
 )
@@ -86,6 +88,8 @@ def _tables(user: AbstractUser) -> list[tuple[Any, ...]]:
             Membership.objects.filter(user=user),
             *("project__name", "role", "joined_at", "unblinded_at"),
         ),
+        ("team", TeamMember.objects.filter(user=user), "team__name", "tags", "added_at"),
+        ("team of their own", Team.objects.filter(owner=user), "name", "created_at"),
         ("right that ended", LostRight.objects.filter(user=user), "project__name", "how", "at"),
         (
             "warning, pause or votes put aside",

@@ -161,9 +161,14 @@ def settle_locked(items: list[Item]) -> None:
     """Settle items that were fetched with `locked_items`, within its transaction."""
     _settle(items)
     for item in items:
-        if item.round.parameters.get("limit") is not None:
+        if _limits_people(item.round):
             # On commit, since two votes that lock each other's items would wait forever.
             transaction.on_commit(partial(_settle_if_at_limit, item.pk, item.round_id))
+
+
+def _limits_people(round_: Round) -> bool:
+    asked = round_.parameters
+    return asked.get("limit") is not None or bool(asked.get("assigned", {}).get("shares"))
 
 
 def _settle_if_at_limit(item_id: int, round_id: int) -> None:

@@ -11,7 +11,7 @@ import json
 import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from decimal import Decimal
 from random import Random
 from typing import Any
@@ -20,7 +20,8 @@ from django.contrib.auth.models import AbstractUser
 from django.db import transaction
 from django.db.models import QuerySet
 
-from annotation.models import Annotator, Protocol, Round, RoundWork, Seat, Selection
+from annotation.models import Annotator, Protocol, Round, RoundWork, Selection, Team
+from annotation.people.teams import Whom, seat_whom
 from annotation.queue.settling import Advance, no_news
 from annotation.rounds import growing
 from annotation.rounds.selecting import (
@@ -176,6 +177,7 @@ class RoundSettings:
     learn: number of examples drawn at random that are labelled first. What they show about the
         judge selects the rest of the cut, in which they count. 0 selects by BPDE at once.
     rate: the cost of a vote in this round, if it isn't the project's.
+    annotators, limit, teams, tags, shares: whom the round asks, as `Whom` says.
     check_rules: what is done about people who fail attention checks.
     subset: the part of the run's examples, or of the project's, that the round is about. β, the
         audit and the certificate are about this part.
@@ -191,6 +193,9 @@ class RoundSettings:
     seed: int | None = None
     annotators: Sequence[Annotator] = ()
     limit: int | None = None
+    teams: Sequence[Team] = ()
+    tags: Sequence[str] = ()
+    shares: Mapping[Annotator, Decimal | int] = field(default_factory=dict)
     epsilon: float = EPSILON
     alpha: float = ALPHA
     looks: tuple[int, ...] = ()
@@ -203,6 +208,12 @@ class RoundSettings:
     after: Round | None = None
     repeat_percent: int = 0
     repeat_after: int = REPEAT_AFTER
+
+    @property
+    def whom(self) -> Whom:
+        return Whom(
+            tuple(self.teams), tuple(self.tags), tuple(self.annotators), self.limit, self.shares
+        )
 
 
 def open_round(
@@ -251,7 +262,6 @@ def open_round(
             # Everybody who practises gets slots of their own.
             votes_per_item=0 if practice else settings.votes,
             seed=seed,
-            open_to_all=not settings.annotators,
             no_majority=project.no_majority,
             frame_size=drawn.frame_size,
             frame=frame,
@@ -263,9 +273,9 @@ def open_round(
             cost_basis=project.cost_basis,
             opened_by=user,
         )
-        for person in dict.fromkeys(settings.annotators):
-            Seat.objects.create(round=round_, annotator=person, limit=settings.limit)
         rows = _first_rows(round_, drawn, checks)
+        later = sum(round_.selections.values_list("n_items", flat=True))
+        seat_whom(round_, settings.whom, len(rows) + later)
         work = growing.begin(
             round_,
             RoundWork.Kind.OPEN,

@@ -120,7 +120,7 @@ def round_progress(round_: Round, now: datetime | None = None) -> RoundProgress:
         not_needed=slots["asked"] - slots["given"] - slots["left"],
         given_elsewhere=tuple(_given_elsewhere(round_)),
         seconds=slots["seconds"],
-        cost=_cost(round_, slots["cast"], slots["untimed"], slots["seconds"]),
+        cost=votes_usd(round_, slots["cast"], slots["untimed"], slots["seconds"]),
         cost_left=human_usd(0 if is_closed else slots["left"], rate),
         cost_measured=_measured(round_, slots) if slots["cast"] > slots["untimed"] else None,
         can_vote=len(voters) + newcomers,
@@ -315,7 +315,7 @@ def _people(round_: Round, now: datetime, aside: Mapping[int, Mapping[str, Any]]
                 in_hand=in_hand.get(annotator.pk, 0),
                 pace=seconds / timed if timed else None,
                 seconds=seconds if timed else None,
-                cost=_cost(round_, cast, cast - timed, seconds),
+                cost=votes_usd(round_, cast, cast - timed, seconds),
                 last_at=max(filter(None, (part.get("last") for part in both)), default=None),
                 limit=seat.limit if seat else None,
                 left=annotator.left_at is not None or bool(seat and seat.left_at),
@@ -327,8 +327,11 @@ def _people(round_: Round, now: datetime, aside: Mapping[int, Mapping[str, Any]]
     return people
 
 
-def _cost(round_: Round, given: int, untimed: int, seconds: float) -> Decimal:
-    """If measured time is paid, a vote without one costs the minutes assumed."""
+def votes_usd(round_: Round, given: int, untimed: int, seconds: float) -> Decimal:
+    """Return USD for votes cast in the round, by its cost basis.
+
+    If measured time is paid, a vote without one costs the minutes assumed.
+    """
     if round_.cost_basis != Project.CostBasis.MEASURED:
         return human_usd(given, HumanRate(round_.minutes_per_vote, round_.wage_usd))
     return _measured(round_, {"seconds": seconds, "untimed": untimed})

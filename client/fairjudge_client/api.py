@@ -93,6 +93,7 @@ class Api(Resource[F]):
     list_rows = operation(calls.list_rows)
     tag_examples = operation(calls.tag_examples)
     undo_tags = operation(calls.undo_tags)
+    add_team = operation(calls.add_team)
     list_templates = operation(calls.list_templates)
     new_template = operation(calls.new_template)
     restore_template = operation(calls.restore_template)
@@ -111,3 +112,5 @@ class Api(Resource[F]):
     send_test_event = operation(calls.send_test_event)
     get_parquet = operation(calls.get_parquet)
     get_table = operation(calls.get_table)
+    list_teams = operation(calls.list_teams)
+    set_team_people = operation(calls.set_team_people)

@@ -1157,6 +1157,20 @@ def undo_tags(
     )
 
 
+def add_team(
+    slug: str, *, idempotency_key: str | None = None, **body: Unpack[m.TeamNameIn]
+) -> Call[m.TeamAddedOut]:
+    """Make the people of one of your teams annotators of the project."""
+    return Call(
+        "add_team",
+        "POST",
+        _path("/api/v1/projects/", slug, "/teams"),
+        answer=m.TeamAddedOut,
+        key=idempotency_key,
+        body=body,
+    )
+
+
 def list_templates(slug: str, *, limit: int = 100, cursor: str = "") -> Call[m.Page[m.TemplateOut]]:
     """List the versions of the project's own judge templates, the oldest first."""
     return Call(
@@ -1448,6 +1462,31 @@ def get_table(
             "where": where,
             "background": background,
         },
+    )
+
+
+def list_teams(*, limit: int = 50, cursor: str = "") -> Call[m.Page[m.TeamOut]]:
+    """List your teams with their people. A superuser gets all teams."""
+    return Call(
+        "list_teams",
+        "GET",
+        _path("/api/v1/teams"),
+        answer=m.Page[m.TeamOut],
+        query={"limit": limit, "cursor": cursor},
+    )
+
+
+def set_team_people(
+    *, idempotency_key: str | None = None, **body: Unpack[m.TeamIn]
+) -> Call[m.TeamOut]:
+    """Make a team of people of your projects, or change the people and tags of yours."""
+    return Call(
+        "set_team_people",
+        "POST",
+        _path("/api/v1/teams"),
+        answer=m.TeamOut,
+        key=idempotency_key,
+        body=body,
     )
 
 

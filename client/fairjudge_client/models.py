@@ -558,10 +558,21 @@ class PasswordLinkOut:
 
 
 class PeopleIn(TypedDict):
-    annotators: list[int]
-    """Numbers of annotators. Empty: everybody may label."""
+    """Whom a round asks. If it names nobody, everybody may label.
+
+    `teams` and `tags` are resolved now. Send the same again to follow teams that have changed.
+    """
+
+    annotators: NotRequired[list[int]]
+    """Numbers of annotators."""
     limit: NotRequired[int | None]
     """Items per person; null: no limit."""
+    shares: NotRequired[list[ShareIn]]
+    """They are asked by this, too."""
+    tags: NotRequired[list[str]]
+    """Only people of these teams, or of any team, who have all of these tags."""
+    teams: NotRequired[list[str]]
+    """Teams of the project's owners, by name, or by owner/name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -789,6 +800,8 @@ class RoundIn(TypedDict):
     partial: NotRequired[bool]
     pass_mark: NotRequired[Decimal | float | str]
     """Percent right that passes a qualification."""
+    people: NotRequired[PeopleIn | None]
+    """Who labels. Default: everybody."""
     repeat_after: NotRequired[int]
     """How many others come first."""
     repeat_percent: NotRequired[int]
@@ -965,6 +978,15 @@ class SettingsOut:
     cost_basis: str
 
 
+class ShareIn(TypedDict):
+    """How much one annotator labels. Give exactly one of `percent` and `items`."""
+
+    annotator: int
+    items: NotRequired[int | None]
+    percent: NotRequired[Decimal | float | str | None]
+    """Of the round's votes."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandingOut:
     """A round and how far people are. The progress is null until it is written whole."""
@@ -1035,6 +1057,44 @@ class TagIn(TypedDict):
     tag: str
     where: NotRequired[list[str]]
     """Such as `category=math`; docs/files.md has the names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TeamAddedOut:
+    joined: int
+    already: int
+    """They were members already, and keep their roles."""
+    to_invite: int
+    """They left, and need an invitation to come back."""
+
+
+class TeamIn(TypedDict):
+    name: str
+    people: NotRequired[list[TeamMemberIn]]
+
+
+class TeamMemberIn(TypedDict):
+    tags: NotRequired[list[str]]
+    """Languages and skills."""
+    user: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TeamMemberOut:
+    user: str
+    tags: list[str]
+
+
+class TeamNameIn(TypedDict):
+    team: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TeamOut:
+    id: int
+    name: str
+    owner: str
+    people: list[TeamMemberOut]
 
 
 class TemplateIn(TypedDict):

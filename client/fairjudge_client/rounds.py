@@ -301,6 +301,21 @@ class People(Resource[F]):
         """Make a link that lets people join. Anybody who has it can."""
         return (yield from self._session.ask(calls.new_invitation(self.project, **terms)))
 
+    @method
+    def add_team(self, team: str) -> Steps[m.TeamAddedOut]:
+        """Make the people of one of your teams annotators of the project."""
+        return (yield from self._session.ask(calls.add_team(self.project, team=team)))
+
+    @rows_method
+    def teams(self) -> Rows[m.TeamOut]:
+        """Iterate over your teams, of all your projects."""
+        return pages(self._session, lambda cursor: calls.list_teams(limit=MOST_ROWS, cursor=cursor))
+
+    @method
+    def set_team(self, **team: Unpack[m.TeamIn]) -> Steps[m.TeamOut]:
+        """Make a team, or change the people and tags of yours: `name`, `people`."""
+        return (yield from self._session.ask(calls.set_team_people(**team)))
+
     @rows_method
     def invitations(self) -> Rows[m.InvitationOut]:
         """Iterate over the invitations whose link still works."""

@@ -1,6 +1,7 @@
 """Members and annotators of a project, and the links that let people in, for owners alone."""
 
 from collections.abc import Callable
+from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -8,7 +9,7 @@ from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpRespons
 from ninja import Router, Schema
 from pydantic import Field
 
-from annotation.models import Annotator, CrowdLink, CrowdSubmission, Invitation, Round
+from annotation.models import Annotator, CrowdLink, CrowdSubmission, Invitation, Round, Team
 from annotation.pages.crowd import CrowdForm
 from annotation.people import crowds
 from annotation.people.annotators import leave_project
@@ -22,10 +23,18 @@ from annotation.people.invitations import (
     revoke_invitation,
     usable_invitations,
 )
+from annotation.people.teams import (
+    LONGEST_TAG,
+    MOST_TAGS,
+    add_to_project,
+    set_team,
+    team_named,
+    teams_of,
+)
 from annotation.votes.aside import REJECTED, put_aside_all, rejected_with_votes
 from fairjudge_site.api.bodies import Cursor, Limit, Number, Page, Text, page_of, stored_body
-from fairjudge_site.api.gate import READ, WRITE, access_to, answer, once, once_made
-from fairjudge_site.api.problems import refusal_of_form
+from fairjudge_site.api.gate import READ, WRITE, access_to, answer, once, once_made, token_of
+from fairjudge_site.api.problems import Refusal, refusal_of_form
 from judging.projects.access import Access, change_role
 from judging.projects.accounts import link_again, new_reset
 from judging.projects.models import Membership, Role
@@ -194,6 +203,86 @@ def withdraw_invitation(request: HttpRequest, slug: str, number: Number) -> Http
         return answer(InvitationOut(**_invitation(found)))
 
     return once(request, work)
+
+
+class TeamMemberIn(Schema):
+    user: Annotated[Text, Field(min_length=1, max_length=150)]
+    tags: list[Annotated[Text, Field(max_length=LONGEST_TAG)]] = Field(
+        default_factory=list, max_length=MOST_TAGS, description="Languages and skills."
+    )
+
+
+class TeamIn(Schema):
+    name: Annotated[Text, Field(min_length=1, max_length=80)]
+    people: list[TeamMemberIn] = Field(default_factory=list, max_length=10_000)
+
+
+class TeamMemberOut(Schema):
+    user: str
+    tags: list[str]
+
+
+class TeamOut(Schema):
+    id: int
+    name: str
+    owner: str
+    people: list[TeamMemberOut]
+
+
+class TeamNameIn(Schema):
+    team: Annotated[Text, Field(min_length=1, max_length=240)]
+
+
+class TeamAddedOut(Schema):
+    joined: int
+    already: int = Field(description="They were members already, and keep their roles.")
+    to_invite: int = Field(description="They left, and need an invitation to come back.")
+
+
+@router.get("/teams", auth=READ, response=Page[TeamOut])
+def list_teams(request: HttpRequest, limit: Limit = 50, cursor: Cursor = "") -> dict[str, Any]:
+    """List your teams with their people. A superuser gets all teams."""
+    rows = teams_of(_of_all_projects(request)).prefetch_related("members__user")
+    return page_of(rows, cursor, limit, _team)
+
+
+@router.post("/teams", auth=WRITE, response=TeamOut)
+def set_team_people(request: HttpRequest, body: TeamIn) -> HttpResponse:
+    """Make a team of people of your projects, or change the people and tags of yours."""
+    user = _of_all_projects(request)
+
+    def work() -> HttpResponse:
+        team = set_team(user, body.name, {one.user: one.tags for one in body.people})
+        return answer(TeamOut(**_team(team)))
+
+    return once(request, work)
+
+
+@router.post("/projects/{slug}/teams", auth=WRITE, response=TeamAddedOut)
+def add_team(request: HttpRequest, slug: str, body: TeamNameIn) -> HttpResponse:
+    """Make the people of one of your teams annotators of the project."""
+    access = access_to(request, slug, Role.OWNER)
+
+    def work() -> HttpResponse:
+        team = team_named(access.project, body.team, access.user)
+        return answer(TeamAddedOut(**asdict(add_to_project(team, access.project, access.user))))
+
+    return once(request, work)
+
+
+def _of_all_projects(request: HttpRequest) -> Any:
+    """Return the token's user. Teams hold people of several projects."""
+    token = token_of(request)
+    if token.project is not None:
+        said = f"This token opens {token.project.slug} alone, and a team is of all your projects."
+        raise Refusal("role_too_small", said)
+    return token.user
+
+
+def _team(team: Team) -> dict[str, Any]:
+    people = [{"user": one.user.get_username(), "tags": one.tags} for one in team.members.all()]
+    owner = team.owner.get_username()
+    return {"id": team.pk, "name": team.name, "owner": owner, "people": people}
 
 
 def _annotator(one: Annotator) -> dict[str, Any]:

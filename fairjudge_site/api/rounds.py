@@ -11,7 +11,15 @@ from ninja import Router, Schema
 from pydantic import Field
 
 from annotation.models import Adjudication, Annotator, Flag, Item, Round
-from annotation.people.annotators import assign, assignable
+from annotation.people.annotators import assignable
+from annotation.people.teams import (
+    LONGEST_TAG,
+    MOST_TAGS,
+    Whom,
+    assign_whom,
+    read_tags,
+    team_named,
+)
 from annotation.queue.queue import settle_flag
 from annotation.results.planner.planning import plan as plan_of
 from annotation.results.planner.planning import problems
@@ -36,6 +44,7 @@ from fairjudge_site.api.gate import READ, WRITE, access_to, answer, once, once_m
 from fairjudge_site.api.problems import FieldError, Refusal
 from fairjudge_site.api.projects import address_of
 from fairjudge_site.api.runs import run_named
+from judging.core.errors import UserError
 from judging.projects.access import Access
 from judging.projects.models import Project, Role
 from judging.runs.models import Run
@@ -51,6 +60,55 @@ class CheckRuleIn(Schema):
     after: Annotated[int, Field(ge=1, le=100_000)] = Field(description="Checks answered at least.")
     below: Percent = Field(description="The share of right answers under which the rule acts.")
     then: Annotated[str, Field(pattern=f"^({'|'.join(CHECK_ACTIONS)})$")]
+
+
+class ShareIn(Schema):
+    """How much one annotator labels. Give exactly one of `percent` and `items`."""
+
+    annotator: Number
+    percent: Annotated[Decimal, Field(gt=0, le=100, max_digits=7, decimal_places=4)] | None = Field(
+        None, description="Of the round's votes."
+    )
+    items: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+
+
+class PeopleIn(Schema):
+    """Whom a round asks. If it names nobody, everybody may label.
+
+    `teams` and `tags` are resolved now. Send the same again to follow teams that have changed.
+    """
+
+    annotators: list[Number] = Field(
+        default_factory=list, max_length=10_000, description="Numbers of annotators."
+    )
+    teams: list[Annotated[Text, Field(max_length=240)]] = Field(
+        default_factory=list,
+        max_length=100,
+        description="Teams of the project's owners, by name, or by owner/name.",
+    )
+    tags: list[Annotated[Text, Field(max_length=LONGEST_TAG)]] = Field(
+        default_factory=list,
+        max_length=MOST_TAGS,
+        description="Only people of these teams, or of any team, who have all of these tags.",
+    )
+    limit: Annotated[int, Field(ge=1, le=100_000_000)] | None = Field(
+        None, description="Items per person; null: no limit."
+    )
+    shares: list[ShareIn] = Field(
+        default_factory=list, max_length=10_000, description="They are asked by this, too."
+    )
+
+    def whom(self, project: Project) -> Whom:
+        named = {*self.annotators, *(share.annotator for share in self.shares)}
+        people = {one.number: one for one in assignable(project).filter(number__in=named)}
+        if unknown := sorted(named - people.keys()):
+            raise _unusable("body.annotators", f"No annotator {unknown[0]} can be given items.")
+        if any((one.percent is None) == (one.items is None) for one in self.shares):
+            raise UserError("Give each share a percent or a number of items. Nothing was changed.")
+        shares = {people[one.annotator]: one.percent or one.items or 0 for one in self.shares}
+        teams = tuple(team_named(project, name) for name in self.teams)
+        asked = tuple(people[number] for number in dict.fromkeys(self.annotators))
+        return Whom(teams, tuple(read_tags(self.tags)), asked, self.limit, shares)
 
 
 class RoundIn(SubsetIn):
@@ -96,6 +154,7 @@ class RoundIn(SubsetIn):
         description="Which win rate the results give to cite; fixed by the run's first audit.",
     )
     check_rules: list[CheckRuleIn] = Field(default_factory=list, max_length=10)
+    people: PeopleIn | None = Field(None, description="Who labels. Default: everybody.")
 
     def settings(self, project: Project) -> RoundSettings:
         names = ("beta", "everything", "votes", "audit", "learn", "partial", "paper_mode", "seed",
@@ -104,6 +163,10 @@ class RoundIn(SubsetIn):
         chosen |= {"budget": self.budget_usd, "looks": tuple(self.looks)}
         rules = (CheckRule(one.after, one.below, one.then) for one in self.check_rules)
         chosen |= {"check_rules": tuple(rules)}
+        if self.people is not None:
+            whom = self.people.whom(project)
+            chosen |= {"annotators": whom.people, "teams": whom.teams, "tags": whom.tags}
+            chosen |= {"limit": whom.limit, "shares": whom.shares}
         if self.after is not None:
             chosen["after"] = round_named(project, self.after)
         if self.kind != "routed":
@@ -193,15 +256,6 @@ class ExtendIn(Schema):
 
 class VotesIn(Schema):
     votes: Annotated[int, Field(ge=1, le=99)]
-
-
-class PeopleIn(Schema):
-    annotators: list[Number] = Field(
-        max_length=10_000, description="Numbers of annotators. Empty: everybody may label."
-    )
-    limit: Annotated[int, Field(ge=1, le=100_000_000)] | None = Field(
-        None, description="Items per person; null: no limit."
-    )
 
 
 class AsideIn(Schema):
@@ -424,10 +478,8 @@ def raise_votes(request: HttpRequest, slug: str, number: Number, body: VotesIn) 
 def assign_people(request: HttpRequest, slug: str, number: Number, body: PeopleIn) -> HttpResponse:
     """Choose who labels in the round, and how much each. Votes that others gave stay."""
     access = access_to(request, slug, Role.RESEARCHER)
-    people = list(assignable(access.project).filter(number__in=set(body.annotators)))
-    if unknown := sorted(set(body.annotators) - {person.number for person in people}):
-        raise _unusable("body.annotators", f"No annotator {unknown[0]} can be given items.")
-    return _changed(request, slug, number, lambda *of: assign(*of, people, body.limit))
+    whom = body.whom(access.project)
+    return _changed(request, slug, number, lambda *of: assign_whom(*of, whom))
 
 
 def _about_person(

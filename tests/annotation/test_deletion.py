@@ -71,8 +71,12 @@ from tests.rows_written import rows_of_transactions
 
 pytestmark = [pytest.mark.django_db, pytest.mark.databases]
 
-# Not a project's: logins and their settings, workers, what was learned of endpoints, the trail.
-OTHERS = {"AuditEvent", "Deletion", "EndpointLearned", "Erasure", "Preferences", "Worker"}
+# Not a project's: logins, their settings and teams, workers, what was learned of endpoints, the
+# trail.
+OTHERS = {
+    "AuditEvent", "Deletion", "EndpointLearned", "Erasure", "Preferences", "Team", "TeamMember",
+    "Worker",
+}  # fmt: skip
 TABLES = [
     model
     for label in ("judging", "annotation")

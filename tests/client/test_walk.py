@@ -287,6 +287,18 @@ def test_every_operation_has_a_method(proxy, token, media, tmp_path, client, mon
         assert do(project.people.password_link(joined.id)).user == joined.user
         assert do(project.people.change_role(joined.id, role="annotator")).role == "annotator"
         assert do(project.people.remove(joined.id)).id == joined.id
+        someone = make_member(Project.objects.get(slug="walk"))
+        people = [{"user": someone.get_username(), "tags": ["German"]}]
+        team = do(project.people.set_team(name="Berlin", people=people))
+        assert (team.name, team.people[0].tags) == ("Berlin", ["german"])
+        assert [one.id for one in do(project.people.teams())] == [team.id]
+        assert do(project.people.add_team("Berlin")).already == 1
+        do(round_.assign(teams=["Berlin"], tags=["german"], limit=40))
+        shared = do(project.people.list())[-1].number
+        with pytest.raises(Problem, match="can give"):
+            do(round_.assign(teams=["Berlin"], shares=[{"annotator": shared, "percent": 30}]))
+        asked = {"teams": ["Berlin"], "limit": 3}
+        assert do(project.rounds.open(everything=True, votes=1, people=asked)).number == 3
         assert {one.action for one in do(project.trail())} >= {"role changed", "flag settled"}
 
         assert list(do(project.labels(ranked)).external_id) == ["e0", "e1", "e2", "e3"]
@@ -352,7 +364,7 @@ def world(proxy, token, media):
 
 
 VALUES = TEMPLATE | {
-    "role": "annotator",
+    "role": "annotator", "team": "Berlin",
     "slug": "world", "number": 1, "what": "labels", "kind": "jsonl", "name": "Another",
     "beta": 50, "votes": 3, "external_id": "e0", "label": "win", "reason": "So.", "tag": "hard",
     "annotators": [], "budget_usd": 5, "require": ["coverage>=0.5"], "before": 1, "after": 1,

@@ -7,6 +7,7 @@ from django.core.management.base import CommandParser
 
 from annotation.models import Annotator, Item, Round
 from annotation.people.annotators import annotator_of, voters_of
+from annotation.people.teams import read_shares, read_tags, team_named
 from annotation.rounds import growing
 from annotation.rounds.opening import (
     LEARN,
@@ -52,6 +53,26 @@ class Command(FairJudgeCommand):
             default=[],
             metavar="NAME",
             help="hand out to this login only; may be repeated (default: to everybody)",
+        )
+        parser.add_argument(
+            "--team",
+            action="append",
+            default=[],
+            metavar="NAME",
+            help="hand out to the people of this team of an owner; may be repeated",
+        )
+        parser.add_argument(
+            "--tag",
+            action="append",
+            default=[],
+            help="only people of the teams, or of any team, who have this tag; may be repeated",
+        )
+        parser.add_argument(
+            "--share",
+            action="append",
+            default=[],
+            metavar="NAME=30%",
+            help="hand out to this login that part of the votes, or NAME=40 items; may be repeated",
         )
         parser.add_argument("--limit", type=int, help="max items per person")
         parser.add_argument(
@@ -116,6 +137,9 @@ class Command(FairJudgeCommand):
             learn=_learn(options["route"], options["learn"]),
             annotators=[_annotator(project, name) for name in options["annotator"]],
             limit=_limit(options["limit"]),
+            teams=[team_named(project, name) for name in options["team"]],
+            tags=read_tags(options["tag"]),
+            shares=_shares(project, options["share"]),
             check_rules=read_check_rules("\n".join(options["check_rule"])),
             subset=subset_from(options) if names_subset(options) else ALL,
             practice=practice,
@@ -288,6 +312,11 @@ def _annotator(project: Project, name: str) -> Annotator:
     if member.role == Role.OBSERVER:
         raise UserError(f"{name} is an observer and doesn't label. No round was opened.")
     return annotator_of(project, member.user)
+
+
+def _shares(project: Project, shares: list[str]) -> dict[Annotator, Any]:
+    names = {share.rpartition("=")[0].strip() for share in shares} - {""}
+    return read_shares(shares, {name: _annotator(project, name) for name in names})
 
 
 def _limit(limit: int | None) -> int | None:

@@ -4,24 +4,30 @@
 that the list of projects and a project's own page can't differ in what is to be done.
 """
 
+from collections import Counter, defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 from django import forms
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.models import AbstractUser
-from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Subquery, Sum
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_safe
 
 from annotation.deletion import deletions_of
-from annotation.models import Item, Round, Vote
-from annotation.results.data.runs import Costs, project_costs, run_totals
+from annotation.models import Item, Round, Slot, Vote
+from annotation.results.data.runs import Costs, judge_cost, project_costs, run_totals
 from annotation.results.data.sheet import LABELS
 from annotation.results.report.cache import (
+    kept_agreement,
     kept_disagreements,
     kept_for,
     kept_people,
@@ -30,7 +36,7 @@ from annotation.results.report.cache import (
 )
 from annotation.results.report.page import overview_context, who_wins_alone
 from annotation.results.report.report import Report
-from annotation.rounds.progress import say_undecided, say_waiting
+from annotation.rounds.progress import say_undecided, say_waiting, votes_usd
 from annotation.screen.progress import open_work
 from judging.core.errors import UserError
 from judging.core.formatting import count, number_of
@@ -38,6 +44,7 @@ from judging.core.models import Worker
 from judging.core.processes import parts_down
 from judging.core.queries import count_of
 from judging.dataset.models import Example, Import, PointItem
+from judging.methods.intervals.estimates import Figure
 from judging.projects.access import (
     Access,
     create_project,
@@ -295,6 +302,76 @@ def _figures(run: Run, report: Report) -> dict[str, Any]:
     return overview_context(run, report) | {"apart": apart, "disagreements": rows}
 
 
+@dataclass(frozen=True)
+class Facts:
+    """How one project of the first page is doing.
+
+    at_work: people who have a pair in hand. pace: mean active seconds per vote.
+    recent: votes in the last 24 hours.
+    agreement: of two people, from the newest report that is kept.
+    human_usd, judge_usd: spent so far; None if the judge's price is not known, or not shown.
+    """
+
+    at_work: int
+    n_votes: int
+    recent: int
+    pace: float | None
+    agreement: Figure | None
+    human_usd: Decimal
+    judge_usd: Decimal | None
+
+
+def facts_of(projects: list[Project], roles: Mapping[int, Role]) -> dict[int, Facts]:
+    """Return the facts by project, in four queries for any number of projects.
+
+    A reviewer is told nothing about the judge. Agreement is people's alone, so it unblinds nobody.
+    """
+    now, keys = timezone.now(), [one.pk for one in projects]
+    routed = {"item__round__project__in": keys, "item__round__kind": Round.Kind.ROUTED}
+    counted = Vote.every.filter(**routed).order_by().values("item__round")
+    recent = Count("pk", filter=Q(submitted_at__gte=now - timedelta(days=1)))
+    votes = {
+        row["item__round"]: row
+        for row in counted.annotate(
+            n=Count("pk"), timed=Count("active_seconds"), seconds=Sum("active_seconds"), day=recent
+        )
+    }
+    hands = Slot.objects.filter(round__project__in=keys, vote=None, lease_until__gte=now)
+    hands = hands.exclude(annotator=None).order_by()
+    at_work = Counter(pk for pk, _ in hands.values_list("round__project", "annotator").distinct())
+    rounds: dict[int, list[Round]] = defaultdict(list)
+    for round_ in Round.objects.filter(pk__in=votes):
+        rounds[round_.project_id].append(round_)
+    runs: dict[int, list[Run]] = defaultdict(list)
+    of_runs = Run.objects.filter(project__in=keys).order_by("-number")
+    for run in of_runs.only("project", "created_at", "spent_usd", "price"):
+        runs[run.project_id].append(run)
+
+    def of(project: Project) -> Facts:
+        here = [(round_, votes[round_.pk]) for round_ in rounds[project.pk]]
+        seconds = sum(row["seconds"] or 0.0 for _, row in here)
+        timed = sum(row["timed"] for _, row in here)
+        ours = runs[project.pk]
+        primary = [run for run in ours if run.pk == project.primary_run_id]
+        spent = [judge_cost(run) for run in ours]
+        unknown = None in spent or roles[project.pk] == Role.REVIEWER
+        paid = (
+            votes_usd(round_, row["n"], row["n"] - row["timed"], row["seconds"] or 0.0)
+            for round_, row in here
+        )
+        return Facts(
+            at_work=at_work[project.pk],
+            n_votes=sum(row["n"] for _, row in here),
+            recent=sum(row["day"] for _, row in here),
+            pace=seconds / timed if timed else None,
+            agreement=kept_agreement(project, next(iter(primary or ours), None)),
+            human_usd=sum(paid, Decimal(0)),
+            judge_usd=None if unknown else sum(filter(None, spent), Decimal(0)),
+        )
+
+    return {project.pk: of(project) for project in projects}
+
+
 class NewProject(forms.Form):
     name = forms.CharField(
         max_length=200,
@@ -347,6 +424,7 @@ def home(request: HttpRequest) -> HttpResponse:
     roles = dict(Membership.objects.filter(user=request.user).values_list("project", "role"))
     mine = [Role(roles.get(one.pk, Role.OWNER)) for one in projects]
     actions = [next_action(one) for one in projects]
+    facts = facts_of(projects, {one.pk: role for one, role in zip(projects, mine, strict=True)})
     work = open_work(request.user)
     return render(
         request,
@@ -355,10 +433,11 @@ def home(request: HttpRequest) -> HttpResponse:
             "form": form,
             "projects": projects,
             "rows": [
-                (one, action_for(role, one, action), steps(one, action, role))
+                (one, action_for(role, one, action), steps(one, action, role), facts[one.pk])
                 for one, action, role in zip(projects, actions, mine, strict=True)
             ],
             "work": work,
+            "has_teams": Role.OWNER in mine,
             "deletions": deletions_of(request.user),
             "may_create": may_research(request.user),
         },

@@ -25,6 +25,7 @@ from judging.core import waking
 from judging.core.caching import CACHED_SECONDS, cache_key, cached, report_cache
 from judging.core.models import Worker
 from judging.dataset.models import frame_of
+from judging.methods.intervals.estimates import Figure
 from judging.projects.models import Project
 from judging.runs.models import Run, Verdict
 
@@ -151,13 +152,27 @@ def _computed(project: Project, run: Run, state: str) -> Report:
     """The report, with the disagreements kept with it: both read the same sheet."""
     analysis = Analysis(project, run)
     cached("disagreements", run, state, lambda: disagreements(analysis.sheet))
-    return report(analysis)
+    made = report(analysis)
+    cached("agreement", run, state, lambda: made.people.agreement)
+    return made
 
 
 def kept_disagreements(run: Run) -> Disagreements | None:
     """Those of the newest report there is; None before the first."""
     found = report_cache.get(cache_key("disagreements", run))
     return found[1] if found else None
+
+
+def kept_agreement(project: Project, run: Run | None) -> Figure | None:
+    """Return how often two people agree, from the newest report there is. Nothing is computed.
+
+    Kept apart from the report, because a list of projects reads one of each.
+    """
+    if run is not None:
+        found = report_cache.get(cache_key("agreement", run))
+        return found[1] if found else None
+    found = report_cache.get(cache_key("alone", project))
+    return found[1].people.agreement if found and found[1] else None
 
 
 def shown_report(project: Project, run: Run) -> Shown:

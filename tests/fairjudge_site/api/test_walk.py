@@ -36,7 +36,7 @@ from tests.test_access_walk import LET_IN
 
 # By the smallest role that is let in; those that need the site permission, too, say so.
 TABLE = {
-    "anybody": "me list_projects list_deletions",
+    "anybody": "me list_projects list_deletions list_teams set_team_people",
     "site permission": "new_project",
     "member": "get_project leave",
     "reviewer": """
@@ -65,7 +65,7 @@ TABLE = {
         list_annotators list_invitations new_invitation withdraw_invitation
         list_webhooks new_webhook get_webhook pause_webhook resume_webhook rotate_webhook
         get_settings update_settings list_events list_members change_member remove_member
-        send_test_event delete_webhook list_deliveries send_delivery
+        add_team send_test_event delete_webhook list_deliveries send_delivery
         delete_project new_password_link get_crowd set_crowd withdraw_crowd list_submissions
         get_submissions_file mark_submissions put_rejected_aside
     """,
@@ -93,6 +93,8 @@ BODIES = {
     "update_settings": {"name": "Renamed"},
     "raise_budget": {"budget_usd": "5"},
     "assign_people": {"annotators": []},
+    "add_team": {"team": "Berlin"},
+    "set_team_people": {"name": "Berlin"},
     "put_aside": {"reason": "Clicked without reading."},
     "new_judgments": b'{"external_id": "e0", "order": "original", "outcome": "win"}\n',
     "new_scores": (

@@ -1,22 +1,31 @@
 """The first page: a person's projects with what is in them."""
 
+from datetime import timedelta
+from decimal import Decimal
+
 import pytest
 from django.utils import timezone
 
+from annotation.models import Draft, Item
+from annotation.queue.queue import claim_next
 from annotation.results.pages.overview import next_action, standings
+from annotation.results.report.cache import current_report
 from annotation.rounds import changes
 from annotation.rounds.opening import RoundSettings, open_round
 from judging.dataset.models import Import
+from judging.llm.prices import PriceSnapshot
 from judging.projects.access import settings_of
 from judging.projects.models import Membership, Project, Role
 from judging.runs.models import Run
 from tests.factories import (
+    make_annotator,
     make_examples,
     make_import,
     make_member,
     make_project,
     make_run,
     make_user,
+    make_vote,
 )
 
 pytestmark = [pytest.mark.databases]
@@ -61,15 +70,58 @@ def test_the_page_takes_as_many_queries_for_fifty_projects_as_for_one(
     as_researcher, researcher, project, django_assert_num_queries
 ):
     def queries():
-        with django_assert_num_queries(9):
+        with django_assert_num_queries(13):
             return list(listed(as_researcher))
 
+    fill(project, 1)
+    make_vote(Item.objects.first(), make_annotator(project), "win")
     assert len(queries()) == 1
-    for _ in range(49):
+    for number in range(49):
         other = make_project()
         other.memberships.create(user=researcher, role=Role.OWNER)
         make_examples(other, 1)
+        if number < 4:
+            fill(other, 1)
+            item = Item.objects.filter(round__project=other).first()
+            make_vote(item, make_annotator(other), "win")
     assert len(queries()) == 50
+
+
+def test_each_project_tells_how_it_is_doing(client, as_researcher, project):
+    make_examples(project, 3)
+    price = PriceSnapshot.flat(Decimal(1), Decimal(2), "given").to_json()
+    run = make_run(project, spent_usd="0.50", price=price)
+    Project.objects.filter(pk=project.pk).update(wage_usd=60, minutes_per_vote=1)
+    project.refresh_from_db()
+    round_ = open_round(project, None, None, RoundSettings(everything=True, votes=2))
+    items = list(round_.items.order_by("position"))
+    ana, ben = make_annotator(project, "ana"), make_annotator(project, "ben")
+    make_vote(items[0], ana, "win", active_seconds=20)
+    long_ago = timezone.now() - timedelta(days=3)
+    make_vote(items[0], ben, "win", active_seconds=40, submitted_at=long_ago)
+    assert isinstance(claim_next(round_, ana), Draft)
+
+    def facts(client):
+        ((*_, found),) = client.get("/").context["rows"]
+        return found
+
+    seen = facts(as_researcher)
+    assert (seen.at_work, seen.n_votes, seen.recent, seen.pace) == (1, 2, 1, 30)
+    assert (seen.human_usd, seen.judge_usd) == (2, Decimal("0.5"))
+    # No page computes a report, and one that is kept is taken.
+    assert seen.agreement is None
+    current_report(project, run)
+    seen = facts(as_researcher)
+    assert (seen.agreement.value, seen.agreement.n) == (1, 1)
+    assert Membership.objects.filter(unblinded_at__isnull=False).count() == 0
+    page = " ".join(as_researcher.get("/").text.split())
+    assert "<dt>At work now</dt><dd>1</dd>" in page
+    # What a judge has cost is nothing that a reviewer is told.
+    client.force_login(make_member(project, Role.REVIEWER))
+    assert facts(client).judge_usd is None
+    Run.objects.update(price=None)
+    client.force_login(make_member(project, Role.OWNER))
+    assert facts(client).judge_usd is None
 
 
 def test_each_project_has_its_next_action_with_one_button(as_researcher, project):
