@@ -40,6 +40,7 @@ MODULES_ALLOWED = {
     "tools with one response a row": 1,
     "personal data": 1,
     "images": 2,
+    "teams": 1,
     "training, qualification and repeats": 2,
 }
 # What the house of the street plan may have, and what each feature after it may add. State the
@@ -65,6 +66,7 @@ LINES_ALLOWED = {
     "forms of pages as operations": 1_100,
     "personal data": 190,
     "images": 1_000,
+    "teams": 930,
     "training, qualification and repeats": 1_320,
 }
 MOST_MODULES_IN_A_FOLDER = 30
