@@ -108,7 +108,7 @@ TABLE = {
         api_get_import api_get_people_report api_get_project api_get_report api_get_round
         api_get_run api_get_table api_get_webhook api_list_deliveries api_list_webhooks
         api_list_annotators api_list_examples api_list_invitations api_list_projects api_list_rows
-        api_list_teams api_add_team
+        api_list_teams api_add_team api_change_name_of_team api_remove_team
         api_me api_new_decision api_new_round api_new_run api_new_votes api_nothing api_pause_round
         api_pause_run api_pause_webhook api_resume_webhook api_rotate_webhook api_send_delivery
         api_send_test_event api_plan_round api_raise_votes api_reopen_round api_resume_round

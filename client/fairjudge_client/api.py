@@ -114,3 +114,5 @@ class Api(Resource[F]):
     get_table = operation(calls.get_table)
     list_teams = operation(calls.list_teams)
     set_team_people = operation(calls.set_team_people)
+    remove_team = operation(calls.remove_team)
+    change_name_of_team = operation(calls.change_name_of_team)

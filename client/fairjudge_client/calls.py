@@ -1490,6 +1490,31 @@ def set_team_people(
     )
 
 
+def remove_team(number: int, *, idempotency_key: str | None = None) -> Call[m.TeamDeletedOut]:
+    """Delete one of your teams. Its people stay in their projects and rounds."""
+    return Call(
+        "remove_team",
+        "POST",
+        _path("/api/v1/teams/", number, "/delete"),
+        answer=m.TeamDeletedOut,
+        key=idempotency_key,
+    )
+
+
+def change_name_of_team(
+    number: int, *, idempotency_key: str | None = None, **body: Unpack[m.TeamNewNameIn]
+) -> Call[m.TeamOut]:
+    """Rename one of your teams. Rounds that asked it keep the people that they asked."""
+    return Call(
+        "change_name_of_team",
+        "POST",
+        _path("/api/v1/teams/", number, "/rename"),
+        answer=m.TeamOut,
+        key=idempotency_key,
+        body=body,
+    )
+
+
 def _path(*parts: object) -> str:
     # A slug with a slash in it would be another address.
     return "".join(quote(str(part), safe="/" if n % 2 == 0 else "") for n, part in enumerate(parts))

@@ -1068,6 +1068,11 @@ class TeamAddedOut:
     """They left, and need an invitation to come back."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TeamDeletedOut:
+    deleted: str
+
+
 class TeamIn(TypedDict):
     name: str
     people: NotRequired[list[TeamMemberIn]]
@@ -1087,6 +1092,10 @@ class TeamMemberOut:
 
 class TeamNameIn(TypedDict):
     team: str
+
+
+class TeamNewNameIn(TypedDict):
+    name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

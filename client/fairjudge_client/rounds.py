@@ -312,6 +312,16 @@ class People(Resource[F]):
         return pages(self._session, lambda cursor: calls.list_teams(limit=MOST_ROWS, cursor=cursor))
 
     @method
+    def rename_team(self, team: int, name: str) -> Steps[m.TeamOut]:
+        """Rename one of your teams, by its `id`."""
+        return (yield from self._session.ask(calls.change_name_of_team(team, name=name)))
+
+    @method
+    def delete_team(self, team: int) -> Steps[m.TeamDeletedOut]:
+        """Delete one of your teams, by its `id`. Its people stay in their projects and rounds."""
+        return (yield from self._session.ask(calls.remove_team(team)))
+
+    @method
     def set_team(self, **team: Unpack[m.TeamIn]) -> Steps[m.TeamOut]:
         """Make a team, or change the people and tags of yours: `name`, `people`."""
         return (yield from self._session.ask(calls.set_team_people(**team)))

@@ -27,7 +27,10 @@ from annotation.people.teams import (
     LONGEST_TAG,
     MOST_TAGS,
     add_to_project,
+    delete_team,
+    rename_team,
     set_team,
+    team_for,
     team_named,
     teams_of,
 )
@@ -229,6 +232,14 @@ class TeamOut(Schema):
     people: list[TeamMemberOut]
 
 
+class TeamNewNameIn(Schema):
+    name: Annotated[Text, Field(min_length=1, max_length=80)]
+
+
+class TeamDeletedOut(Schema):
+    deleted: str
+
+
 class TeamNameIn(Schema):
     team: Annotated[Text, Field(min_length=1, max_length=240)]
 
@@ -254,6 +265,32 @@ def set_team_people(request: HttpRequest, body: TeamIn) -> HttpResponse:
     def work() -> HttpResponse:
         team = set_team(user, body.name, {one.user: one.tags for one in body.people})
         return answer(TeamOut(**_team(team)))
+
+    return once(request, work)
+
+
+@router.post("/teams/{number}/rename", auth=WRITE, response=TeamOut)
+def change_name_of_team(request: HttpRequest, number: Number, body: TeamNewNameIn) -> HttpResponse:
+    """Rename one of your teams. Rounds that asked it keep the people that they asked."""
+    user = _of_all_projects(request)
+
+    def work() -> HttpResponse:
+        team = team_for(user, number)
+        rename_team(team, user, body.name)
+        return answer(TeamOut(**_team(team)))
+
+    return once(request, work)
+
+
+@router.post("/teams/{number}/delete", auth=WRITE, response=TeamDeletedOut)
+def remove_team(request: HttpRequest, number: Number) -> HttpResponse:
+    """Delete one of your teams. Its people stay in their projects and rounds."""
+    user = _of_all_projects(request)
+
+    def work() -> HttpResponse:
+        team = team_for(user, number)
+        delete_team(team, user)
+        return answer(TeamDeletedOut(deleted=team.name))
 
     return once(request, work)
 

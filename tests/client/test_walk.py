@@ -21,7 +21,7 @@ from fairjudge_client import (
 )
 from fairjudge_client.steps import signature_of
 
-from annotation.models import Adjudication, Flag, GateRequest, Item
+from annotation.models import Adjudication, Flag, GateRequest, Item, Team
 from annotation.people.annotators import annotator_named
 from annotation.results.delivery import drift
 from judging.core import waking
@@ -299,6 +299,9 @@ def test_every_operation_has_a_method(proxy, token, media, tmp_path, client, mon
             do(round_.assign(teams=["Berlin"], shares=[{"annotator": shared, "percent": 30}]))
         asked = {"teams": ["Berlin"], "limit": 3}
         assert do(project.rounds.open(everything=True, votes=1, people=asked)).number == 3
+        assert do(project.people.rename_team(team.id, "Bonn")).name == "Bonn"
+        assert do(project.people.delete_team(team.id)).deleted == "Bonn"
+        assert list(do(project.people.teams())) == []
         assert {one.action for one in do(project.trail())} >= {"role changed", "flag settled"}
 
         assert list(do(project.labels(ranked)).external_id) == ["e0", "e1", "e2", "e3"]
@@ -350,6 +353,7 @@ def world(proxy, token, media):
         judged("world")
         project.rounds.open(everything=True, votes=1)
         project.people.invite()
+        project.people.set_team(name="Rome")
         project.webhooks.add(url="https://example.org/hook").test()
         project.templates.add(**TEMPLATE | {"name": "kept"})
         there = Project.objects.get(slug="world")
@@ -398,6 +402,8 @@ def test_each_operation_is_reached_by_its_name(world, proxy, token, client):
                 now["number"] = Project.objects.get(slug="world").templates.first().pk
             if name == "get_refused":
                 now["number"] = 2
+            if name in ("change_name_of_team", "remove_team"):
+                now["number"] = Team.objects.get().pk
             if name == "get_gate":
                 now["number"] = GateRequest.objects.get().pk
             if name in ("change_member", "remove_member", "new_password_link"):

@@ -11,9 +11,10 @@ from django.db import transaction
 from django.db.models import F
 from django.test import Client
 
-from annotation.models import Adjudication, Flag, GateRequest, Item
+from annotation.models import Adjudication, Flag, GateRequest, Item, Team
 from annotation.people import crowds
 from annotation.people.invitations import Terms, invite
+from annotation.people.teams import make_team
 from annotation.rounds.opening import RoundSettings, open_round
 from fairjudge_site.api.reference import document
 from fairjudge_site.api.urls import api
@@ -37,6 +38,7 @@ from tests.test_access_walk import LET_IN
 # By the smallest role that is let in; those that need the site permission, too, say so.
 TABLE = {
     "anybody": "me list_projects list_deletions list_teams set_team_people",
+    "its owner": "change_name_of_team remove_team",
     "site permission": "new_project",
     "member": "get_project leave",
     "reviewer": """
@@ -95,6 +97,7 @@ BODIES = {
     "assign_people": {"annotators": []},
     "add_team": {"team": "Berlin"},
     "set_team_people": {"name": "Berlin"},
+    "change_name_of_team": {"name": "Bonn"},
     "put_aside": {"reason": "Clicked without reading."},
     "new_judgments": b'{"external_id": "e0", "order": "original", "outcome": "win"}\n',
     "new_scores": (
@@ -149,6 +152,7 @@ def made(rows_of_module):
         project=project, number=9, state=Import.State.CHECKED, stored_files=["imports/x/p.csv"],
         summary={"n_rows": 0, "refused_files": ["p.refused.csv"]},
     )  # fmt: skip
+    make_team(people["owner"], "Paris")
     GateRequest.objects.create(project=project, kind="gate", asked={})
     terms = {"consent": "So.", "completion_code": "C1"}
     crowds.set_up(round_, people["owner"], terms)
@@ -192,6 +196,7 @@ def address(path, project):
     names = ("imports", "rounds", "runs", "webhooks")
     numbers = {name: getattr(project, name) for name in names}
     numbers["tags"] = project.tag_changes.annotate(number=F("pk"))
+    numbers["teams"] = Team.objects.annotate(number=F("pk"))
     numbers["gates"] = project.gate_requests.annotate(number=F("pk"))
     numbers["imports"] = project.imports.order_by("-number")
     numbers["templates"] = project.templates.annotate(number=F("pk"))
@@ -226,6 +231,8 @@ def expected(name, role, user):
     researcher = user.has_perm("judging.researcher")
     if group == "anybody":
         return "in"
+    if group == "its owner":
+        return "in" if role in ("owner", "superuser") else 404
     if group == "site permission":
         return "in" if researcher else "refused"
     if role == "outsider":
