@@ -34,7 +34,7 @@ help:
 demo: $(RUNS)
 	$(RUN) manage.py demo
 
-# Tests mostly wait for processes, pages and answers, so six run at once even on two cores.
+# Tests also wait for processes, pages and answers, so more run at once than there are cores.
 # The full run comes last, so that you see its summary.
 # `make attack` runs tests/attack, on both databases: it takes as long as all the rest.
 test: check

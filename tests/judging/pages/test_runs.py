@@ -125,11 +125,11 @@ def test_fifty_runs_take_as_many_queries_as_one(
 ):
     for _ in range(2):
         make_run(project)
-    with django_assert_num_queries(9):
+    with django_assert_num_queries(10):
         get(as_researcher, project)
     for _ in range(50):
         make_verdict(make_run(project), examples[0], 0.5)
-    with django_assert_num_queries(9):
+    with django_assert_num_queries(10):
         html = get(as_researcher, project).content.decode()
     assert "1–50 of 52" in html
 
