@@ -34,12 +34,12 @@ help:
 demo: $(RUNS)
 	$(RUN) manage.py demo
 
-# Tests also wait for processes, pages and answers, so more run at once than there are cores.
+# Tests also wait for processes, pages and answers, so four run at once even on two cores.
 # The full run comes last, so that you see its summary.
 # `make attack` runs tests/attack, on both databases: it takes as long as all the rest.
 test: check
 	$(RUN) -m tests.postgresql -q -n 4 --dist worksteal --ignore tests/attack -m "databases and not long"
-	$(RUN) -m pytest -q -n 6 --dist worksteal --ignore tests/attack -m "not long"
+	$(RUN) -m pytest -q -n 4 --dist worksteal --ignore tests/attack -m "not long"
 
 # What is marked `long`: repeated kills, long stretches of work, and releases of long ago. A short
 # test of the same is in `make test`.
