@@ -11,7 +11,6 @@ IMAGES = Path(__file__).parents[1] / "docs" / "images"
 ADDRESS = os.environ.get("FAIRJUDGE_URL", "http://127.0.0.1:8000").rstrip("/")
 PAGES = {
     "overview": "/p/demo-study/",
-    "data": "/p/demo-study/examples?run=1&people=differs&sort=-bpde",
     "run": "/p/demo-live/runs/1",
     "plan": "/p/demo-study/plan",
     "results": "/p/demo-study/results/verdict",
@@ -51,6 +50,9 @@ def annotator(page: Page) -> None:
     if work.count():
         work.first.click()
         page.wait_for_timeout(1000)
+        # Guidelines open by themselves before the first pair.
+        page.keyboard.press("Escape")
+        page.wait_for_timeout(300)
         page.screenshot(path=IMAGES / "annotate.png")
 
 
