@@ -282,7 +282,7 @@ def arguments_of(project, annotator, folder):
 
 def image_in(example):
     image = Image.objects.create(
-        sha256="0" * 64, content_type="image/png", width=1, height=1, content=b"1"
+        sha256=f"{example.pk:064x}", content_type="image/png", width=1, height=1, content=b"1"
     )
     ExampleImage.objects.create(example=example, image=image)
     return image

@@ -1,6 +1,6 @@
-"""The attacks run in small with all tests, and whole with `make attack`, which prints figures.
+"""The attacks run whole with `make attack`, which prints figures.
 
-Without `--whole`, each attack takes a seeded part of what it would take, so that it stays alive.
+Without `--whole`, each attack takes a seeded part of what it would take: `tests.attack --quick`.
 """
 
 from collections.abc import Callable
