@@ -35,7 +35,6 @@ from annotation.models import (
     VoteRevision,
 )
 from judging.core import leases, waking
-from judging.core.caching import report_cache
 from judging.core.errors import UserError
 from judging.core.leases import Lease, delete_rows, in_chunks, new_holder
 from judging.core.processes import stop_requested
@@ -58,7 +57,6 @@ from judging.runs.models import Call, Parse, Run, Sample, TextLikelihood, Verdic
 LEASE = Lease(timedelta(seconds=60))
 # A page deletes a smaller project at once, and leaves a larger one to a worker.
 AT_ONCE = 5000
-ONE_WAKE_SECONDS = 60
 # SQLite takes some 30,000 values in a statement.
 _MOST = 10_000
 _TRIES = 10
@@ -137,11 +135,7 @@ def deletions_of(user: AbstractUser) -> QuerySet[Deletion]:
 
 
 def wake_deletions() -> None:
-    """Make up for lost messages, and for processes that were killed."""
-    for deletion in Deletion.objects.all():
-        free = Deletion.objects.filter(leases.abandoned(deletion), pk=deletion.pk)
-        if free.exists() and report_cache.add(f"deletion:{deletion.pk}", True, ONE_WAKE_SECONDS):
-            waking.wake(waking.DELETE_PROJECT, deletion.pk)
+    leases.wake_abandoned(Deletion.objects.all(), waking.DELETE_PROJECT, "deletion")
 
 
 def go_on(key: int, advance: Advance = lambda rows: None) -> bool:

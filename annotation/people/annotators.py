@@ -32,8 +32,8 @@ from annotation.queue.settling import (
 from judging.core.errors import UserError
 from judging.core.sql.statements import prepared
 from judging.projects import access
-from judging.projects.access import next_number, remove_member
-from judging.projects.models import Membership, Project, Role
+from judging.projects.access import next_number, remove_member, who_label
+from judging.projects.models import Membership, Project
 
 _LONGEST_NAME = 200
 
@@ -92,8 +92,7 @@ def free_name(here: QuerySet[Annotator], name: str, word: str) -> str:
 def members_who_may_vote(project: Project) -> QuerySet[Membership]:
     """Return the members who label or may start to: all but observers."""
     gone = Annotator.objects.filter(project=project, user__isnull=False, left_at__isnull=False)
-    members = Membership.objects.filter(project=project, user__is_active=True)
-    members = members.exclude(role=Role.OBSERVER)
+    members = who_label().filter(project=project, user__is_active=True)
     return members.exclude(user__in=gone.values("user"))
 
 

@@ -36,15 +36,13 @@ from annotation.models import (
 from annotation.people.annotators import free_name, people_changed
 from annotation.queue.queue import WITH_REASON
 from annotation.queue.settling import count_earlier_votes, hand_back, items_with_lock, settle
-from judging.core import waking
-from judging.core.caching import report_cache
+from judging.core import leases, waking
 from judging.core.errors import UserError
 from judging.core.leases import Chunks, in_chunks
 from judging.projects import access
 from judging.projects.access import owned_alone, preferences_of
 from judging.projects.models import ApiToken, AuditEvent, EarlierLook, LostRight, Membership
 
-ONE_WAKE_SECONDS = 60
 _ERASED = "erased person"
 # Items or events that are changed at once, at most.
 _MOST = 1000
@@ -157,8 +155,7 @@ def ask_to_erase(user: AbstractUser, *, remove_votes: bool) -> Erasure:
 def wake_erasures() -> None:
     """Make up for lost messages, and for processes that were killed."""
     for key in Erasure.objects.values_list("pk", flat=True):
-        if report_cache.add(f"erasure:{key}", True, ONE_WAKE_SECONDS):
-            waking.wake(waking.ERASE_PERSON, key)
+        leases.wake_once(waking.ERASE_PERSON, "erasure", key)
 
 
 def go_on_erasing(key: int) -> None:

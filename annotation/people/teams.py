@@ -25,15 +25,12 @@ from annotation.people.annotators import annotator_of, assign, people_changed, s
 from judging.core.errors import UserError
 from judging.core.formatting import count, number_of
 from judging.projects import access
+from judging.projects.access import owned_by, who_label
 from judging.projects.models import LostRight, Membership, Project, Role
 
 MOST_TAGS, LONGEST_TAG = 20, 40
 _LONGEST_NAME = Team._meta.get_field("name").max_length or 0
 _SHARE = re.compile(r"(\d{1,7}(?:\.\d{1,4})?)\s*+(%?)", re.ASCII)
-
-
-def owned_by(user: AbstractUser) -> QuerySet[Project]:
-    return Project.objects.filter(memberships__user=user, memberships__role=Role.OWNER)
 
 
 def may_have_teams(user: AbstractUser) -> bool:
@@ -321,7 +318,7 @@ def read_shares(lines: Iterable[str], find: Mapping[str, Annotator]) -> dict[Ann
 
 def _users(project: Project, teams: Collection[int], tags: Iterable[str]) -> set[int]:
     """Return the users who are in a team, have all of the tags, and may label in the project."""
-    members = project.memberships.exclude(role=Role.OBSERVER).filter(user__is_active=True)
+    members = who_label().filter(project=project, user__is_active=True)
     rows = TeamMember.objects.filter(team__in=teams, user__in=members.values("user"))
     tags_of: dict[int, set[str]] = defaultdict(set)
     for user, theirs in rows.values_list("user", "tags"):

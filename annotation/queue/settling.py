@@ -43,7 +43,8 @@ from judging.core import waking
 from judging.core.leases import Chunks
 from judging.core.sql.statements import prepared
 from judging.methods.agreement.votes import LabelSource, enters_results, outcome
-from judging.projects.models import Membership, Project, Role
+from judging.projects.access import who_label
+from judging.projects.models import Project
 
 _WORKING = CrowdSubmission.State.WORKING
 HAVE_A_PLACE = (_WORKING, CrowdSubmission.State.COMPLETE, CrowdSubmission.State.APPROVED)
@@ -59,8 +60,7 @@ def no_news(rows: int) -> None:
 def annotators_who_may_vote(project_id: int) -> QuerySet[Annotator]:
     """Annotators who can log in, are members who label, and have not left the project."""
     people = Annotator.objects.filter(project=project_id, left_at=None, user__is_active=True)
-    members = Membership.objects.filter(project=project_id).exclude(role=Role.OBSERVER)
-    return people.filter(user__in=members.values("user"))
+    return people.filter(user__in=who_label().filter(project=project_id).values("user"))
 
 
 def possible_voters(round_: Round) -> set[int]:

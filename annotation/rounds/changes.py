@@ -22,8 +22,7 @@ from annotation.queue.settling import Advance, no_news
 from annotation.rounds import growing
 from annotation.rounds.opening import MAX_VOTES, plan_to_store, rows_of_selections
 from annotation.rounds.selecting import Drawn, Ranked, draw, ranked_examples, size_for_beta
-from judging.core import waking
-from judging.core.caching import report_cache
+from judging.core import leases, waking
 from judging.core.errors import UserError
 from judging.core.leases import collecting_later
 from judging.dataset.models import Example, frame_of
@@ -32,7 +31,6 @@ from judging.projects.models import AuditEvent
 from judging.runs.models import Run
 
 # While a wake is on its way to a busy worker, no second one is sent for so long.
-ONE_WAKE_SECONDS = 60
 # Key in a selection's parameters: the audit items that an extended cut counts as selected.
 COVERS = "covers_audit_items"
 
@@ -288,8 +286,7 @@ def rounds_due() -> QuerySet[Round]:
 def wake_due() -> None:
     """Make up for lost wakes. A busy worker finds one message a minute, not hundreds."""
     for pk in rounds_due().values_list("pk", flat=True):
-        if report_cache.add(f"go-on:{pk}", True, ONE_WAKE_SECONDS):
-            waking.wake(waking.GO_ON_WITH_ROUND, pk)
+        leases.wake_once(waking.GO_ON_WITH_ROUND, "go-on", pk)
 
 
 def open_second_stage(round_: Round, learned: RoutingFit) -> bool:

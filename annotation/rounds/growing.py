@@ -26,7 +26,6 @@ from annotation.queue.settling import (
 )
 from annotation.rounds.selecting import Ranked
 from judging.core import leases, waking
-from judging.core.caching import report_cache
 from judging.core.errors import UserError
 from judging.core.leases import Chunks, Lease, delete_rows, in_chunks, new_holder
 from judging.core.processes import stop_requested
@@ -41,7 +40,6 @@ PART = 1000
 # A page does smaller work at once, and leaves larger work to a worker.
 AT_ONCE = 5000
 # While a wake is on its way to a busy worker, no second one is sent for so long.
-ONE_WAKE_SECONDS = 60
 # What the audit trail calls work whose end is an event.
 _EVENTS = {
     Kind.OPEN: "round opened",
@@ -194,11 +192,8 @@ def work_on(key: int, advance: Advance = no_news) -> bool:
 
 
 def wake_unfinished() -> None:
-    """Make up for lost messages, and for processes that were killed."""
-    for work in RoundWork.objects.exclude(state=State.DONE):
-        free = RoundWork.objects.filter(leases.abandoned(work), pk=work.pk)
-        if free.exists() and report_cache.add(f"round-work:{work.pk}", True, ONE_WAKE_SECONDS):
-            waking.wake(waking.WORK_ON_ROUND, work.pk)
+    unfinished = RoundWork.objects.exclude(state=State.DONE)
+    leases.wake_abandoned(unfinished, waking.WORK_ON_ROUND, "round-work")
 
 
 def cancel(round_: Round, user: AbstractUser | None, *, background: bool = False) -> None:

@@ -237,6 +237,9 @@ def rounds_with_counts(project: Project) -> QuerySet[Round]:
     )
 
 
+WAITS_FOR_VOTES = Q(state=Item.State.OPEN) & ~Q(round__state=Round.State.CLOSED)
+
+
 def say_undecided(n: int) -> str:
     return f"{number_of(n, 'item')} {'needs' if n == 1 else 'need'} a decision"
 
@@ -248,10 +251,9 @@ def say_waiting(n: int) -> str:
 def say_what_waits(project: Project) -> str:
     """Say in one sentence what the project's rounds wait for."""
     items = Item.objects.filter(round__project=project, round__kind=Round.Kind.ROUTED)
-    is_open = Q(state=Item.State.OPEN) & ~Q(round__state=Round.State.CLOSED)
     undecided = Q(state=Item.State.ADJUDICATE)
     numbers = items.aggregate(
-        n=Count("pk"), waiting=Count("pk", is_open), undecided=Count("pk", undecided)
+        n=Count("pk"), waiting=Count("pk", WAITS_FOR_VOTES), undecided=Count("pk", undecided)
     )
     parts = [
         say_undecided(numbers["undecided"]) if numbers["undecided"] else "",

@@ -15,14 +15,12 @@ from django.db.models import Exists, F, OuterRef, Q
 from django.utils import timezone
 
 from annotation.models import Item, Round, RoundTold, RoundWork, Selection
-from judging.core import waking
-from judging.core.caching import report_cache
+from judging.core import leases, waking
 from judging.projects.access import listening, tell
 
 CERTIFICATE = ("certificate.issued", "certificate.refused")
 # A closed round without open decisions changes no more, unless it is reopened.
 _WATCHED = timedelta(days=1)
-_ONE_WAKE_SECONDS = 60
 
 
 @dataclass(frozen=True)
@@ -119,5 +117,5 @@ def _look_at_audit(round_: Round, told: RoundTold, level: int) -> None:
     """Have a worker compute the certificate, which takes a while, if somebody listens."""
     if level < told.level or not listening(round_.project, *CERTIFICATE):
         move_on(told, level=level)
-    elif report_cache.add(f"certificate:{round_.pk}", True, _ONE_WAKE_SECONDS):
-        waking.wake(waking.TELL_CERTIFICATE, round_.pk)
+    else:
+        leases.wake_once(waking.TELL_CERTIFICATE, "certificate", round_.pk)

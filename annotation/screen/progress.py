@@ -33,6 +33,7 @@ from annotation.rounds.practice import rounds_after
 from annotation.screen.blind import Feedback, feedback_from
 from annotation.screen.hand import address_of, leave_address_of, return_address_of
 from judging.core.sql.statements import prepared
+from judging.projects.access import who_label
 from judging.projects.models import Membership, Role
 
 # Enough votes for a steady figure, few enough to follow a change of pace.
@@ -218,7 +219,7 @@ def _open_rounds(user: AbstractUser) -> QuerySet[Round]:
     passed = PracticeResult.objects.filter(
         round=OuterRef("after"), annotator__user=user, passed=True
     )
-    labels = Membership.objects.filter(user=user).exclude(role=Role.OBSERVER)
+    labels = who_label().filter(user=user)
     rounds = Round.objects.filter(project__in=labels.values("project"))
     rounds = rounds.exclude(kind=Round.Kind.IMPORT)
     return (

@@ -30,10 +30,13 @@ from django.db import connection, transaction
 from django.db.models import Model, Q, QuerySet
 from django.utils import timezone
 
+from judging.core import waking
+from judging.core.caching import report_cache
 from judging.core.incidents import DATABASE_AWAY
 
 log = logging.getLogger(__name__)
 
+ONE_WAKE_SECONDS = 60
 # A lease that ends later was written before the clock was set back.
 LONGEST = timedelta(minutes=5)
 # What a holder writes that gives its row back.
@@ -89,6 +92,25 @@ def free() -> Q:
 def abandoned(row: Any) -> Q:
     """The condition under which `row`, as it was read, has lost its holder."""
     return free() | Q(holder=row.holder) if is_dead(row.holder) else free()
+
+
+def wake_abandoned(
+    rows: QuerySet[Any], task: str, name: str, seconds: float = ONE_WAKE_SECONDS
+) -> None:
+    """Wake a worker for each row that is free: messages are lost, and processes are killed."""
+    for row in rows:
+        if rows.filter(abandoned(row), pk=row.pk).exists():
+            wake_once(task, name, row.pk, seconds)
+
+
+def wake_once(task: str, name: str, key: int, seconds: float = ONE_WAKE_SECONDS) -> None:
+    """Wake a worker, and not again within these seconds: one that is busy needs no second message.
+
+    Args:
+        name: of the kind of work, under which the cache remembers the key.
+    """
+    if report_cache.add(f"{name}:{key}", True, seconds):
+        waking.wake(task, key)
 
 
 @contextmanager

@@ -48,6 +48,7 @@ _INCLUDED = {
     Role.RESEARCHER: {*Role} - {Role.OWNER},
     Role.OWNER: {*Role},
 }
+_LABELLING = [role for role, included in _INCLUDED.items() if Role.ANNOTATOR in included]
 NO_SUCH_ROLE = "Choose owner, researcher, reviewer, observer or annotator."
 
 
@@ -110,6 +111,15 @@ class Access:
 def lacks_rights(role: str, of: str) -> bool:
     """Return True if somebody with `role` may not do all that somebody with the role `of` may."""
     return not _INCLUDED[Role(of)] <= _INCLUDED[Role(role)]
+
+
+def who_label() -> QuerySet[Membership]:
+    """Return the memberships whose role includes labelling, of all projects."""
+    return Membership.objects.filter(role__in=_LABELLING)
+
+
+def owned_by(user: AbstractUser) -> QuerySet[Project]:
+    return Project.objects.filter(memberships__user=user, memberships__role=Role.OWNER)
 
 
 def may_research(user: AbstractUser | AnonymousUser) -> bool:

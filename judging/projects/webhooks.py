@@ -23,7 +23,6 @@ from django.utils import timezone
 from django.utils.crypto import salted_hmac
 
 from judging.core import leases, outbound, waking
-from judging.core.caching import report_cache
 from judging.core.errors import UserError
 from judging.core.leases import Lease, delete_rows, in_chunks, new_holder
 from judging.core.processes import stop_requested
@@ -236,10 +235,8 @@ def wake_to_send() -> None:
     """Wake workers for what is due: later attempts, lost messages and killed senders."""
     now = timezone.now()
     due = Delivery.objects.filter(webhook=OuterRef("pk"), state=State.WAITING, next_at__lte=now)
-    for hook in _sending().filter(Exists(due)):
-        free = Webhook.objects.filter(leases.abandoned(hook), pk=hook.pk)
-        if free.exists() and report_cache.add(f"webhook:{hook.pk}", True, ONE_WAKE_SECONDS):
-            waking.wake(waking.SEND_WEBHOOKS, hook.pk)
+    hooks = _sending().filter(Exists(due))
+    leases.wake_abandoned(hooks, waking.SEND_WEBHOOKS, "webhook", ONE_WAKE_SECONDS)
 
 
 def forget_old() -> None:

@@ -38,7 +38,6 @@ from annotation.results.sections.analysis import Analysis
 from annotation.results.sections.methods import paired_with
 from annotation.results.sections.routing import escalation_asked
 from judging.core import leases, waking
-from judging.core.caching import report_cache
 from judging.core.errors import Misuse, UserError
 from judging.core.incidents import DATABASE_AWAY, incident
 from judging.core.leases import Lease, new_holder
@@ -59,7 +58,6 @@ from judging.runs.models import Run
 MARGIN = Decimal("0.05")
 LEASE = Lease(timedelta(seconds=60))
 _RENEW_SECONDS = 20.0
-_ONE_WAKE_SECONDS = 60
 log = logging.getLogger(__name__)
 
 
@@ -356,9 +354,5 @@ def work_on(key: int) -> None:
 
 
 def wake_undecided() -> None:
-    """Make up for lost messages, and for processes that were killed."""
-    for request in GateRequest.objects.filter(state=GateRequest.State.WAITING):
-        free = GateRequest.objects.filter(leases.abandoned(request), pk=request.pk)
-        name = f"gate-request:{request.pk}"
-        if free.exists() and report_cache.add(name, True, _ONE_WAKE_SECONDS):
-            waking.wake(waking.DECIDE_GATE, request.pk)
+    waiting = GateRequest.objects.filter(state=GateRequest.State.WAITING)
+    leases.wake_abandoned(waiting, waking.DECIDE_GATE, "gate-request")

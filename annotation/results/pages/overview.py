@@ -36,7 +36,7 @@ from annotation.results.report.cache import (
 )
 from annotation.results.report.page import overview_context, who_wins_alone
 from annotation.results.report.report import Report
-from annotation.rounds.progress import say_undecided, say_waiting, votes_usd
+from annotation.rounds.progress import WAITS_FOR_VOTES, say_undecided, say_waiting, votes_usd
 from annotation.screen.progress import open_work
 from judging.core.errors import UserError
 from judging.core.formatting import count, number_of
@@ -49,6 +49,7 @@ from judging.projects.access import (
     Access,
     create_project,
     may_research,
+    owned_by,
     project_for,
     projects_of,
     settings_of,
@@ -97,9 +98,8 @@ def standings(projects: QuerySet[Project]) -> QuerySet[Project]:
     rounds = Round.objects.filter(**of_project, kind=Round.Kind.ROUTED)
     items = Item.objects.filter(**in_round)
     undecided = items.filter(state=Item.State.ADJUDICATE)
-    is_open = Q(state=Item.State.OPEN)
-    waiting = items.filter(is_open).exclude(round__state=Round.State.CLOSED)
-    closed = is_open & Q(round__state=Round.State.CLOSED)
+    waiting = items.filter(WAITS_FOR_VOTES)
+    closed = Q(state=Item.State.OPEN, round__state=Round.State.CLOSED)
     settled = items.filter(Q(state=Item.State.COMPLETE) | closed)
     examples = Example.objects.visible().filter(is_check=False, **of_project)
     unfinished = Import.objects.filter(**of_project, state__in=UNFINISHED)
@@ -390,8 +390,7 @@ class NewProject(forms.Form):
 
     def __init__(self, user: AbstractUser, data: QueryDict | None = None) -> None:
         super().__init__(data)
-        owned = Project.objects.filter(memberships__user=user, memberships__role=Role.OWNER)
-        self.owned = {one.slug: one for one in owned.order_by("name", "slug")}
+        self.owned = {one.slug: one for one in owned_by(user).order_by("name", "slug")}
         named = [(slug, f"{one.name} ({slug})") for slug, one in self.owned.items()]
         self.fields["like"].choices = [("", "none: usual settings"), *named]
         if not named:

@@ -279,13 +279,11 @@ def score_probabilities(
         written = begun + (_digits(token.token, begun) or " ")
         begun = ""
         for score, share in shares.items():
-            if share < NEGLIGIBLE or not any(n not in shares for n in _longer(score, scale)):
-                pass
-            elif score == written and tokens:
+            goes_on = share >= NEGLIGIBLE and any(n not in shares for n in _longer(score, scale))
+            if goes_on and score == written and tokens:
                 begun, reached = score, share
                 continue
-            else:
-                whole = False
+            whole = whole and not goes_on
             if Decimal(score) in scale:
                 scores[int(score)] = share
         if not begun:
