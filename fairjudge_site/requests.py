@@ -145,7 +145,7 @@ def asks_to_look(
         # that asked for it comes back.
         is_page = request.method == "GET" and not request.htmx  # type: ignore[attr-defined]
         asked = request.get_full_path() if is_page else request.headers.get("Referer", "")
-        return _ask_to_look(request, exception.access, asked)
+        return _ask_to_look(request, exception.access, asked, exception.names_models)
 
     middleware.process_exception = process_exception  # type: ignore[attr-defined]
     return middleware
@@ -287,8 +287,15 @@ def look(request: HttpRequest, slug: str) -> HttpResponse:
     return redirect(_own_address(request, request.POST.get("next", "")) or f"/p/{slug}/")
 
 
-def _ask_to_look(request: HttpRequest, access: Access, asked: str) -> HttpResponse:
-    context = {**access.under(""), "asks_to_look": True, "next": _own_address(request, asked)}
+def _ask_to_look(
+    request: HttpRequest, access: Access, asked: str, names_models: bool = False
+) -> HttpResponse:
+    context = {
+        **access.under(""),
+        "asks_to_look": True,
+        "names_models": names_models,
+        "next": _own_address(request, asked),
+    }
     part = request.htmx  # type: ignore[attr-defined]
     return render(request, "parts/look_first.html" if part else "look_first.html", context)
 

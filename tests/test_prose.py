@@ -167,3 +167,14 @@ def test_a_long_sentence_and_a_banned_word_would_be_found():
     assert words("word " * 36) > LONGEST
     assert _BANNED.search("Upload it anew.")
     assert not _BANNED.search("Understands the amendment besides.")
+
+
+def test_a_percent_sign_stays_with_its_number():
+    """A plain space between them would let a line end there."""
+    apart = re.compile(r"(?<=[0-9}]) %(?![}\w(])")
+    found = [
+        str(path.relative_to(ROOT))
+        for path in sorted((ROOT / "templates").rglob("*.html"))
+        if apart.search(path.read_text())
+    ]
+    assert found == []

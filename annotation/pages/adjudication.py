@@ -53,6 +53,7 @@ def adjudication(request: HttpRequest, slug: str, number: int) -> HttpResponse:
         **_standing(round_, access),
         "round": round_,
         "page": page,
+        "any_shown": any(item.is_shown for item in page),
         "items": [
             (item, counts.get(item.pk, {}), place)
             for place, item in enumerate(page, page.start_index())

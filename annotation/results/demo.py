@@ -69,6 +69,8 @@ def finished_study() -> Project:
             # The gold label is the one vote that each item asks for.
             settings = RoundSettings(beta=BETA, votes=1, audit=AUDIT, seed=SEED)
             open_round(project, owner, run, settings)
+    # Figures are kept for the project as pages read it, with its numbers as they are stored.
+    project.refresh_from_db()
     return project
 
 
@@ -92,6 +94,7 @@ def live_project() -> Project:
     if not project.rounds.filter(kind=Round.Kind.ROUTED).exists():
         # Room for one more vote on every pair, so that a visitor can label from the first minute.
         open_round(project, owner, None, RoundSettings(everything=True, votes=VOTES + 1, seed=SEED))
+    project.refresh_from_db()
     return project
 
 

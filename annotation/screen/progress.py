@@ -32,6 +32,7 @@ from annotation.rounds.opening import practice_of
 from annotation.rounds.practice import rounds_after
 from annotation.screen.blind import Feedback, feedback_from
 from annotation.screen.hand import address_of, leave_address_of, return_address_of
+from judging.core.images import in_words
 from judging.core.sql.statements import prepared
 from judging.projects.access import who_label
 from judging.projects.models import Membership, Role
@@ -342,7 +343,7 @@ def own_skips(round_: Round, annotator: Annotator) -> list[OwnSkip]:
 
 
 def _excerpt(start: str) -> str:
-    text = " ".join(start.split())
+    text = " ".join(in_words(start).split())
     return text if len(start) <= EXCERPT else f"{text[:EXCERPT].rstrip()} …"
 
 

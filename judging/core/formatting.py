@@ -36,6 +36,12 @@ def decimals(value: float, digits: int = 3, *, signed: bool = False, counted: bo
     return "+" + text if signed and not rounds_to_zero else text
 
 
+def places_of(value: float, most: int) -> int:
+    """Return the decimal places that leave a number at most three significant figures."""
+    whole = len(f"{abs(value):.{most}f}".partition(".")[0].lstrip("0"))
+    return min(most, max(0, 3 - whole)) if whole else most
+
+
 def interval(
     low: float, high: float, digits: int = 3, *, signed: bool = False, counted: bool = False
 ) -> str:
@@ -116,6 +122,6 @@ def set_apart(name: str) -> str:
     return f"{_ISOLATE}{name}{_END}"
 
 
-def in_sentence(name: str) -> str:
+def in_sentence(name: str, longest: int = 40) -> str:
     """Return a name as a sentence of a page has it: short, and in its own direction."""
-    return set_apart(short_name(name))
+    return set_apart(short_name(name, longest))

@@ -43,6 +43,23 @@ _TERMS = (
     Term("call", "One request to the judge; it may return several samples."),
     Term("sample", "One completion that the judge returned."),
     Term("outcome", "Win, tie or lose of one sample.", FAIREVAL + "3.3, eq. 3"),
+    Term("vote", "One person's label for one example."),
+    Term("tie", "Neither response is better. In a win rate, it counts as one half."),
+    Term("accuracy", "The share of labels that are the same as people's or the gold labels."),
+    Term(
+        "item",
+        "An example within a round, with the votes that the round asks for.",
+    ),
+    Term(
+        "rank",
+        "The place in the order of review: 1 is the example with the highest BPDE.",
+    ),
+    Term("score gap", "The difference between the calibrated scores of the two responses."),
+    Term("disputed", "The judge's outcomes for the example don't all agree: its BPDE is above 0."),
+    Term("inconsistent", "Both orders were judged, and no stage of PORTIA made them agree."),
+    Term("primary run", "The run whose labels pages, reports and exports use unless you choose."),
+    Term("template", "The text of the prompt that a judge gets, and how its reply is read."),
+    Term("put aside", "A vote that is kept but not counted. Its place is free for another person."),
     Term("k", "The number of samples in each order."),
     Term(
         "VANILLA",
@@ -136,11 +153,45 @@ _TERMS = (
         "Cohen's kappa: agreement beyond what chance alone would give; 1 is perfect, 0 is chance.",
     ),
     Term(
+        "Fleiss' kappa",
+        "Agreement of several people or samples beyond chance, if each example has equally many; "
+        "1 is perfect, 0 is chance.",
+    ),
+    Term(
+        "Krippendorff's alpha",
+        "Agreement beyond chance that allows a different number of votes per example; 1 is "
+        "perfect, 0 is chance.",
+    ),
+    Term(
+        "Gwet's AC1",
+        "Agreement beyond chance that stays stable if nearly all labels are the same; 1 is "
+        "perfect, 0 is chance.",
+    ),
+    Term(
+        "odds ratio",
+        "How many times the odds of an answer change with something, such as the side; 1 means "
+        "that it makes no difference.",
+    ),
+    Term(
+        "adjusted p",
+        "A p-value that allows for the number of tests that were made, by Holm's method.",
+    ),
+    Term("oracle", "A review that finds every error first. No real ranking can do better."),
+    Term(
+        "LS",
+        "Likelihood score: the log-probability that a language model gives to a response.",
+    ),
+    Term(
+        "BiasScore",
+        "The rank correlation between a response's likelihood and how much the judge overrates it; "
+        "0 means no bias.",
+    ),
+    Term(
         "AUROC", "How well a number tells wrong labels from right ones; ½ is chance, 1 is perfect."
     ),
     Term(
         "interval",
-        "The 95 % confidence interval: the range in which the true value plausibly lies.",
+        "The 95\u202f% confidence interval: the range in which the true value plausibly lies.",
     ),
     Term(
         "γ",
@@ -218,6 +269,10 @@ _TERMS = (
     Term(
         "win rate", "The share of examples on which response 1 is better. A tie counts as one half."
     ),
-    Term("unblinded", "The annotator had seen judge output of this project before voting."),
+    Term(
+        "unblinded",
+        "Before voting, the annotator had seen what a judge said in this project, or which model "
+        "wrote a response.",
+    ),
 )
 GLOSSARY: dict[str, Term] = {term.word: term for term in _TERMS}

@@ -38,6 +38,12 @@ _ANY = re.compile(f"{_CODE}|{_NAMED}", re.MULTILINE)
 _STORED = re.compile(r"!\[([^\[\]\\\n]*)\]\(sha256:([0-9a-f]{64})\)")
 
 
+# At the end of an excerpt, the address of an image may be cut off.
+_SHOWN = re.compile(
+    r"!\[([^\[\]\\\n]*)\]\((?:sha256:[0-9a-f]{64}\)|(?:s|sh|sha|sha2|sha25|sha256:?[0-9a-f]*)?…?\Z)"
+)
+
+
 class NoImage(ValueError):
     """Why a file can't be used as an image, as the end of a sentence that begins with its name."""
 
@@ -88,6 +94,11 @@ def pieces(text: str) -> Iterator[str | Placed]:
 def hashes_in(*texts: str) -> set[str]:
     """Return the hashes of all images in some texts."""
     return {match[2] for text in texts if SCHEME in text for match in _STORED.finditer(text)}
+
+
+def in_words(text: str) -> str:
+    """Return a text or its beginning with each stored image as `[image: its description]`."""
+    return _SHOWN.sub(lambda one: f"[image: {one[1]}]" if one[1].strip() else "[image]", text)
 
 
 def without_images(text: str) -> tuple[str, int]:

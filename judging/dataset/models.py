@@ -348,6 +348,11 @@ def judged_in(project_id: int, frame: int | None) -> QuerySet[Example]:
     return examples.filter(Exists(FrameMember.objects.filter(frame=frame, example=OuterRef("pk"))))
 
 
+def has_examples(project: Project) -> bool:
+    """Return True if the project has an example that a judge or a round could be about."""
+    return Example.objects.visible().filter(project=project, is_check=False).exists()
+
+
 def frame_of(project: Project, frame: int | None = None) -> QuerySet[Example]:
     """Return the N examples that a review of beta percent is about, in import order.
 

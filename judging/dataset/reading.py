@@ -255,14 +255,14 @@ SENTENCES = {
     "same responses": "{} with two equal responses.",
     NAMED: "{} in which a response names its own model.",
     "same texts": "{} with the texts of an earlier row under another id.",
-    "repeated": "{} word for word like an earlier row, imported once.",
+    "repeated": "{} identical to an earlier row, imported only once.",
     READ_AS_MESSAGES: "{} in which a cell holds messages as JSON, read as a conversation. To keep "
     "the text, map its column to question:text, response_1:text or response_2:text.",
     REPEATED: "{} in which responses repeat the question's messages, which are kept once.",
     LEFT_AS_TEXT: "{} with an image that this site doesn't load: its address or name stays as "
     "text. To show it, upload a ZIP that holds it.",
     OTHER_KEYS: "{} whose messages have other keys than role, content, tool calls and a tool's "
-    "name. Exports keep them. Nobody is shown them.",
+    "name. Exports keep these keys, and no page shows them.",
 }
 
 

@@ -53,17 +53,18 @@ NO_SUCH_ROLE = "Choose owner, researcher, reviewer, observer or annotator."
 
 
 class StillBlind(PermissionDenied):
-    """Judge output was asked for by somebody who hasn't confirmed yet that they want to see it.
+    """Judge output, or models' names, were asked for by somebody who hasn't confirmed that yet.
 
     The site answers with a page that says what it means for their votes, and asks once.
     """
 
-    def __init__(self, access: "Access") -> None:
+    def __init__(self, access: "Access", *, names_models: bool = False) -> None:
+        shown = "which model wrote what" if names_models else "what the judge said"
         super().__init__(
-            "This shows what the judge said. Open it in a browser once and confirm there: from "
-            "then on, your votes in this project are marked as unblinded."
+            f"This shows {shown}. Open it in a browser once and confirm there: from then on, your "
+            "votes in this project are marked as unblinded."
         )
-        self.access = access
+        self.access, self.names_models = access, names_models
 
 
 @dataclass(frozen=True)
@@ -146,14 +147,15 @@ def project_for(
     role: Role | None = None,
     *,
     shows_judge: bool = False,
+    names_models: bool = False,
     is_told: bool = False,
 ) -> Access:
     """Return the project if the user is a member and their role includes `role`, if one is named.
 
     Args:
-        shows_judge: the page shows judge output, or responses with the names of their models. From
-            the first such view on, the user's votes are marked as unblinded, in this membership and
-            in any later one.
+        shows_judge: the page shows judge output. From the first such view on, the user's votes are
+            marked as unblinded, in this membership and in any later one.
+        names_models: the page shows responses with the names of their models, which does the same.
         is_told: the user knows that and goes on, so that this call marks them.
 
     Raises:
@@ -178,9 +180,9 @@ def project_for(
         access = Access(access.project, user, Role.OWNER, membership)
     elif not is_enough:
         raise PermissionDenied("Your role in this project does not include this page.")
-    if shows_judge and not access.has_seen_judge:
+    if (shows_judge or names_models) and not access.has_seen_judge:
         if not is_told:
-            raise StillBlind(access)
+            raise StillBlind(access, names_models=names_models)
         _unblind(access)
     return access
 
@@ -278,8 +280,8 @@ def overtaken(by: str, user: AbstractUser | None, did: str, at: datetime) -> Ove
     who = "You" if user is not None and user.get_username() == by else by
     since = duration((timezone.now() - at).total_seconds())
     return Overtaken(
-        f"{who} {did} {since} ago, after this page was loaded. Nothing was changed now. Keep that "
-        "by leaving the page, or send the form again to change it."
+        f"{who} {did} {since} ago, after this page was loaded. Your change was not saved. Leave "
+        "the page to keep theirs, or send the form again to replace it."
     )
 
 

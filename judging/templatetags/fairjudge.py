@@ -13,6 +13,7 @@ from django.utils.safestring import SafeString
 
 from judging.core import formatting
 from judging.core.glossary import GLOSSARY
+from judging.core.images import in_words
 from judging.llm.prompts.templates import UNSPLIT, PromptVariant, UnknownPart
 
 register = template.Library()
@@ -61,7 +62,10 @@ def number(
         return format_html('<span class="number why">{}</span>', reason or "not known")
     unit = " points" if points else formatting.NARROW_SPACE + "%" if percent else ""
     scale, places = (100, max(digits - 2, 0)) if unit else (1, digits)
-    text = formatting.decimals(float(value) * scale, places, signed=signed, counted=counted)
+    counted = counted or bool(unit)
+    size = float(value) * scale
+    shown = formatting.places_of(size, places) if percent or not counted else places
+    text = formatting.decimals(size, shown, signed=signed, counted=counted)
     return format_html(
         '<span class="number">{}{}{}{}</span>',
         text,
@@ -147,6 +151,13 @@ def named(model: str) -> SafeString:
     if short == model:
         return format_html("<bdi>{}</bdi>", model)
     return format_html('<bdi title="{}">{}</bdi>', model, short)
+
+
+@register.filter
+def brief(text: str, longest: int = 0) -> str:
+    """Show a text as one line, its images in words, and cut it if it is longer than `longest`."""
+    line = " ".join(in_words(text).split())
+    return f"{line[:longest].rstrip()} …" if 0 < longest < len(line) else line
 
 
 @register.filter

@@ -12,6 +12,8 @@ from annotation.results.demo import (
     open_round_after,
     wait_for_run_and_open_round,
 )
+from annotation.results.report.cache import fingerprint
+from judging.projects.models import Project
 from tests.factories import make_run, make_user, make_verdict
 
 
@@ -118,3 +120,9 @@ def test_a_round_that_cannot_open_ends_the_wait(transactional_db, judged, caplog
     wait_in_a_thread()
     assert "The demo's round was not opened: " in caplog.text
     assert not judged.rounds.exists()
+
+
+@pytest.mark.django_db
+def test_figures_that_the_demo_computes_are_those_that_its_pages_show():
+    project = live_project()
+    assert fingerprint(project) == fingerprint(Project.objects.get(pk=project.pk))

@@ -189,3 +189,31 @@ def test_why_there_is_no_interval_is_said():
     html = tags.estimate(found)
     assert ">.500" in html
     assert 'title="all examples have the same question">no interval<' in html
+
+
+@pytest.mark.parametrize(
+    ("value", "options", "shown"),
+    [
+        (1.0954, "", "1.10"),
+        (12.345, "", "12.3"),
+        (0.5, "", ".500"),
+        (1.0, "percent=True", "100\u202f%"),
+        (0.42, "percent=True", "42.0\u202f%"),
+        (0.0, "percent=True", "0.0\u202f%"),
+    ],
+)
+def test_a_number_has_three_significant_figures_at_most(value, options, shown):
+    assert words(f"{{% number value {options} %}}", value=value) == shown
+
+
+def test_an_excerpt_is_one_line_that_names_its_images():
+    stored = f"sha256:{'0a' * 32}"
+    text = f"Which animal?\n\n![A photo]({stored}) and ![]({stored})"
+    assert words("{{ text|brief }}", text=text) == "Which animal? [image: A photo] and [image]"
+    # The beginning of a text may end within the address.
+    for end in (1, 7, 30):
+        cut = f"See ![A photo]({stored[:end]}"
+        assert words("{{ text|brief }}", text=cut) == "See [image: A photo]"
+        assert words("{{ text|brief }}", text=f"{cut}…") == "See [image: A photo]"
+    link = "![A photo](https://example.org/a.png) " + "word " * 9
+    assert words("{{ text|brief:40 }}", text=link) == "![A photo](https://example.org/a.png) wo …"

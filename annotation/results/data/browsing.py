@@ -155,8 +155,9 @@ def keys_of(asked: Filter) -> list[int]:
         return keys
     if len(keys) > SEARCHED_AT_ONCE:
         raise UserError(
-            f"People's labels of {count(len(keys))} examples would have to be looked at. Narrow "
-            "the filter down first, for example by category or verdict. Nothing was changed."
+            f"For this filter, FairJudge would have to merge the votes on {count(len(keys))} "
+            "examples, which is too many at once. Narrow it down, for example by category or "
+            "verdict. Nothing was changed."
         )
     matching = []
     for first in range(0, len(keys), _MERGED_AT_ONCE):

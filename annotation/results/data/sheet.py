@@ -63,8 +63,8 @@ def _some(elsewhere: int, n: int) -> str:
             "all, or open a round with an audit"
         )
     return (
-        f"only {count(elsewhere)} of {count(n)} examples have a human label, perhaps not typical "
-        "ones; import labels for all, or open a round with an audit"
+        f"only {count(elsewhere)} of {count(n)} examples have a human label, and these may not be "
+        "typical; import labels for all, or open a round with an audit"
     )
 
 

@@ -346,7 +346,7 @@ def work_on(key: int) -> None:
     except UserError as error:
         end(GateRequest.State.REFUSED, reason=str(error))
     except (Http404, PermissionDenied):
-        said = "The person who asked may no longer do so. Nothing was decided."
+        said = "The person who asked no longer has permission to. Nothing was decided."
         end(GateRequest.State.REFUSED, reason=said)
     except Exception:
         said = f"An unexpected error stopped this (reference {incident(log, 'A gate failed')})."

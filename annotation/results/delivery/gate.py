@@ -87,9 +87,9 @@ class Needed:
             if self.more_examples is None:
                 return "Votes can't decide this. See the reasons above."
             return (
-                "Every example has a label already. About "
-                f"{number_of(self.more_examples, 'more example')} would decide, if the values stay "
-                "as they are. Import them as a new set."
+                "Every example already has a label, so more votes can't decide this. If the values "
+                f"stay the same, about {number_of(self.more_examples, 'more example')} would. "
+                "Import them as a new set."
             )
         where = f" Round {self.round} already asks for them." if self.round else ""
         return (
@@ -262,9 +262,9 @@ def take_look(
     if newest is not None and newest.examples_sha256 != frozen and not restart:
         raise UserError(
             f"The examples of {run.project.slug} have changed since "
-            f"{newest.decided_at:%Y-%m-%d}, when these requirements were last looked at. A verdict "
-            "holds for a frozen set only. Nothing was decided. To begin with the present examples, "
-            "add --restart, or `restart` by program."
+            f"{newest.decided_at:%Y-%m-%d}, when these requirements were last checked. A verdict "
+            "holds for a frozen set only. Nothing was decided. To start again with the current "
+            "examples, add --restart, or `restart` by program."
         )
     first = answers(spending.confidence(1))
     data = _digest([[one.requirement, one.figure.as_json(), one.reason] for one in first])

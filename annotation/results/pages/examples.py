@@ -220,7 +220,10 @@ def untag_examples(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     access = project_for(request.user, slug, Role.RESEARCHER)
     change = get_object_or_404(TagChange, project=access.project, pk=pk)
     undone = undo_tag(change, access.user)
-    messages.success(request, "The tags are as before." if undone else "That was undone before.")
+    messages.success(
+        request,
+        "The last change of tags was taken back." if undone else "That change was already undone.",
+    )
     form = asked_form(request, access)
     return redirect(f"{reverse('examples', args=[slug])}?{query_of(request, form)}")
 
@@ -282,8 +285,10 @@ def example(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     project = access.project
     shown = get_object_or_404(Example.objects.visible(), project=project, pk=pk)
     form = asked_form(request, access)
-    if form.run is not None or shown.model_1 or shown.model_2:
+    if form.run is not None:
         project_for(request.user, slug, Role.OBSERVER, shows_judge=True)
+    elif shown.model_1 or shown.model_2:
+        project_for(request.user, slug, Role.OBSERVER, names_models=True)
     before, after = neighbours(form.filter(request.GET.get("sort", "")), shown)
     context = {
         **access.under("examples"),
@@ -304,7 +309,7 @@ def example(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
 class CheckForm(forms.ModelForm):
     """What a pair with a known label is for, and what people are told about it."""
 
-    gold_label = forms.ChoiceField(choices=Label.choices, label="Known label, of response 1")
+    gold_label = forms.ChoiceField(choices=Label.choices, label="Known label (for response 1)")
 
     class Meta:
         model = Example

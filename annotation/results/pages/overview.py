@@ -142,7 +142,7 @@ def next_action(project: Any) -> Action:
 
     n = project.n_undecided
     if project.is_importing:
-        said = "An import is not finished. Nothing of it counts until it is."
+        said = "An import is unfinished. Its pairs count once it is finished."
         return at(DATA, said, "See the imports", "imports")
     if not project.n_examples and not project.n_points:
         said = "Import pairs of responses to begin."
@@ -168,7 +168,7 @@ def next_action(project: Any) -> Action:
         return at(JUDGE, said, "Start a judge", "run_start")
     if project.n_running:
         state = Run.State(project.active_state).label
-        said = f"Run {project.active_run} is {state}. Nothing is asked of you."
+        said = f"Run {project.active_run} is {state}. You don't need to do anything."
         return at(JUDGE, said, "See its progress", "run", project.active_run)
     if not project.is_ranked:
         said = f"Run {project.newest_run} has no results."
@@ -177,8 +177,10 @@ def next_action(project: Any) -> Action:
         said = "Judging has ended. Nobody has checked the judge's labels yet."
         return at(REVIEW, said, "Plan a review", "plan")
     if not project.n_exports:
-        return at(RESULTS, "Nothing waits. The results are ready.", "See the results", "results")
-    said = "Nothing waits, and the results were exported."
+        return at(
+            RESULTS, "Nothing is left to do. The results are ready.", "See the results", "results"
+        )
+    said = "Nothing is left to do. The results were exported."
     return at(RESULTS, said, "See the results", "results")
 
 
@@ -380,25 +382,27 @@ class NewProject(forms.Form):
         "You can change it later.",
     )
     like = forms.ChoiceField(
-        label="Like the project",
+        label="Copy the settings of",
         required=False,
-        help_text="Takes over its question, guidelines, scale and all other settings.",
+        help_text="Copies its question, guidelines, scale and all other settings.",
     )
     people = forms.BooleanField(
-        label="with its people", required=False, help_text="Each keeps the role they have there."
+        label="Also add its people",
+        required=False,
+        help_text="Each person gets the role they have there.",
     )
 
     def __init__(self, user: AbstractUser, data: QueryDict | None = None) -> None:
         super().__init__(data)
         self.owned = {one.slug: one for one in owned_by(user).order_by("name", "slug")}
         named = [(slug, f"{one.name} ({slug})") for slug, one in self.owned.items()]
-        self.fields["like"].choices = [("", "none: usual settings"), *named]
+        self.fields["like"].choices = [("", "none: default settings"), *named]
         if not named:
             del self.fields["like"], self.fields["people"]
 
     def clean(self) -> None:
         if self.cleaned_data.get("people") and not self.cleaned_data.get("like"):
-            self.add_error("like", "Choose the project whose people you want.")
+            self.add_error("like", "Choose the project whose people you want to add.")
 
     def create(self, user: AbstractUser) -> Project:
         asked = self.cleaned_data

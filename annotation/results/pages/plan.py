@@ -45,6 +45,7 @@ from annotation.rounds.opening import (
 )
 from annotation.rounds.selecting import size_for_beta
 from judging.core.errors import UserError
+from judging.dataset.models import has_examples
 from judging.dataset.pages.subsets import SubsetForm
 from judging.methods.review.cost import HumanRate
 from judging.projects.access import Access, project_for
@@ -134,7 +135,7 @@ class PlanForm(SubsetForm):
         initial=Round.Cite.NARROWER,
         required=False,
         label="Win rate to cite",
-        help_text="The two estimates are judge and people together, and people alone. Choose "
+        help_text="The estimates are judge and people together, and people alone. Choose "
         "before you see votes, so that they can't influence the choice. The results show all "
         "estimates. If a run has several rounds with an audit, the first decides.",
     )
@@ -143,32 +144,32 @@ class PlanForm(SubsetForm):
         max_length=500,
         label="Rules about attention checks",
         help_text="For example “after 3 below 100 % warn; after 5 below 60 % stop”. The second "
-        "rule stops people who have answered 5 checks and less than 60 % of them right, and puts "
-        "their votes aside. You can also use “pause”.",
+        "rule stops people who have answered at least 5 checks, fewer than 60 % of them right, and "
+        "puts their votes aside. You can also use “pause”.",
     )
     repeat_percent = forms.IntegerField(
         min_value=0,
         max_value=50,
         initial=0,
         required=False,
-        label="Pairs that come again, percent of a person's pairs",
+        label="Repeated pairs, percent of a person's pairs",
         help_text="The same person gets the same pair again with the sides exchanged, to see if "
-        "they agree with themselves. It is no second vote. Its time is paid.",
+        "they agree with themselves. It doesn't count as a second vote, but its time is paid.",
     )
     repeat_after = forms.IntegerField(
         min_value=1,
         max_value=1000,
         initial=REPEAT_AFTER,
         required=False,
-        label="After how many others they come again",
+        label="Other pairs before a pair is repeated",
     )
     after = forms.ModelChoiceField(
         Round.objects.none(),
         required=False,
-        empty_label="nothing: it opens for everybody at once",
-        label="Opens for a person after",
-        help_text="People label in this round only after they finished that training, or passed "
-        "that qualification.",
+        empty_label="nothing: everybody can start at once",
+        label="Required first",
+        help_text="People can label in this round only after they have finished this training "
+        "or passed this qualification.",
     )
     target = forms.DecimalField(
         min_value=0,
@@ -383,6 +384,8 @@ def cost_curve(expected: Expectation | Unforeseen, plan: Plan) -> Plot:
 def plan(request: HttpRequest, slug: str) -> HttpResponse:
     """Show the planner, and open the round. The address holds what was entered, for a reload."""
     access = project_for(request.user, slug, Role.RESEARCHER)
+    if request.method != "POST" and not has_examples(access.project):
+        return render(request, "results/plan_empty.html", access.under("plan"))
     if request.method == "POST":
         form = PlanForm(access.project, request.POST)
         if form.is_valid():

@@ -48,7 +48,7 @@ from annotation.results.tables.exports import (
 )
 from annotation.rounds.changes import COVERS
 from judging.core.errors import UserError
-from judging.dataset.models import frame_of
+from judging.dataset.models import frame_of, has_examples
 from judging.methods.intervals.estimates import Undefined
 from judging.projects.access import Access, project_for
 from judging.projects.models import Project, Role
@@ -291,9 +291,11 @@ def _without_report(project: Project, run: Run | None, name: str) -> dict[str, A
     if run is not None:
         waits = run.why_unranked
     else:
-        waits = "No judge has run yet. Results compare a judge with people."
-        url = reverse("run_start", args=[project.slug])
-        found["action"] = {"url": url, "label": "Start a run"}
+        page, label, waits = "run_start", "Start a run", "No judge has run yet."
+        if not has_examples(project) and not project.point_items.exists():
+            page, label, waits = "imports", "Import pairs", "This project has no pairs yet."
+        waits += " Results compare a judge with people."
+        found["action"] = {"url": reverse(page, args=[project.slug]), "label": label}
     if alone is None or name not in ("verdict", "people"):
         return found | {"answer": Sentence(waits, name), "report": None, "alone": False}
     people = kept_for(project, f"totals:{run.pk if run else 0}", lambda: run_totals(project, run))

@@ -508,7 +508,7 @@ def _without_labels(reason: str, plan: Plan, epsilon: float) -> Advice:
         f"No β can be recommended yet ({reason}). Begin with an audit of at least {needed}. If it "
         f"finds no error, it certifies that at most {percent(epsilon)} of the unreviewed labels "
         "are wrong.",
-        "the exact bound for a large set, at 95 % confidence",
+        "the exact bound for a large set, at 95\u202f% confidence",
     )
 
 

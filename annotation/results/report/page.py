@@ -303,8 +303,8 @@ def _design(report: Report, cited: str) -> str:
     )
     if cited == "calibrated":
         sentence += (
-            " Its labels were calibrated by people's, by cross-fitting; this estimate was chosen "
-            "before the audit was drawn."
+            " Its labels were calibrated by human labels with cross-fitting; this estimate was "
+            "chosen before the audit was drawn."
         )
     return sentence
 

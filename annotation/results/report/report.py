@@ -34,6 +34,7 @@ from annotation.results.sections.analysis import (
     style_of,
     words_plot,
 )
+from judging.core.formatting import count
 from judging.dataset.models import Frame, Label
 from judging.methods.intervals.estimates import Figure, Undefined
 from judging.methods.verdicts.position import GapBin
@@ -146,13 +147,13 @@ def after(report: Report) -> Figure | None:
 
 def resting_on(report: Report) -> win_rates.RestingOn:
     """Say whose the final labels are that the models are ranked by."""
-    n = report.coverage.examples
+    n, labels = report.coverage.examples, sum(report.coverage.final_labels.values())
     done = (row.m + row.audited for row in report.methods if row.done)
     m = next(done, 0)
     if m and m == n:
         return win_rates.RestingOn("people's labels", "", True)
     if m:
-        more = f"; people gave {m} of {n}, the judge the others"
+        more = f"; people gave {count(m)} of these {count(labels)} labels, the judge the others"
         return win_rates.RestingOn("the final labels", more, False)
     known = report.coverage.known
     if isinstance(known, Undefined) and known.reason == NO_LABELS:

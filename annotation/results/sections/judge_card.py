@@ -96,7 +96,9 @@ NO_IDS = Undefined("only runs of the form choice have option IDs")
 NO_LIKELIHOOD = Undefined(
     "no likelihoods yet; compute them with manage.py likelihood PROJECT --run RUN"
 )
-NO_KIN = Undefined("no pair compares a model of the judge’s family with another family’s model")
+NO_KIN = Undefined(
+    "no pair compares a model from the judge’s family with a model from another family"
+)
 NO_PRICE = Undefined("the price is unknown")
 NOTHING_ASKED = Undefined("the judge has not been asked yet")
 NOT_A_PREFERENCE = Undefined("applies to the judge only")
@@ -121,6 +123,16 @@ class CardEntry:
     neutral: float | None = None
     meaning: str
     remedy: str
+
+    @property
+    def is_share(self) -> bool:
+        """Return True if pages show the figure in percent."""
+        return self.key in ("repetition", "unparsed")
+
+    @property
+    def is_difference(self) -> bool:
+        """Return True if pages show the figure in percentage points."""
+        return self.key in ("position", "id_token")
 
 
 @dataclass(frozen=True)
@@ -260,7 +272,7 @@ def stability(of: Analysis) -> CardEntry:
         key="repetition",
         title="Repetition stability",
         value=of.position.repetition_stability,
-        meaning="How often two samples of the same prompt agree. 1 means always.",
+        meaning="How often two samples of the same prompt agree.",
         remedy="Ask for more samples (k), or use a lower temperature.",
         neutral=1.0,
     )
@@ -353,7 +365,7 @@ def likelihood_plot(card: JudgeCard) -> Plot:
         for words, one in figures.items()
         if not isinstance(one, Undefined)
     ]
-    caption = "γ for the likelier response, with 95 % intervals. The line is at no preference."
+    caption = "γ for the likelier response, with 95\u202f% intervals. The line is at no preference."
     drawing = intervals("whose", "γ", scale={"zero": True}, line_at=0)
     return plot("likelihood", "Preference for likely responses", caption, rows, drawing)
 

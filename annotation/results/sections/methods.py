@@ -450,5 +450,5 @@ def cost_plot(found: Sequence[MethodRow]) -> Plot:
 
 
 def _in_words(row: MethodRow) -> str:
-    beta = f", β {row.beta:g} %" if row.beta else ""
+    beta = f", β {row.beta:g}\u202f%" if row.beta else ""
     return f"{row.name}{beta}" if row.k is None else f"{row.name} (k {row.k}{beta})"

@@ -189,13 +189,18 @@ def _agreement(
 
 def _on(sheet: Sheet, asked: Codes) -> str:
     if sheet.everyone:
-        return f"{int(asked.sum())} of all {len(sheet)} examples, those with votes"
+        return f"the {int(asked.sum())} of {number_of(len(sheet), 'example')} that have votes"
     selected, audited = int((asked & sheet.selected).sum()), int((asked & sheet.audited).sum())
     elsewhere = int((asked & ~sheet.selected & ~sheet.audited).sum())
     if elsewhere and not selected + audited:
-        return f"{elsewhere} of all {len(sheet)} examples, those with votes from elsewhere"
-    more = f", and {elsewhere} with votes from elsewhere" if elsewhere else ""
-    return f"{selected} selected by rank, where people disagree most, and {audited} audited{more}"
+        return (
+            f"the {elsewhere} of {number_of(len(sheet), 'example')} that have votes from elsewhere"
+        )
+    by_rank = f"the {number_of(selected, 'example')} selected by rank, where people disagree most"
+    parts = [by_rank, f"{audited} audited"]
+    if elsewhere:
+        parts.append(f"{elsewhere} with votes from elsewhere")
+    return f"{', '.join(parts[:-1])}, and {parts[-1]}"
 
 
 def _pairwise(ballots: Ballots, question: Codes, rng: np.random.Generator) -> list[PairAgreement]:
@@ -633,7 +638,7 @@ def design_on(sheet: Sheet, voted: Booleans) -> Design | Undefined:
     if not asked.any():
         return Undefined(
             f"only {count(int(voted.sum()))} of {number_of(len(sheet), 'example')} have a vote on "
-            "this criterion, perhaps not typical ones"
+            "this criterion, and these may not be typical"
         )
     if lacking := int((asked & ~voted).sum()):
         return Undefined(

@@ -24,7 +24,7 @@ from annotation.results.data.samples import SampleArrays
 from annotation.results.data.sheet import Sheet
 from annotation.results.sections.methods import ADAPTIVE, is_adaptive
 from annotation.results.sections.review import label_agreement
-from judging.core.formatting import count, in_sentence, percent
+from judging.core.formatting import in_sentence, number_of, percent
 from judging.methods.arrays import Booleans, Signs
 from judging.methods.intervals.estimates import Estimate, Figure, Undefined
 from judging.methods.verdicts.position import (
@@ -195,8 +195,8 @@ def answer(found: Position) -> Sentence:
     ):
         favoured = max(("first", first.value), ("second", 1 - first.value), key=lambda one: one[1])
         lean = (
-            f" Position bias: the {favoured[0]} response won {percent(favoured[1])} of the "
-            f"{count(first.n)} verdicts that flipped when swapped."
+            f" Position bias: on {number_of(first.n, 'pair')}, the same position won in both "
+            f"orders, and in {percent(favoured[1])} of these it was the {favoured[0]}."
         )
     return Sentence(
         f"Swapping the two responses changes the verdict on {share(conflict, 'pairs')}.{lean}",
@@ -207,7 +207,8 @@ def answer(found: Position) -> Sentence:
 
 def swap_plot(found: Orders, names: tuple[str, str] | None) -> Plot:
     """Draw what the judge says in each order. Without a bias, both bars are alike."""
-    first, second = map(in_sentence, names or ("response 1", "response 2"))
+    # An axis has little room, and what comes after the name has to be read too.
+    first, second = (in_sentence(name, 20) for name in names or ("response 1", "response 2"))
     words = {WIN: f"{first} wins", TIE: "tie", LOSE: f"{second} wins"}
     orders = {f"{first} shown first": found.original, f"{second} shown first": found.swapped}
     rows = [

@@ -305,7 +305,7 @@ def _scores(sheet: Sheet, scores: Floats) -> dict[int, float]:
 
 NOT_KEPT = Undefined("the round selected by BPDE, so it has no learned score")
 NO_JURY = Undefined("the project has no other run")
-SHRUNK = "the range includes the shrinkage of the fit, so it is no 95 % interval"
+SHRUNK = "the range includes the shrinkage of the fit, so it is no 95\u202f% interval"
 
 
 @dataclass(frozen=True)

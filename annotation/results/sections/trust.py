@@ -405,5 +405,5 @@ def accuracy_plot(alone: Figure, final: Figure | None, unchecked: Figure) -> Plo
         for words, one in figures.items()
         if one is not None and not isinstance(one, Undefined)
     ]
-    caption = "The share of right labels, with 95 % intervals. The line is at one half."
+    caption = "The share of right labels, with 95\u202f% intervals. The line is at one half."
     return plot("trust", "Accuracy", caption, rows, intervals("labels", "accuracy"))

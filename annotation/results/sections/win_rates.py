@@ -597,9 +597,9 @@ def _win_rate(sheet: Sheet, rows: Booleans, pair: PairResult) -> Figure:
 RATES = {
     "calibrated": "judge, calibrated by people",
     "judge_and_people": "judge and people",
-    "people": "people only",
+    "people": "people alone",
     "final": "final labels (hollow)",
-    "judge": "judge only (hollow)",
+    "judge": "judge alone (hollow)",
 }
 
 
@@ -739,7 +739,7 @@ def categories_plot(found: Sequence[CategoryFigures]) -> Plot:
         if not isinstance(row.accuracy, Undefined)
     ]
     rows = rows if len(rows) > 1 else []
-    caption = "The judge's accuracy per category, with its 95 % interval."
+    caption = "The judge's accuracy per category, with its 95\u202f% interval."
     return plot("category", "By category", caption, rows, intervals("category", "accuracy"))
 
 
@@ -749,7 +749,7 @@ def models_plot(found: ModelRanking) -> Plot:
         rows = [{"model": one.model} | value_of(one.strength) for one in found.ranking]
         scale = {"zero": False}
         drawing = intervals("model", "strength (log-odds)", scale=scale, line_at=0)
-        caption = "Bradley–Terry strengths with 95 % intervals. The line is the mean model."
+        caption = "Bradley–Terry strengths with 95\u202f% intervals. The line is the mean model."
         return plot("models", "Strength of each model", caption, rows, drawing)
     rows = [
         {"model": f"{in_sentence(one.model_1)} against {in_sentence(one.model_2)}"}
@@ -757,5 +757,5 @@ def models_plot(found: ModelRanking) -> Plot:
         for one in found.pairwise
         if not isinstance(one.win_rate, Undefined)
     ]
-    caption = "From the final labels, with 95 % intervals. The line is at one half."
+    caption = "From the final labels, with 95\u202f% intervals. The line is at one half."
     return plot("models", "Win rate of each pair", caption, rows, intervals("model", "win rate"))

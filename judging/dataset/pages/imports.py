@@ -116,8 +116,8 @@ def design_fields(wide: Mapping[str, Any]) -> dict[str, forms.Field]:
             min_value=1,
             max_value=MOST_RESPONSES,
             required=False,
-            help_text="For random opponents: the fewest for each response. For blocks: how many "
-            "responses to a question are compared.",
+            help_text="For random opponents: how many each response gets at least. For blocks: how "
+            "many responses to each question are compared.",
         ),
         "seed": forms.IntegerField(
             label="Seed",
@@ -125,7 +125,7 @@ def design_fields(wide: Mapping[str, Any]) -> dict[str, forms.Field]:
             min_value=0,
             max_value=LARGEST_SEED,
             required=False,
-            help_text="The same seed makes the same pairs again.",
+            help_text="The same seed gives the same pairs again.",
         ),
     }
 
@@ -251,8 +251,8 @@ def refuse_overtaken(imported: Import, made_for: str | None) -> None:
     """Raise Overtaken if the file was read another way after the form was made."""
     if made_for not in (None, reading_version(imported)):
         raise Overtaken(
-            "The columns of this file were mapped another way after this page was loaded. Nothing "
-            "was changed now. This page shows how the file is read. If it is right, go on."
+            "Somebody changed how the columns of this file are read, after you loaded this page. "
+            "Nothing was changed. Check the columns and the first rows below, then try again."
         )
 
 
@@ -341,7 +341,7 @@ def import_refused(request: HttpRequest, slug: str, number: int, index: int) -> 
     """Download the refused rows of a file, unchanged."""
     _, imported = import_for(request, slug, number)
     # Rows as they are in the file, with the names of the models.
-    project_for(request.user, slug, Role.RESEARCHER, shows_judge=True)
+    project_for(request.user, slug, Role.RESEARCHER, names_models=True)
     copies = refused_files_of(imported)
     if index >= len(copies):
         raise Http404("No such file.")
@@ -376,11 +376,16 @@ def _detail(
     named = any(any(row["models"]) for row in summary.get("rows", ()))
     if imported.state == Import.State.CHECKED and named:
         # The first rows name the models next to their responses.
-        project_for(access.user, access.project.slug, Role.RESEARCHER, shows_judge=True)
+        project_for(access.user, access.project.slug, Role.RESEARCHER, names_models=True)
     context = {
         **access.under("examples"),
         "import": imported,
         "summary": summary,
+        "shown": {
+            "category": any(row["category"] for row in summary.get("rows", ())),
+            "gold": not summary.get("readings")
+            and any(row["gold_label"] for row in summary.get("rows", ())),
+        },
         "undesigned": summary.get("wide") and not summary["wide"]["design"],
         "settled": imported.n_written + imported.n_known + imported.n_conflicts,
         "form": form,

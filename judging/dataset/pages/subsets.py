@@ -32,7 +32,7 @@ class SubsetForm(forms.Form):
         required=False,
         min_value=1,
         max_value=10**8,
-        help_text="If empty, all that fit. A sample is fixed when you start: later imports don’t "
+        help_text="If empty, all that match. A sample is fixed when you start: later imports don’t "
         "change it.",
     )
     sample_seed = forms.IntegerField(

@@ -176,6 +176,8 @@ class Evidence:
     score_2: Decimal | None
     outcome: str | None
     status: str
+    model_1: str | None
+    model_2: str | None
     text: str
 
 
@@ -376,6 +378,8 @@ def recent_evidence(run: Run) -> tuple[Evidence, ...]:
         "score_2",
         "outcome",
         "status",
+        "sample__call__example__model_1",
+        "sample__call__example__model_2",
         "evidence",
     )
     return tuple(Evidence(*values, text[:EVIDENCE_LETTERS]) for *values, text in rows[:EVIDENCES])

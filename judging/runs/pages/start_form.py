@@ -156,7 +156,7 @@ class EconomyForm(forms.Form):
         "endpoint, model, prompt, settings and sample number. Copies are marked.",
     )
     cache_marks = forms.BooleanField(
-        label="Mark what prompts share for the provider’s cache",
+        label="Mark the shared part of prompts for the provider’s cache",
         required=False,
         help_text="For Anthropic’s models behind OpenRouter, LiteLLM and the like, with long "
         "prompts and k of at least 2. Reading from the cache costs about a tenth, and writing to "
@@ -309,8 +309,8 @@ class StartForm(EconomyForm, ChoiceForm, PointsForm, PortiaForm, SubsetForm):
         choices=[("", "if the template asks for JSON"), ("yes", "always"), ("no", "never")],
         coerce=lambda text: text == "yes",
         empty_value=None,
-        help_text="The endpoint holds replies to the schema if it takes one. The prompt stays as "
-        "it is. Otherwise replies are read as text.",
+        help_text="If the endpoint supports JSON schemas, replies must follow the schema. "
+        "Otherwise they are read as text. The prompt stays the same.",
     )
     k = whole(
         "k",

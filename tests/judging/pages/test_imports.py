@@ -318,7 +318,9 @@ def test_codes_that_can_mean_two_things_are_asked_about(
     assert "0: response 1 is better, 1: response 2 is better, 2: tie" in html
     assert act("import_begin").status_code == 422
     act("import_check", {**as_shown(project), "labels": "0=win,1=lose,2=tie"})
-    assert "Codes are read as 0 = win, 1 = lose, 2 = tie" in page(as_researcher, project)
+    assert "0 means response 1 is better, 1 means response 2 is better, 2 means tie" in page(
+        as_researcher, project
+    )
     # Another change keeps what was said, unless it is about the column of the labels.
     act("import_check", {**as_shown(project), "labels": "0=win,1=lose,2=tie"})
     worked(lambda: act("import_begin"))

@@ -230,7 +230,7 @@ def test_the_round_that_is_named_is_the_one_that_opens(open_project):
 def test_new_examples_are_asked_for_only_if_every_example_has_a_label(open_project):
     project, run, round_ = open_project
     vote_all(round_, right=0.75)
-    says = "Every example has a label already"
+    says = "Every example already has a label"
     assert says not in decide(project, run, "accuracy>=0.73").needed.sentence
     for place, example in enumerate(project.examples.all()):
         example.gold_label = "win" if place % 4 else "lose"

@@ -1,6 +1,7 @@
 from decimal import Decimal
 
 import pytest
+from django.test import Client
 from django.urls import reverse
 
 from annotation.models import Adjudication
@@ -216,3 +217,17 @@ def test_as_many_queries_for_fifty_samples_as_for_one(
     as_researcher.get(url)
     with django_assert_num_queries(30):
         as_researcher.get(url)
+
+
+def test_who_has_seen_nothing_is_told_what_the_page_would_show(owner, project):
+    """LookingClient confirms by itself, so this is Django's."""
+    (example,) = make_examples(project, 1)
+    make_verdict(make_run(project), example, 0.5)
+    blind = Client()
+    blind.force_login(owner)
+    path = f"/p/{project.slug}/examples/{example.pk}"
+    texts, judged = blind.get(path).text, blind.get(f"{path}?run=1").text
+    assert "Do you want to see which model wrote what?" in texts
+    assert "the judge" not in texts
+    assert "Do you want to see what the judge said?" in judged
+    assert not Membership.objects.filter(user=owner, unblinded_at__isnull=False).exists()

@@ -143,12 +143,12 @@ def test_what_the_next_action_claims_holds_and_its_negation_is_not_said(project)
     make_examples(project, 3)
     assert said()[0] == "No judge has labelled these pairs yet."
     make_run(project, state="queued", ranked_at=None)
-    assert said()[0] == "Run 1 is waiting for a worker. Nothing is asked of you."
+    assert said()[0] == "Run 1 is waiting for a worker. You don't need to do anything."
     make_run(project, state="done")
     # The run at work is named and linked, not the newest one.
     runs_are(run_1="running")
     text, url = said()
-    assert text == "Run 1 is running. Nothing is asked of you."
+    assert text == "Run 1 is running. You don't need to do anything."
     assert url.endswith("/runs/1")
     runs_are(run_1="done")
     # Pairs that came after the run have no label of a judge, so “everything” would be untrue.
@@ -157,7 +157,7 @@ def test_what_the_next_action_claims_holds_and_its_negation_is_not_said(project)
     round_ = open_round(project, None, None, RoundSettings(everything=True, votes=1))
     assert said()[0] == "5 items wait for votes."
     changes.close(round_, None)
-    assert said()[0] == "Nothing waits. The results are ready."
+    assert said()[0] == "Nothing is left to do. The results are ready."
     runs_are(run_2="paused")
     assert said()[0] == "Run 2 is paused."
 
@@ -201,11 +201,11 @@ def test_a_new_project_is_like_another_with_its_people(client, project):
     client.post("/", {"name": "Third", "like": project.slug})
     assert Project.objects.get(slug="third").memberships.count() == 1
     refused = client.post("/", {"name": "Fourth", "people": "on"})
-    assert "Choose the project whose people you want." in refused.content.decode()
+    assert "Choose the project whose people you want to add." in refused.content.decode()
 
 
 def test_nobody_copies_from_a_project_that_they_do_not_own(client, project):
     client.force_login(make_member(project, Role.RESEARCHER, "rita"))
-    assert "Like the project" not in client.get("/").content.decode()
+    assert "Copy the settings of" not in client.get("/").content.decode()
     client.post("/", {"name": "Second", "like": project.slug, "people": "on"})
     assert Project.objects.get(slug="second").memberships.count() == 1

@@ -386,5 +386,5 @@ def test_the_overview_shows_both_costs_of_people(client, owner, judged):
     round_ = open_round(judged.project, owner, judged, RoundSettings(beta=Decimal(10), votes=1))
     make_vote(round_.items.get(), make_annotator(judged.project), "win", active_seconds=36.0)
     page = " ".join(client.get("/p/vicuna/").content.decode().split())
-    assert "People as assumed: 3 min per vote, 1 vote</dt><dd>$0.38<" in page
-    assert "People as measured: 0.60 min per vote, n = 1</dt><dd>$0.075<" in page
+    assert "People, at the assumed 3 min per vote (1 vote)</dt><dd>$0.38<" in page
+    assert "People, at the measured 0.60 min per vote (n = 1)</dt><dd>$0.075<" in page

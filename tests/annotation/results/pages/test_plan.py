@@ -101,7 +101,7 @@ def test_the_planner_asks_before_it_says_how_often_the_judge_is_right(
     client.force_login(owner)
     member = Membership.objects.filter(user=owner)
     sent = {"run": run.pk, "how": "beta", "beta": "20", "votes": "1", "audit": "0"} | more
-    asks = "depend on how often the judge is right"
+    asks = "depends on how often the judge is right"
     for address in ("plan", "plan/preview"):
         assert asks not in client.get(f"/p/vicuna/{address}", sent).text
     path = tmp_path / "votes.csv"
@@ -176,7 +176,7 @@ def test_the_recommendation_is_preselected_with_the_audit_that_can_certify(
     path.write_text("external_id,annotator,label\n" + votes)
     import_votes(project, None, path)
     client.force_login(owner)
-    assert "depend on how often the judge is right" in client.get("/p/vicuna/plan").text
+    assert "depends on how often the judge is right" in client.get("/p/vicuna/plan").text
     client.post("/p/vicuna/look")
     page = " ".join(client.get("/p/vicuna/plan").text.split())
     assert "Recommended: review 20 %" in page
@@ -227,3 +227,12 @@ def test_nothing_is_left_to_certify_only_if_people_label_everything(client, owne
     says = "Every example gets a person's label"
     assert says in client.get("/p/vicuna/plan/preview", sent).text
     assert says not in client.get("/p/vicuna/plan/preview", sent | {"audit": "7"}).text
+
+
+def test_a_project_without_pairs_is_sent_to_the_import(client, owner, project):
+    client.force_login(owner)
+    for page in ("plan", "results/verdict"):
+        text = client.get(f"/p/{project.slug}/{page}").text
+        assert f'href="/p/{project.slug}/imports/"' in text
+        assert "Start a run" not in text
+        assert "Open the round" not in text

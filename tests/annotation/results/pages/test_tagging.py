@@ -80,10 +80,12 @@ def test_the_last_change_is_undone_once(as_researcher, tag, project, researcher)
     assert change.made_by == researcher
     url = reverse("untag_examples", args=[project.slug, change.pk])
     page = as_researcher.post(url, follow=True).content.decode()
-    assert "The tags are as before." in page
+    assert "The last change of tags was taken back." in page
     assert ">Undo<" not in page
     assert tagged("hard") == []
-    assert "That was undone before." in as_researcher.post(url, follow=True).content.decode()
+    assert (
+        "That change was already undone." in as_researcher.post(url, follow=True).content.decode()
+    )
 
 
 def test_a_wrong_name_is_one_sentence(tag):

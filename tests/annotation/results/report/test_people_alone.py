@@ -36,7 +36,7 @@ def test_figures_of_people_alone(voted):
     assert found.labels == {"win": 1, "tie": 0, "lose": 0}
     assert found.sources == {"majority": 1}
     assert (found.people.agreement.value, found.people.agreement.n) == (0.5, 2)
-    assert found.people.on == "2 of all 12 examples, those with votes"
+    assert found.people.on == "the 2 of 12 examples that have votes"
     assert [one.n for one in found.people.annotators] == [2, 2]
 
 
@@ -72,7 +72,7 @@ def test_the_page_shows_people_alone_and_unblinds_nobody(client, owner, voted, r
     assert " by people, maple-7b wins" in overview
     page = client.get(f"/p/{voted.slug}/results/people").text
     assert "Two people who label the same pair agree on" in page
-    assert "2 of all 12 examples, those with votes" in page
+    assert "the 2 of 12 examples that have votes" in page
     for shown in (verdict, page):
         assert "No run yet" not in shown
         assert "report.html" not in shown
@@ -103,6 +103,6 @@ def test_a_run_that_asked_nobody_shows_how_people_agree_elsewhere(voted):
         make_verdict(run, example, 0.5)
     figures = report(Analysis(voted, run))
     assert figures.people.agreement.value == 0.5
-    assert figures.people.on == "2 of all 12 examples, those with votes from elsewhere"
+    assert figures.people.on == "the 2 of 12 examples that have votes from elsewhere"
     # These examples were not drawn at random, so that the judge is not compared with them.
     assert figures.coverage.known.reason

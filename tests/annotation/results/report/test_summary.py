@@ -144,8 +144,8 @@ def test_a_leaning_judge_is_warned_of(figures):
     assert found.warns
     assert found.text == (
         "Swapping the two responses changes the verdict on 40\u202f% of pairs (30–50\u202f%, "
-        "n = 60). Position bias: the first response won 90\u202f% of the 20 verdicts that flipped "
-        "when swapped."
+        "n = 60). Position bias: on 20 pairs, the same position won in both orders, and in "
+        "90\u202f% of these it was the first."
     )
 
 
@@ -200,7 +200,7 @@ def test_a_ranking_of_models_says_whose_labels_it_rests_on(many, tmp_path):
     assert found.warns
     settings = RoundSettings(beta=Decimal(50), votes=1)
     open_round(many.project, None, many, settings)
-    assert ranking(many).text.endswith("; people gave 6 of 12, the judge the others.")
+    assert ranking(many).text.endswith("; people gave 6 of these 12 labels, the judge the others.")
     open_round(many.project, None, many, RoundSettings(everything=True, votes=1))
     found = ranking(many)
     assert "ranks first by people's labels" in found.text

@@ -60,7 +60,7 @@ def test_the_choice_of_the_first_audited_round_decides(project, run):
     found = labelled(project, run, cite=Round.Cite.CALIBRATED)
     assert found.win_rate.planned == "calibrated"
     cited = citation(found)
-    assert "calibrated by people's, by cross-fitting" in cited.sentence
+    assert "calibrated by human labels with cross-fitting" in cited.sentence
     assert "Zrnic" in cited.bibtex
     open_round(project, None, run, RoundSettings(beta=Decimal(20), votes=1, audit=20, seed=4))
     again = report(Analysis(project, run))

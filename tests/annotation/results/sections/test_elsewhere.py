@@ -15,7 +15,7 @@ def test_two_people_on_one_example_agree_there(project, tmp_path):
     import_votes(project, None, path)
     people = report(Analysis(project, run)).people
     assert (people.agreement.value, people.agreement.n) == (1.0, 1)
-    assert people.on == "1 of all 12 examples, those with votes from elsewhere"
+    assert people.on == "the 1 of 12 examples that have votes from elsewhere"
     assert [one.n for one in people.annotators] == [1, 1]
 
 

@@ -59,4 +59,4 @@ def test_the_page_says_when_the_judge_meant_to_write_no_score(
         doubtful = judged(project, form="pointwise", name="doubtful")
     assert shown_points(doubtful)["score_mass"] == pytest.approx(0.04)
     page = client.get(f"/p/{project.slug}/runs/{doubtful.number}").content.decode()
-    assert "mostly about to write something else" in page
+    assert "the judge was about to write something else" in page
