@@ -75,7 +75,8 @@ TABLE = {
     "owner of a project": "teams",
     "its maker": "team",
     "logged in": """
-        annotate annotate_preferences home logout own_data own_data_file password_change tokens
+        annotate annotate_preferences home logout own_data own_data_file password_change
+        sizes tokens
     """,
     "member": "image project project_leave",
     "annotator": "annotate_leave annotate_own annotate_return annotate_round",
@@ -85,8 +86,8 @@ TABLE = {
     """,
     "reviewer": "adjudication decision_undo flag_settle round round_item round_standing rounds",
     "observer": """
-        example examples export look people_pace plot project_figures report_file results
-        results_page run run_progress runs
+        example examples export look people_pace plot project_figures project_sizes report_file
+        results results_page run run_progress runs
     """,
     "researcher": """
         example_check practice
@@ -100,7 +101,7 @@ TABLE = {
     # No login and no cookie lets in: tests/fairjudge_site/api/test_walk.py asks with tokens.
     "token": """
         api_assign_people api_choose_primary api_get_parquet api_get_settings api_list_exports
-        api_get_practice
+        api_get_practice api_get_sizes api_get_project_sizes
         api_new_judgments api_new_scores api_raise_budget api_reparse_run
         api_compare api_gate
         api_close_round api_cancel_run api_delete_webhook api_estimate api_extend_round
@@ -140,12 +141,12 @@ WITHOUT_SLUG = (*SIGNED, "image")
 # after it are marked.
 UNBLINDING = {
     "": set(
-        "example import_refused look plot project_figures results_page run run_progress "
-        "run_reparse".split()
+        "example import_refused look plot project_figures project_sizes results_page run "
+        "run_progress run_reparse".split()
     ),
     "?run=1": set(
-        "example examples import_refused look plot project_figures results_page run "
-        "run_progress run_reparse".split()
+        "example examples import_refused look plot project_figures project_sizes results_page "
+        "run run_progress run_reparse".split()
     ),
 }
 

@@ -16,6 +16,8 @@ urlpatterns = [
     path("p/<slug:slug>/examples/<int:pk>", examples.example, name="example"),
     path("p/<slug:slug>/examples/<int:pk>/check", examples.example_check, name="example_check"),
     path("p/<slug:slug>/plan", plan.plan, name="plan"),
+    path("sizes", plan.sizes, name="sizes"),
+    path("p/<slug:slug>/sizes", plan.project_sizes, name="project_sizes"),
     path("p/<slug:slug>/plan/preview", plan.plan_preview, name="plan_preview"),
     path("p/<slug:slug>/people/pace", results.pace, name="people_pace"),
     path(

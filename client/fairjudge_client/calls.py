@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any, Literal, Unpack
 from urllib.parse import quote
 
@@ -1088,6 +1089,48 @@ def update_settings(
     )
 
 
+def get_project_sizes(
+    slug: str,
+    *,
+    win_rate: float | None = None,
+    ties: float | None = None,
+    accuracy: float | None = None,
+    kappa: float | None = None,
+    wrong: float | None = None,
+    within: float | None = None,
+    power: float | None = None,
+    epsilon: float | None = None,
+    examples: int | None = None,
+    votes: int | None = None,
+    minutes: Decimal | float | str | None = None,
+    wage_usd: Decimal | float | str | None = None,
+) -> Call[m.SizesOut]:
+    """Say it with what the primary run has measured so far. It shows what the judge said.
+
+    While a worker computes the figures of a large project, the answer is 202 with `Retry-After`.
+    """
+    return Call(
+        "get_project_sizes",
+        "GET",
+        _path("/api/v1/projects/", slug, "/sizes"),
+        answer=m.SizesOut,
+        query={
+            "win_rate": win_rate,
+            "ties": ties,
+            "accuracy": accuracy,
+            "kappa": kappa,
+            "wrong": wrong,
+            "within": within,
+            "power": power,
+            "epsilon": epsilon,
+            "examples": examples,
+            "votes": votes,
+            "minutes": minutes,
+            "wage_usd": wage_usd,
+        },
+    )
+
+
 def list_rows(
     slug: str,
     what: Literal["labels", "votes", "samples", "preferences", "criteria", "people", "trail"],
@@ -1461,6 +1504,44 @@ def get_table(
             "escape": escape,
             "where": where,
             "background": background,
+        },
+    )
+
+
+def get_sizes(
+    *,
+    win_rate: float | None = None,
+    ties: float | None = None,
+    accuracy: float | None = None,
+    kappa: float | None = None,
+    wrong: float | None = None,
+    within: float | None = None,
+    power: float | None = None,
+    epsilon: float | None = None,
+    examples: int | None = None,
+    votes: int | None = None,
+    minutes: Decimal | float | str | None = None,
+    wage_usd: Decimal | float | str | None = None,
+) -> Call[m.SizesOut]:
+    """Say how many labels a study needs, from what you expect. No project is needed."""
+    return Call(
+        "get_sizes",
+        "GET",
+        _path("/api/v1/sizes"),
+        answer=m.SizesOut,
+        query={
+            "win_rate": win_rate,
+            "ties": ties,
+            "accuracy": accuracy,
+            "kappa": kappa,
+            "wrong": wrong,
+            "within": within,
+            "power": power,
+            "epsilon": epsilon,
+            "examples": examples,
+            "votes": votes,
+            "minutes": minutes,
+            "wage_usd": wage_usd,
         },
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 from fairjudge_client import calls
@@ -38,6 +38,11 @@ class Site(Resource[F]):
     def me(self) -> Steps[m.Me]:
         """Return for whom the token acts, and what it may do."""
         return (yield from self._session.ask(calls.me()))
+
+    @method
+    def sizes(self, **study: Any) -> Steps[m.SizesOut]:
+        """Say how many labels a study needs, from what you expect, such as `win_rate=0.55`."""
+        return (yield from self._session.ask(calls.get_sizes(**study)))
 
     def project(self, slug: str) -> Project[F]:
         """Return a project by its slug. Nothing is asked yet."""

@@ -510,6 +510,25 @@ class ModelsOut:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NeedOut:
+    """A goal, and the labels that it takes."""
+
+    goal: Literal["better", "win_rate", "accuracy", "kappa", "certificate"]
+    question: str
+    labels: int | None
+    """Examples that people label; null: see `reason`."""
+    reason: str
+    reached: float | None
+    """What `reaches` names, with these labels."""
+    reaches: str
+    cautious: int | None
+    """Labels if a pilot's values are at the worse end of their intervals."""
+    votes: int | None
+    hours: Decimal | None
+    usd: Decimal | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NeededOut:
     """What it takes to decide, as far as the present values tell."""
 
@@ -988,6 +1007,16 @@ class ShareIn(TypedDict):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SizesOut:
+    """How many labels a study needs. docs/pages.md says what each goal means."""
+
+    study: StudyOut
+    measured: list[str]
+    """The values that come from the pilot."""
+    goals: list[NeedOut]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StandingOut:
     """A round and how far people are. The progress is null until it is written whole."""
 
@@ -1017,6 +1046,49 @@ class StandingOut:
     can_vote: int | None
     out_of_reach: int | None
     flags: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudyIn:
+    """What is expected of a study, and what it is to show. What is left out has its default."""
+
+    accuracy: float | None = None
+    """Of the judge's labels."""
+    epsilon: float | None = None
+    """Largest share of wrong labels to certify."""
+    examples: int | None = None
+    """Examples that the judge labels."""
+    kappa: float | None = None
+    """Of the judge's labels and people's."""
+    minutes: float | str | None = None
+    power: float | None = None
+    """Probability to show what is true."""
+    ties: float | None = None
+    """Share of people's labels."""
+    votes: int | None = None
+    wage_usd: float | Decimal | None = None
+    win_rate: float | None = None
+    """Of model 1, by people."""
+    within: float | None = None
+    """Half the width of intervals."""
+    wrong: float | None = None
+    """Wrong labels where nobody reviews."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudyOut:
+    win_rate: float
+    ties: float
+    accuracy: float
+    kappa: float
+    wrong: float
+    within: float
+    power: float
+    epsilon: float
+    examples: int | None
+    votes: int
+    minutes: str
+    wage_usd: Decimal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

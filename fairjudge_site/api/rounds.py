@@ -1,13 +1,14 @@
 """Rounds: planned, opened and steered, and how far people are, without what a judge said."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
-from ninja import Router, Schema
+from ninja import Query, Router, Schema
 from pydantic import Field
 
 from annotation.models import Adjudication, Annotator, Flag, Item, Round
@@ -23,6 +24,16 @@ from annotation.people.teams import (
 from annotation.queue.queue import settle_flag
 from annotation.results.planner.planning import plan as plan_of
 from annotation.results.planner.planning import problems
+from annotation.results.planner.sizes import (
+    MOST_EXAMPLES,
+    MOST_VOTES,
+    Pilot,
+    Study,
+    as_document,
+    needs,
+    pilot_of,
+)
+from annotation.results.report.cache import shown_report
 from annotation.rounds import changes, growing
 from annotation.rounds.opening import (
     CHECK_ACTIONS,
@@ -45,9 +56,10 @@ from fairjudge_site.api.problems import FieldError, Refusal
 from fairjudge_site.api.projects import address_of
 from fairjudge_site.api.runs import run_named
 from judging.core.errors import UserError
+from judging.methods.review.cost import HumanRate
 from judging.projects.access import Access
 from judging.projects.models import Project, Role
-from judging.runs.models import Run
+from judging.runs.models import Run, run_to_show
 
 router = Router(tags=["rounds"])
 
@@ -712,3 +724,104 @@ def _standing(round_: Round) -> dict[str, Any]:
     found = round_progress(round_)
     renamed = {"items": "n_items", "usd": "cost", "usd_left": "cost_left", "flags": "n_flags"}
     return _out(round_) | {name: getattr(found, renamed.get(name, name)) for name in names}
+
+
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class StudyIn(Schema):
+    """What is expected of a study, and what it is to show. What is left out has its default."""
+
+    win_rate: Share | None = Field(None, description="Of model 1, by people.")
+    ties: Share | None = Field(None, description="Share of people's labels.")
+    accuracy: Share | None = Field(None, description="Of the judge's labels.")
+    kappa: Share | None = Field(None, description="Of the judge's labels and people's.")
+    wrong: Share | None = Field(None, description="Wrong labels where nobody reviews.")
+    within: Share | None = Field(None, description="Half the width of intervals.")
+    power: Share | None = Field(None, description="Probability to show what is true.")
+    epsilon: Share | None = Field(None, description="Largest share of wrong labels to certify.")
+    examples: Annotated[int, Field(ge=1, le=MOST_EXAMPLES)] | None = Field(
+        None, description="Examples that the judge labels."
+    )
+    votes: Annotated[int, Field(ge=1, le=MOST_VOTES)] | None = None
+    minutes_per_vote: Annotated[Decimal, Field(gt=0, le=1000, max_digits=20)] | None = None
+    wage_usd: Annotated[Decimal, Field(gt=0, le=10_000, max_digits=20)] | None = None
+
+
+class StudyOut(Schema):
+    win_rate: float
+    ties: float
+    accuracy: float
+    kappa: float
+    wrong: float
+    within: float
+    power: float
+    epsilon: float
+    examples: int | None
+    votes: int
+    minutes_per_vote: Decimal
+    wage_usd: Decimal
+
+
+class NeedOut(Schema):
+    """A goal, and the labels that it takes."""
+
+    goal: Literal["better", "win_rate", "accuracy", "kappa", "certificate"]
+    question: str
+    labels: int | None = Field(description="Examples that people label; null: see `reason`.")
+    reason: str
+    reached: float | None = Field(description="What `reaches` names, with these labels.")
+    reaches: str
+    cautious: int | None = Field(
+        description="Labels if a pilot's values are at the worse end of their intervals."
+    )
+    votes: int | None
+    hours: Decimal | None
+    usd: Decimal | None
+
+
+class SizesOut(Schema):
+    """How many labels a study needs. docs/pages.md says what each goal means."""
+
+    study: StudyOut
+    measured: list[str] = Field(description="The values that come from the pilot.")
+    goals: list[NeedOut]
+
+
+@router.get("/sizes", auth=READ, response=SizesOut)
+def get_sizes(request: HttpRequest, study: Annotated[StudyIn, Query()]) -> dict[str, Any]:
+    """Say how many labels a study needs, from what you expect. No project is needed."""
+    return _sizes(study, Study(), None)
+
+
+@router.get("/projects/{slug}/sizes", auth=READ, response=SizesOut)
+def get_project_sizes(
+    request: HttpRequest, slug: str, study: Annotated[StudyIn, Query()]
+) -> HttpResponse | dict[str, Any]:
+    """Say it with what the primary run has measured so far. It shows what the judge said.
+
+    While a worker computes the figures of a large project, the answer is 202 with `Retry-After`.
+    """
+    access = access_to(request, slug, Role.OBSERVER, shows_judge=True)
+    project, run = access.project, run_to_show(access.project)
+    usual = Study(rate=HumanRate(project.minutes_per_vote, project.wage_usd))
+    if run is None or run.ranked_at is None:
+        return _sizes(study, usual, None)
+    shown = shown_report(project, run)
+    if shown.report is None:
+        headers = {"Retry-After": "5"}
+        return HttpResponse("{}", status=202, content_type="application/json", headers=headers)
+    return _sizes(study, usual, pilot_of(shown.report, usual))
+
+
+def _sizes(asked: StudyIn, usual: Study, pilot: Pilot | None) -> dict[str, Any]:
+    values = {name: value for name, value in asked.dict().items() if value is not None}
+    start = pilot.study if pilot else usual
+    minutes, wage = (
+        values.pop("minutes_per_vote", start.rate.minutes),
+        values.pop("wage_usd", start.rate.wage),
+    )
+    study = replace(start, **values, rate=HumanRate(minutes, wage))
+    # Only for the pilot's own values is known how far they may be wrong.
+    worse = pilot.worse if pilot and not values else None
+    return as_document(study, needs(study, worse), pilot.measured if pilot else ())

@@ -1,10 +1,11 @@
 """The planner: what reviewing β percent of the examples costs and achieves. Rounds open from here.
 
 The form is the same for the page, for its preview, which follows the sliders, and for opening the
-round with these settings.
+round with these settings. Another page says how many labels a study needs, before there are any.
 """
 
 import re
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 from urllib.parse import urlencode
@@ -31,6 +32,7 @@ from annotation.results.planner.planning import (
     width_of,
 )
 from annotation.results.planner.planning import plan as plan_of
+from annotation.results.planner.sizes import Study, answer, needs, pilot_of
 from annotation.results.report.cache import Shown, shown_report
 from annotation.results.report.report import Report
 from annotation.results.sections.review import Expectation, Unforeseen
@@ -50,7 +52,7 @@ from judging.dataset.pages.subsets import SubsetForm
 from judging.methods.review.cost import HumanRate
 from judging.projects.access import Access, project_for
 from judging.projects.models import Project, Role
-from judging.runs.models import Run
+from judging.runs.models import Run, run_to_show
 
 DEFAULT_EPSILON = Decimal(10)
 DEFAULT_BETA = Decimal(20)
@@ -508,3 +510,113 @@ def _cascade(report: Report, second: Run | None) -> dict[str, Any]:
         return {}
     rows = [row for row in report.cascades if row.run == second.name]
     return {"second": second, "cascades": rows}
+
+
+class SizesForm(forms.Form):
+    """What you expect of a study, and what it is to show. Shares are percents but for two."""
+
+    win_rate = forms.DecimalField(label="Model 1's win rate, percent")
+    ties = forms.DecimalField(label="Ties, percent of people's labels")
+    accuracy = forms.DecimalField(label="Judge's accuracy, percent")
+    kappa = forms.DecimalField(label="Judge's kappa")
+    wrong = forms.DecimalField(
+        label="Wrong among the labels nobody reviews, percent",
+        help_text="The surest labels, those of low BPDE, are wrong less often than all.",
+    )
+    within = forms.DecimalField(
+        label="Intervals of ±",
+        help_text="0.05 is 5 percentage points, and 0.05 of kappa.",
+    )
+    power = forms.DecimalField(
+        label="Probability of success, percent",
+        help_text="That the study shows which model is better, or gets its certificate.",
+    )
+    epsilon = forms.DecimalField(label="Max wrong labels to certify, percent")
+    examples = forms.IntegerField(
+        required=False,
+        label="Examples that the judge labels",
+        help_text="If empty: as many as needed.",
+    )
+    votes = forms.IntegerField(label="Votes per example")
+    minutes = forms.DecimalField(
+        min_value=Decimal("0.01"), max_value=1000, label="Minutes per vote"
+    )
+    wage = forms.DecimalField(
+        min_value=Decimal("0.01"), max_value=10_000, label="Wage, USD per hour"
+    )
+
+    PERCENTS = ("win_rate", "ties", "accuracy", "wrong", "power", "epsilon")
+    EXPECTED = ("win_rate", "ties", "accuracy", "kappa", "wrong")
+    SHOWN = ("within", "power", "epsilon")
+    WORK = ("examples", "votes", "minutes", "wage")
+
+    @classmethod
+    def of(cls, study: Study) -> "SizesForm":
+        """Return the form that asks for this study."""
+        data: dict[str, Any] = {"minutes": study.rate.minutes, "wage": study.rate.wage}
+        for name in (*cls.EXPECTED, *cls.SHOWN, "examples", "votes"):
+            value = getattr(study, name)
+            if isinstance(value, float):
+                exact = Decimal(repr(value)) * (100 if name in cls.PERCENTS else 1)
+                value = f"{exact.normalize():f}"
+            data[name] = value
+        return cls(data)
+
+    def groups(self) -> list[tuple[str, list[forms.BoundField]]]:
+        titles = ("What you expect", "What it is to show", "The work")
+        parts = (self.EXPECTED, self.SHOWN, self.WORK)
+        return [
+            (title, [self[name] for name in names])
+            for title, names in zip(titles, parts, strict=True)
+        ]
+
+    def clean(self) -> dict[str, Any]:
+        data = super().clean() or {}
+        if not self.errors:
+            for name, why in self.study().problems():
+                self.add_error(name, why)
+        return data
+
+    def study(self) -> Study:
+        data = self.cleaned_data
+        shares = {
+            name: float(data[name] / (100 if name in self.PERCENTS else 1))
+            for name in (*self.EXPECTED, *self.SHOWN)
+        }
+        rate = HumanRate(data["minutes"], data["wage"])
+        return Study(**shares, examples=data["examples"], votes=data["votes"], rate=rate)
+
+
+@require_safe
+def sizes(request: HttpRequest) -> HttpResponse:
+    """Say how many labels a study needs, from what you expect. No project is needed."""
+    return _sizes(request, Study(), None, {})
+
+
+@require_safe
+def project_sizes(request: HttpRequest, slug: str) -> HttpResponse:
+    """Say it with what the project's primary run has measured so far, as a pilot."""
+    access = project_for(request.user, slug, Role.OBSERVER, shows_judge=True)
+    project = access.project
+    rate = HumanRate(project.minutes_per_vote, project.wage_usd)
+    run = run_to_show(project)
+    shown = shown_report(project, run) if run and run.ranked_at else Shown(None)
+    context = {**access.under("plan"), "run": run, "waits": shown.renewing and not shown.report}
+    return _sizes(request, Study(rate=rate), shown.report, context)
+
+
+def _sizes(
+    request: HttpRequest, usual: Study, report: Report | None, context: dict[str, Any]
+) -> HttpResponse:
+    pilot = pilot_of(report, usual) if report else None
+    start = pilot.study if pilot else usual
+    form = SizesForm(request.GET) if request.GET else SizesForm.of(start)
+    found: dict[str, Any] = {}
+    if form.is_valid():
+        study = form.study()
+        # Only for the pilot's own values is known how far they may be wrong.
+        worse = pilot.worse if pilot and replace(study, rate=start.rate) == start else None
+        rows = needs(study, worse)
+        found = {"needs": rows, "answer": answer(rows, study), "has_cautious": worse is not None}
+    context |= {"form": form, "measured": pilot.measured if pilot else (), **found}
+    return render(request, "results/sizes.html", context, status=200 if found else 422)

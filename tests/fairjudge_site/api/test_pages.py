@@ -66,6 +66,8 @@ PAGES = {
     "run_primary": "choose_primary",
     "plan": "new_round plan_round",
     "plan_preview": "plan_round",
+    "sizes": "get_sizes",
+    "project_sizes": "get_project_sizes",
     "practice": "new_round get_practice",
     "teams": "list_teams set_team_people",
     "team": "list_teams set_team_people change_name_of_team remove_team",

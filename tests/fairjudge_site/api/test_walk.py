@@ -37,7 +37,7 @@ from tests.test_access_walk import LET_IN
 
 # By the smallest role that is let in; those that need the site permission, too, say so.
 TABLE = {
-    "anybody": "me list_projects list_deletions list_teams set_team_people",
+    "anybody": "get_sizes me list_projects list_deletions list_teams set_team_people",
     "its owner": "change_name_of_team remove_team",
     "site permission": "new_project",
     "member": "get_project leave",
@@ -47,7 +47,8 @@ TABLE = {
     """,
     "observer": """
         list_examples list_runs get_run get_report get_certificate get_people_report
-        get_report_file get_plot get_table get_parquet get_tool_file list_rows list_exports
+        get_report_file get_project_sizes get_plot get_table get_parquet get_tool_file list_rows
+        list_exports
     """,
     "researcher": """
         get_practice
@@ -314,6 +315,6 @@ def test_whoever_gets_judge_output_is_marked_and_a_repeat_does_nothing_twice(
     shows = {
         "list_examples", "get_report", "get_certificate", "get_table", "list_rows", "get_parquet",
         "gate", "compare", "escalate", "get_report_file", "list_gates", "get_gate",
-        "get_refused", "get_plot", "get_tool_file",
+        "get_refused", "get_plot", "get_tool_file", "get_project_sizes",
     }  # fmt: skip
     assert seen == (name in shows)

@@ -39,6 +39,7 @@ ARGUMENTS = {
     "create_user": [""],
     "demo": [],
     "erase": ["nobody", "--yes"],
+    "sizes": ["--win-rate", "2"],
     "escalate": ["none", "--agreement", "0.9"],
     "export": ["none", "-o", "labels.csv"],
     "compare": ["none", "1", "2"],

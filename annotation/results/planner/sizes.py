@@ -1,0 +1,240 @@
+"""How many labels a study needs, from what you expect or from what a first run has shown."""
+
+from dataclasses import asdict, dataclass, field, fields, replace
+from decimal import Decimal
+from functools import lru_cache
+
+from annotation.results.data.figures import Json
+from annotation.results.report.report import Report, alone
+from judging.core.errors import UserError
+from judging.core.formatting import count, decimals, number_of, percent, usd
+from judging.methods.intervals.estimates import Estimate, Figure, Undefined
+from judging.methods.review.cost import HumanRate, human_usd
+from judging.methods.sample_sizes import (
+    Size,
+    size_for_accuracy,
+    size_for_better,
+    size_for_certificate,
+    size_for_kappa,
+    size_for_win_rate,
+)
+
+MOST_EXAMPLES = 10_000_000
+MOST_VOTES = 99
+_HALF = 0.5
+# Shares that are given are compared with these limits; what a method needs besides, it says itself.
+_LIMITS: dict[str, tuple[float, float]] = {
+    "win_rate": (0, 1),
+    "ties": (0, 0.99),
+    "accuracy": (0, 1),
+    "kappa": (0, 0.999),
+    "wrong": (0, 0.99),
+    "within": (0.002, 0.5),
+    "power": (0.5, 0.999),
+    "epsilon": (0.001, 0.5),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """What is expected of a study, and what it is to show; shares lie between 0 and 1.
+
+    win_rate, ties: by people. accuracy, kappa: of the judge's labels against people's. wrong: share
+    of the judge's labels that people would contradict where nobody reviews.
+    within: half the width of intervals. power: the probability of showing what is true.
+    epsilon: the largest share of wrong labels to certify. examples: N, all judged; None: many.
+    """
+
+    win_rate: float = 0.6
+    ties: float = 0.1
+    accuracy: float = 0.8
+    kappa: float = 0.6
+    wrong: float = 0.05
+    within: float = 0.05
+    power: float = 0.8
+    epsilon: float = 0.1
+    examples: int | None = None
+    votes: int = 3
+    rate: HumanRate = field(default_factory=HumanRate)
+
+    def problems(self) -> list[tuple[str, str]]:
+        """Return every value that is no study, with its name."""
+        found = [
+            (name, f"Enter a share from {percent(low, 1)} to {percent(high, 1)}.")
+            for name, (low, high) in _LIMITS.items()
+            if not low <= getattr(self, name) <= high
+        ]
+        if self.examples is not None and not 1 <= self.examples <= MOST_EXAMPLES:
+            found.append(("examples", f"Enter a number from 1 to {count(MOST_EXAMPLES)}."))
+        if not 1 <= self.votes <= MOST_VOTES:
+            found.append(("votes", f"Enter a number from 1 to {MOST_VOTES}."))
+        return found
+
+
+@dataclass(frozen=True)
+class Need:
+    """A goal and what it takes.
+
+    goal: its name. question: what it answers. labels: examples that people label, None if no number
+    is enough, with the `reason`. reached: the mean half-width of the interval, or the probability,
+    with these labels. cautious: labels if the values that a pilot measured are at the worse end
+    of their intervals; None without a pilot, or if no number is enough then.
+    """
+
+    goal: str
+    question: str
+    labels: int | None
+    reason: str
+    reached: float | None
+    reaches: str
+    cautious: int | None
+    votes: int | None
+    hours: Decimal | None
+    usd: Decimal | None
+
+
+GOALS = ("better", "win_rate", "accuracy", "kappa", "certificate")
+
+
+@lru_cache(maxsize=256)
+def needs(study: Study, worse: Study | None = None) -> tuple[Need, ...]:
+    """Return what each goal takes. Seconds of work at most, and kept for the same study.
+
+    Args:
+        worse: The study with a pilot's values at the worse ends of their intervals.
+
+    Raises:
+        UserError: A value is out of its limits.
+    """
+    for name, why in study.problems():
+        raise UserError(f"{name}: {why}")
+    return tuple(_need(goal, study, worse) for goal in GOALS)
+
+
+def _need(goal: str, study: Study, worse: Study | None) -> Need:
+    found, question, reaches = _size(goal, study)
+    cautious = _size(goal, worse)[0] if worse else None
+    size = None if isinstance(found, Undefined) else found
+    votes = size and size.n * study.votes
+    return Need(
+        goal,
+        question,
+        size.n if size else None,
+        found.reason if isinstance(found, Undefined) else "",
+        size.reached if size else None,
+        reaches,
+        cautious.n if isinstance(cautious, Size) else None,
+        votes,
+        votes * study.rate.minutes / 60 if votes else None,
+        human_usd(votes, study.rate) if votes else None,
+    )
+
+
+def _size(goal: str, study: Study) -> tuple[Size | Undefined, str, str]:
+    """Return the size, the question that it answers, and what `reached` is called."""
+    within, half = decimals(study.within, 3), "mean half-width"
+    if goal == "better":
+        question = f"Which model is better, if model 1 wins {percent(study.win_rate, 1)}"
+        found = size_for_better(study.win_rate, study.power, study.ties)
+        return _of(study, found), question, "probability to tell"
+    if goal == "win_rate":
+        return _win_rate(study, within), f"People's win rate, ± {within}", half
+    if goal == "accuracy":
+        question = f"The judge's accuracy of about {percent(study.accuracy, 1)}, ± {within}"
+        return _of(study, size_for_accuracy(study.accuracy, study.within)), question, half
+    if goal == "kappa":
+        question = f"The judge's kappa of about {decimals(study.kappa, 2)}, ± {within}"
+        return _of(study, size_for_kappa(study.kappa, study.within, study.ties)), question, half
+    found = size_for_certificate(study.epsilon, study.wrong, study.power, study.examples)
+    question = (
+        f"A certificate that at most {percent(study.epsilon, 1)} of the judge's labels are wrong, "
+        f"if {percent(study.wrong, 1)} are"
+    )
+    return found, question, "probability of the certificate"
+
+
+def _of(study: Study, found: Size | Undefined) -> Size | Undefined:
+    """A size that the study's examples can't give is none."""
+    if isinstance(found, Undefined) or study.examples is None or found.n <= study.examples:
+        return found
+    needed = number_of(found.n, "labelled example")
+    return Undefined(f"{needed} are needed, and there are {count(study.examples)}")
+
+
+def _win_rate(study: Study, within: str) -> Size | Undefined:
+    if study.examples is None:
+        return Undefined("enter how many examples there are: the judge labels all of them")
+    return size_for_win_rate(study.within, study.examples, study.accuracy)
+
+
+def answer(found: tuple[Need, ...], study: Study) -> str:
+    """Return the sentence with which the page begins."""
+    first = found[0]
+    if first.labels is None or first.usd is None:
+        return f"No number of labels shows which model is better: {first.reason}."
+    return (
+        f"To show which model is better, people label about {number_of(first.labels, 'pair')} "
+        f"with {number_of(study.votes, 'vote')} each, for {usd(first.usd)}."
+    )
+
+
+@dataclass(frozen=True)
+class Pilot:
+    """What a first run measured. study: its values. worse: their ends that need more labels.
+
+    measured: names of the values that come from the run; the others are the defaults.
+    """
+
+    study: Study
+    worse: Study
+    measured: tuple[str, ...]
+
+
+def pilot_of(report: Report, study: Study) -> Pilot:
+    """Put a run's figures in the place of what `study` assumes, where the run has them."""
+    right, kappa = alone(report), _kappa(report)
+    people = report.win_rate.judge_and_people or report.win_rate.people
+    values: dict[str, float] = {}
+    worse: dict[str, float] = {}
+    for name, figure, towards in (
+        ("win_rate", people, _HALF),
+        ("accuracy", right, _HALF),
+        ("kappa", kappa, 0.0),
+    ):
+        if isinstance(figure, Estimate):
+            values[name] = _within_limits(name, figure.value)
+            worse[name] = _within_limits(name, _end(figure, towards))
+    if "accuracy" in values and isinstance(right, Estimate):
+        values["wrong"] = _within_limits("wrong", 1 - right.value)
+        low = right.value if right.low is None else right.low
+        worse["wrong"] = _within_limits("wrong", 1 - low)
+    labels = report.dataset.labels
+    if not isinstance(labels, Undefined) and (total := sum(labels.values())):
+        values["ties"] = worse["ties"] = _within_limits("ties", labels.get("tie", 0) / total)
+    values["examples"] = worse["examples"] = report.coverage.examples
+    found = replace(study, **values)  # type: ignore[arg-type]
+    return Pilot(found, replace(study, **worse), tuple(values))  # type: ignore[arg-type]
+
+
+def _kappa(report: Report) -> Figure | None:
+    rows = (row for row in report.methods if row.run == report.run.name and not row.beta)
+    return next((row.kappa for row in rows), None)
+
+
+def _end(figure: Estimate, towards: float) -> float:
+    """Return the end of the interval that is nearest to `towards`, or that itself inside."""
+    if figure.low is None or figure.high is None:
+        return figure.value
+    return min(max(towards, figure.low), figure.high)
+
+
+def _within_limits(name: str, value: float) -> float:
+    low, high = _LIMITS[name]
+    return round(min(max(value, low), high), 4)
+
+
+def as_document(study: Study, found: tuple[Need, ...], measured: tuple[str, ...] = ()) -> Json:
+    """Return what `sizes --json` prints and the API answers with."""
+    assumed = {one.name: getattr(study, one.name) for one in fields(study) if one.name != "rate"}
+    money = {"minutes_per_vote": study.rate.minutes, "wage_usd": study.rate.wage}
+    return {"study": assumed | money, "measured": list(measured), "goals": list(map(asdict, found))}
