@@ -7,7 +7,8 @@ HuggingFaceH4/ultrafeedback_binarized, nvidia/HelpSteer2, HumanSignal/label-stud
 argilla-io/argilla (records), promptfoo (EvaluateSummaryV3), inspect_ai (EvalLog), mlflow/mlflow
 (log_eval_table, create_eval_results_file, construct_eval_result_df), langchain-ai/langsmith-sdk
 (_flatten_experiment_results, get_test_results), langchain-ai/langsmith-cli (datasetExport) and
-langfuse/langfuse (database-read-stream, transformStreamToCsv).
+langfuse/langfuse (database-read-stream, transformStreamToCsv). No source of LangSmith's says which
+columns its page's CSV file has: they are those that several programs read from such files.
 """
 
 import json
@@ -378,6 +379,21 @@ def langsmith_result(number, output, **change):
         "execution_time": 0.52,
         "example_id": f"0d3f7a52-0000-4000-8000-{number:012d}",
         "id": f"5b1c22aa-0000-4000-8000-{number:012d}",
+    } | change
+
+
+def langsmith_page_row(number, output, **change):
+    """Return a row of the CSV file that LangSmith's page of an experiment downloads."""
+    return {
+        "id": f"0d3f7a52-0000-4000-8000-{number:012d}",
+        "inputs": json.dumps({"question": f"Question {number}?"}),
+        "reference_outputs": json.dumps({"answer": f"Truth {number}"}),
+        "outputs": json.dumps({"answer": output}),
+        "status": "success",
+        "error": "",
+        "latency": 0.52,
+        "tokens": 17,
+        "correctness": 1.0,
     } | change
 
 
