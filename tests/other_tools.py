@@ -382,6 +382,65 @@ def langsmith_result(number, output, **change):
     } | change
 
 
+def arena_session(number, winner):
+    """Return a vote of lmarena-ai/arena-human-preference-140k."""
+
+    def chat(answer):
+        texts = (("user", f"Question {number}?"), ("assistant", answer))
+        return [
+            {
+                "role": role,
+                "content": [{"type": "text", "text": text, "image": None, "mimeType": None}],
+            }
+            for role, text in texts
+        ]
+
+    return {
+        "id": f"6f6e6d-{number}",
+        "model_a": "maple-7b",
+        "model_b": "birch-3b",
+        "winner": winner,
+        "evaluation_session_id": f"session-{number}",
+        "evaluation_order": 1,
+        "conversation_a": chat("A says."),
+        "conversation_b": chat("B says."),
+        "full_conversation": [],
+        "conv_metadata": {"turns": 1},
+        "language": "en",
+        "is_code": False,
+    }
+
+
+def arena_battle_row(number, winner):
+    """Return a row of the CSV file of lmsys-arena-human-preference-55k."""
+    return {
+        "id": number,
+        "model_a": "maple-7b",
+        "model_b": "birch-3b",
+        "prompt": json.dumps(["First?", "Then?"]),
+        "response_a": json.dumps(["A1", "A2"]),
+        "response_b": json.dumps(["B1", None]),
+        "winner_model_a": int(winner == "a"),
+        "winner_model_b": int(winner == "b"),
+        "winner_tie": int(winner == "tie"),
+    }
+
+
+def reward_bench_2(number):
+    return {
+        "id": f"{number}",
+        "prompt": "Name a colour.",
+        "chosen": ["Red."],
+        "rejected": ["Two.", "A cat.", "No."],
+        "num_correct": 1,
+        "num_incorrect": 3,
+        "total_completions": 4,
+        "models": ["m1", "m2", "m3", "m4"],
+        "subset": "Factuality",
+        "additional_metadata": {"category": None},
+    }
+
+
 def langsmith_page_row(number, output, **change):
     """Return a row of the CSV file that LangSmith's page of an experiment downloads."""
     return {

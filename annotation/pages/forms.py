@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from decimal import Decimal
-from typing import Any
+from typing import Any, cast
 
 from django import forms
 from django.contrib.auth.forms import UserCreationForm
@@ -50,6 +50,9 @@ class LinesField(forms.CharField):
 
     def has_changed(self, initial: Any, data: Any) -> bool:
         return self.to_python(initial) != self.to_python(data)
+
+
+_COST_BASES = (("assumed", "assumed minutes per vote"), ("measured", "measured active time"))
 
 
 class SettingsForm(forms.ModelForm):
@@ -147,6 +150,7 @@ class SettingsForm(forms.ModelForm):
         self.by, self.kept = by, set[str]()
         self.made_for = _seen(self.data.get("made_for", ""))
         self.before = {name: getattr(self.instance, name) for name in self.fields}
+        cast(forms.ChoiceField, self.fields["cost_basis"]).choices = _COST_BASES
         self.initial["criteria"] = "\n".join(self.instance.criteria)
         self.initial["criterion_weights"] = weights_in_lines(self.instance.criterion_weights)
         for name in ("wage_usd", "minutes_per_vote", "annotator_advantage", "tie_margin"):
