@@ -634,7 +634,7 @@ def _of_workbook(
 ) -> Record | Refused:
     named = dict(zip_longest(header, _texts(cells), fillvalue=""))
     record = Record(place, named, json.dumps(named, ensure_ascii=False), begins)
-    for column, cell in zip_longest(header, cells, fillvalue=""):
+    for place_in_row, (column, cell) in enumerate(zip_longest(header, cells, fillvalue="")):
         if isinstance(cell, Fault):
             sentence = f"The cell {cell.cell} holds {cell.error}. Correct its formula."
             if not cell.error:
@@ -643,7 +643,7 @@ def _of_workbook(
                     "spreadsheet program and save it there."
                 )
             return record.refuse(column, sentence)
-        if cell and not column:
+        if cell and place_in_row >= len(header):
             sentence = f"The row has {len(cells)} cells, and the header names {len(header)}."
             return record.refuse("", sentence)
     return _unescaped(record) if named.get(ESCAPE_COLUMN) else record

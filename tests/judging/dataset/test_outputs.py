@@ -472,3 +472,13 @@ def test_damaged_rows_of_a_file_are_told_by_their_lines(tmp_path):
     found = check([tools.lines(tmp_path / "rows.jsonl", rows)])
     assert found.n_problems > 50
     assert all(1 <= problem.place.line <= len(rows) for problem in found.problems)
+
+
+@pytest.mark.parametrize("name", ["pairs.csv", "pairs.xlsx"])
+def test_the_index_that_pandas_writes_is_no_field(tmp_path, name):
+    row = {"question": "Why?", "response_1": "So.", "response_2": "No.", "model_1": "m"}
+    path, table = tmp_path / name, pandas.DataFrame([row, row | {"question": "When?"}])
+    (table.to_csv if name.endswith("csv") else table.to_excel)(path)
+    first, second = pairs(path)
+    assert (first.question, first.model_1, second.question) == ("Why?", "m", "When?")
+    assert (first.gold_label, first.is_check) == (None, False)
