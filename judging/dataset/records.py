@@ -246,8 +246,7 @@ class Cells:
         Args:
             present: a value must be there, though it may be empty.
         """
-        # A column without a name, such as the index that pandas writes, is no field.
-        value = self._record.values.get(self._columns.get(field))
+        value = self._record.values.get(self._columns.get(field, ""))
         if isinstance(value, bool) and self._booleans:
             value = "true" if value else "false"
         if value is None and not present:
@@ -276,7 +275,7 @@ class Cells:
 
     def tags(self, field: str) -> tuple[str, ...]:
         """Return the tags of a list, or of a text that parts them by commas or semicolons."""
-        value = self._record.values.get(self._columns.get(field))
+        value = self._record.values.get(self._columns.get(field, ""))
         if isinstance(value, list) and all(isinstance(name, str) for name in value):
             value = ";".join(value)
             if fault := unstorable(value):

@@ -479,6 +479,7 @@ def test_the_index_that_pandas_writes_is_no_field(tmp_path, name):
     row = {"question": "Why?", "response_1": "So.", "response_2": "No.", "model_1": "m"}
     path, table = tmp_path / name, pandas.DataFrame([row, row | {"question": "When?"}])
     (table.to_csv if name.endswith("csv") else table.to_excel)(path)
+    assert "codes" not in str(check([path]))
     first, second = pairs(path)
     assert (first.question, first.model_1, second.question) == ("Why?", "m", "When?")
     assert (first.gold_label, first.is_check) == (None, False)
