@@ -247,7 +247,7 @@ class Round(models.Model):
     # In the annotators' links to the round; a new nonce ends them.
     nonce = models.CharField(max_length=43, unique=True, default=secrets.token_urlsafe)
     open_to_all = models.BooleanField(default=True)
-    # How many in 100 of a person's pairs come again. `parameters` says after how many others.
+    # How many in 100 of a person's pairs can come again. `parameters` says after how many others.
     repeat_percent = models.PositiveSmallIntegerField(default=0, db_default=0)
     no_majority = models.CharField(
         max_length=10, choices=Project.NoMajority, default=Project.NoMajority.ADJUDICATE

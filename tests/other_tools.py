@@ -7,7 +7,8 @@ HuggingFaceH4/ultrafeedback_binarized, nvidia/HelpSteer2, HumanSignal/label-stud
 argilla-io/argilla (records), promptfoo (EvaluateSummaryV3), inspect_ai (EvalLog), mlflow/mlflow
 (log_eval_table, create_eval_results_file, construct_eval_result_df), langchain-ai/langsmith-sdk
 (_flatten_experiment_results, get_test_results), langchain-ai/langsmith-cli (datasetExport) and
-langfuse/langfuse (database-read-stream, transformStreamToCsv).
+langfuse/langfuse (database-read-stream, transformStreamToCsv). No source of LangSmith's says which
+columns its page's CSV file has: they are those that several programs read from such files.
 """
 
 import json
@@ -378,6 +379,80 @@ def langsmith_result(number, output, **change):
         "execution_time": 0.52,
         "example_id": f"0d3f7a52-0000-4000-8000-{number:012d}",
         "id": f"5b1c22aa-0000-4000-8000-{number:012d}",
+    } | change
+
+
+def arena_session(number, winner):
+    """Return a vote of lmarena-ai/arena-human-preference-140k."""
+
+    def chat(answer):
+        texts = (("user", f"Question {number}?"), ("assistant", answer))
+        return [
+            {
+                "role": role,
+                "content": [{"type": "text", "text": text, "image": None, "mimeType": None}],
+            }
+            for role, text in texts
+        ]
+
+    return {
+        "id": f"6f6e6d-{number}",
+        "model_a": "maple-7b",
+        "model_b": "birch-3b",
+        "winner": winner,
+        "evaluation_session_id": f"session-{number}",
+        "evaluation_order": 1,
+        "conversation_a": chat("A says."),
+        "conversation_b": chat("B says."),
+        "full_conversation": [],
+        "conv_metadata": {"turns": 1},
+        "language": "en",
+        "is_code": False,
+    }
+
+
+def arena_battle_row(number, winner):
+    """Return a row of the CSV file of lmsys-arena-human-preference-55k."""
+    return {
+        "id": number,
+        "model_a": "maple-7b",
+        "model_b": "birch-3b",
+        "prompt": json.dumps(["First?", "Then?"]),
+        "response_a": json.dumps(["A1", "A2"]),
+        "response_b": json.dumps(["B1", None]),
+        "winner_model_a": int(winner == "a"),
+        "winner_model_b": int(winner == "b"),
+        "winner_tie": int(winner == "tie"),
+    }
+
+
+def reward_bench_2(number):
+    return {
+        "id": f"{number}",
+        "prompt": "Name a colour.",
+        "chosen": ["Red."],
+        "rejected": ["Two.", "A cat.", "No."],
+        "num_correct": 1,
+        "num_incorrect": 3,
+        "total_completions": 4,
+        "models": ["m1", "m2", "m3", "m4"],
+        "subset": "Factuality",
+        "additional_metadata": {"category": None},
+    }
+
+
+def langsmith_page_row(number, output, **change):
+    """Return a row of the CSV file that LangSmith's page of an experiment downloads."""
+    return {
+        "id": f"0d3f7a52-0000-4000-8000-{number:012d}",
+        "inputs": json.dumps({"question": f"Question {number}?"}),
+        "reference_outputs": json.dumps({"answer": f"Truth {number}"}),
+        "outputs": json.dumps({"answer": output}),
+        "status": "success",
+        "error": "",
+        "latency": 0.52,
+        "tokens": 17,
+        "correctness": 1.0,
     } | change
 
 

@@ -71,12 +71,11 @@ def python_texts() -> Iterator[Text]:
                 if id(node) in skipped or not isinstance(node, ast.Constant | ast.JoinedStr):
                     continue
                 text = _said(node)
-                # A list of names holds no full stop and no comma.
-                if (
-                    len(text.split()) >= 4
-                    and re.search("[.,:?]", text)
-                    and not re.search(r"SELECT |\\[bwsd]", text)
-                ):
+                # A list of names holds no full stop and no comma. A title or a help text may not
+                # either, so a banned word is looked for in every text of three words.
+                is_sentence = len(text.split()) >= 4 and re.search("[.,:?]", text)
+                is_short = len(text.split()) >= 3 and _BANNED.search(text)
+                if (is_sentence or is_short) and not re.search(r"SELECT |\\[bwsd]", text):
                     yield Text(name, node.lineno, text)
 
 

@@ -65,17 +65,17 @@ class CrowdForm(forms.ModelForm):
             "max_pairs": "Pairs per person at most",
             "completion_code": "Completion code",
             "screened_code": "Code for people who were screened out",
-            "worker_name": "Parameter with the worker's ID",
-            "study_name": "Parameter with the study's ID",
-            "session_name": "Parameter with the submission's ID",
+            "worker_name": "URL parameter with the worker's ID",
+            "study_name": "URL parameter with the study's ID",
+            "session_name": "URL parameter with the submission's ID",
         }
         help_texts = {
             "consent": "Markdown. Say who you are, what you ask, how long it takes, what you pay "
             "and what you store.",
-            "max_people": "Counts people at work and people who are done. Someone who stops, or "
-            "shows no sign of life for 5 minutes, gives their place back.",
+            "max_people": "Counts people at work and people who are done. If someone stops, or "
+            "closes the page for 5 minutes, their place is free again.",
             "completion_code": "Shown after the last pair. Give a code, an address, or both.",
-            "screened_code": "Also for people who found no pair left.",
+            "screened_code": "People who find no pair left get this code, too.",
             "worker_name": "MTurk's workerId, hitId and assignmentId are read too.",
         }
         widgets = {"consent": forms.Textarea(attrs={"rows": 8})}
@@ -160,7 +160,9 @@ def withdraw(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     access, round_ = _round_of(request, slug, number)
     link = get_object_or_404(CrowdLink.objects.select_related("round__project"), round=round_)
     crowds.withdraw(link, access.user)
-    messages.success(request, "The link lets nobody new in. People who are at work may finish.")
+    messages.success(
+        request, "Nobody else can use the link to join. People who are at work may finish."
+    )
     return redirect("round_crowd", slug, number)
 
 
@@ -182,7 +184,7 @@ def aside(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     access, round_ = _round_of(request, slug, number)
     n = put_aside_all(round_, rejected_with_votes(round_), access.user, REJECTED)
     if n:
-        did = f"{number_of(n, 'vote')} put aside. They don't count any more."
+        did = f"{number_of(n, 'vote')} put aside. They no longer count."
         messages.success(request, f"{did} Count them again on the page of each person.")
     else:
         messages.info(request, "No vote of a rejected submission counts. Nothing was changed.")

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from decimal import Decimal
-from typing import Any
+from typing import Any, cast
 
 from django import forms
 from django.contrib.auth.forms import UserCreationForm
@@ -50,6 +50,9 @@ class LinesField(forms.CharField):
 
     def has_changed(self, initial: Any, data: Any) -> bool:
         return self.to_python(initial) != self.to_python(data)
+
+
+_COST_BASES = (("assumed", "assumed minutes per vote"), ("measured", "measured active time"))
 
 
 class SettingsForm(forms.ModelForm):
@@ -109,8 +112,8 @@ class SettingsForm(forms.ModelForm):
             "guidelines": "Markdown. They open by themselves before an annotator's first pair. "
             "Annotators can open them on every pair.",
             "cant_judge": "Annotators say why in the comment. The answer is paid and counts as "
-            "received, but it is no label: the other votes decide. A person decides if they have "
-            "no majority.",
+            "received, but it isn't a label. The majority of the other votes decides, or a person "
+            "if there is none.",
             "hide_models": "Both models' names are replaced by “[model name hidden]” in both "
             "responses, on the annotators' screen only. Exports keep the texts.",
             "show_reference": "If an example has a reference answer, annotators see it below the "
@@ -122,7 +125,8 @@ class SettingsForm(forms.ModelForm):
             "leave_out_unblinded": "Votes of people who had seen judge output in this project "
             "are kept and their cost counts, but they enter no result and no final label. The "
             "final label is then the majority of the other votes on the item. If they have no "
-            "majority, the choice above applies, as it was when the round opened. If there are no "
+            "majority, the setting “If votes have no majority” applies, as it was when the round "
+            "opened. If there are no "
             "other votes, a person decides. This takes effect at once, also in closed rounds, so "
             "choose before you look at results.",
             "annotator_advantage": "The alternative annotator test asks whether the judge is at "
@@ -146,6 +150,7 @@ class SettingsForm(forms.ModelForm):
         self.by, self.kept = by, set[str]()
         self.made_for = _seen(self.data.get("made_for", ""))
         self.before = {name: getattr(self.instance, name) for name in self.fields}
+        cast(forms.ChoiceField, self.fields["cost_basis"]).choices = _COST_BASES
         self.initial["criteria"] = "\n".join(self.instance.criteria)
         self.initial["criterion_weights"] = weights_in_lines(self.instance.criterion_weights)
         for name in ("wage_usd", "minutes_per_vote", "annotator_advantage", "tie_margin"):
@@ -216,7 +221,8 @@ class SettingsForm(forms.ModelForm):
             name, _, number = (part.strip() for part in line.rpartition(":"))
             if not name or not _WEIGHT.fullmatch(number):
                 raise forms.ValidationError(
-                    f"“{line.strip()[:80]}” is no weight. Write a criterion, a colon and a number "
+                    f"“{line.strip()[:80]}” isn't a weight. Write a criterion, a colon and a "
+                    f"number "
                     "from 0 with at most 4 decimals, such as accuracy: 2."
                 )
             if name in weights:
@@ -254,7 +260,7 @@ def _no_rule(chosen: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             f"Give a weight to each criterion. Missing: {', '.join(missing)}.",
         )
     elif unknown := [name for name in weights if name not in criteria]:
-        yield "criterion_weights", f"These are no criteria: {', '.join(unknown)}. Remove them."
+        yield "criterion_weights", f"Remove what isn't a criterion: {', '.join(unknown)}."
     elif chosen["tie_margin"] >= sum(map(Decimal, weights.values())):
         yield (
             "tie_margin",
@@ -403,14 +409,15 @@ class AssignForm(forms.Form):
         required=False,
         widget=forms.CheckboxSelectMultiple,
         label="Teams",
-        help_text="Their people in this project get items, as the teams are now.",
+        help_text="Everybody in these teams who is in this project gets items. People who join a "
+        "team later don't, until you assign again.",
     )
     tags = forms.CharField(
         required=False,
         max_length=400,
         label="Only people with these tags",
-        help_text="Such as german, medicine. Without a team, everybody in any team who has all of "
-        "them. People marked below need no tag.",
+        help_text="For example german, medicine. If you chose no team, people of any team who "
+        "have all these tags get items. People whom you mark below don't need a tag.",
     )
 
     people = RowsField(
@@ -430,7 +437,7 @@ class AssignForm(forms.Form):
         label="Shares of some people",
         widget=forms.Textarea(attrs={"rows": 3, "placeholder": "ada: 30 %\nben: 40"}),
         help_text="One person per line, with a share of the round's votes or a number of items. "
-        "They are asked by this, too.",
+        "People listed here get items, even if you don't mark them above.",
     )
 
     def __init__(self, round_: Round, *args: Any, **kwargs: Any) -> None:
@@ -518,7 +525,7 @@ class PracticeForm(forms.Form):
         max_value=100_000,
         required=False,
         label="Pairs per person, in each try",
-        help_text="A training without a number has all its pairs.",
+        help_text="If you leave it empty, a training has all its pairs.",
     )
     pass_mark = forms.DecimalField(
         min_value=Decimal("0.01"),
@@ -568,7 +575,7 @@ class AsideForm(forms.Form):
         help_text="Kept in the audit trail, with your name.",
     )
     stop = forms.BooleanField(
-        required=False, initial=True, label="Also hand out nothing more of this round to them"
+        required=False, initial=True, label="Also give them no more pairs of this round"
     )
 
 

@@ -366,7 +366,7 @@ def role_kept(mine: str, offered: str) -> str:
         return ""
     return (
         f"You are already a member, as {Role(mine).label}. This link is for a new {offered} and "
-        f"doesn't change your role. Ask an owner to make you {offered}, on the page of people."
+        f"doesn't change your role. Ask an owner to make you {offered} on the page People."
     )
 
 

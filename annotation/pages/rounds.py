@@ -212,8 +212,10 @@ def people(request: HttpRequest, slug: str, number: int) -> HttpResponse:
         except UserError as error:
             form.add_error(None, str(error))
         else:
-            said = "everybody" if whom.is_everybody else f"{n} {'person' if n == 1 else 'people'}"
-            messages.success(request, f"The round is for {said} now. Votes given stay.")
+            said = "Everybody" if whom.is_everybody else f"{n} {'person' if n == 1 else 'people'}"
+            messages.success(
+                request, f"{said} can label in this round now. Votes already given are kept."
+            )
             return redirect("round", slug, number)
     return round_page(request, access, found, assign_form=form, status=422)
 
@@ -225,7 +227,10 @@ def _assign_again(request: HttpRequest, found: Round) -> HttpResponse:
         whom = whom_of(found)
         if whom is not None:
             assign_whom(found, request.user, whom)
-            messages.success(request, "Assigned again, as the teams are now. Votes given stay.")
+            messages.success(
+                request,
+                "The current members of the teams get items now. Votes already given are kept.",
+            )
     except UserError as error:
         messages.error(request, str(error))
     return redirect("round", found.project.slug, found.number)
@@ -273,7 +278,7 @@ def _put_aside(
 
 
 _WARNED_NO_MORE = "The warning was taken back."
-_SAID_OF_ASIDE = "They don't count any more, and can be counted again here."
+_SAID_OF_ASIDE = "They no longer count. You can count them again here."
 
 
 def _said_of_counting(done: aside.CountedAgain) -> str:

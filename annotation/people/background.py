@@ -83,7 +83,7 @@ def read_questions(text: str) -> list[Question]:
 def _read(line: str) -> Question:
     match = _LINE.fullmatch(line)
     if match is None or match[1] not in KINDS:
-        raise UserError(f"“{line[:60]}” names no kind: text, choice or number. {_FORM}")
+        raise UserError(f"“{line[:60]}” doesn't begin with a kind: text, choice or number. {_FORM}")
     kind, optional = match[1], bool(match[2])
     text, *rest = (part.strip() for part in match[3].split("|"))
     if not 0 < len(text) <= LONGEST or any(len(part) > LONGEST for part in rest):

@@ -56,10 +56,10 @@ MTURK = ("workerId", "hitId", "assignmentId")
 _PREVIEW = "ASSIGNMENT_ID_NOT_AVAILABLE"
 _SALT = "fairjudge.crowd"
 _ID = re.compile(r"[\w.:@+=/-]{1,120}", re.ASCII)
-_ENDED = "This study takes nobody any more. You can close this page."
+_ENDED = "This study accepts no more people. You can close this page."
 _TWICE = "You have taken part in this study already, or began it with another submission."
 _FULL = "All places of this study are taken. Return your submission, or try again in some minutes."
-_NOTHING_FREE = "Other people have all pairs at the moment. Try again in some minutes."
+_NOTHING_FREE = "Other people are working on all remaining pairs. Try again in some minutes."
 
 
 class CrowdOver(Http404):
@@ -524,7 +524,7 @@ def _read(content: bytes) -> list[tuple[str, str, str]]:
         text = content.decode("utf-8-sig")
         rows = list(csv.DictReader(io.StringIO(text, newline=""), strict=True))
     except (UnicodeDecodeError, csv.Error):
-        raise UserError("The file is no CSV in UTF-8. Nothing was changed.") from None
+        raise UserError("The file isn't a CSV file in UTF-8. Nothing was changed.") from None
     names = {(name or "").strip().lower(): name for name in (rows[0] if rows else {})}
     worker, status = _column(names, _WORKER), _column(names, _STATUS)
     if worker is None or status is None:
@@ -539,8 +539,8 @@ def _read(content: bytes) -> list[tuple[str, str, str]]:
         what = (row[status] or "").strip().lower()
         if what not in _SAID and what not in _LEFT_AS_IT_IS:
             raise UserError(
-                f"Row {line}: “{what[:40]}” is no status. Use approved, rejected or returned. "
-                "Nothing was changed."
+                f"Row {line}: “{what[:40]}” isn't a status. Use approved, rejected or returned. "
+                f"Nothing was changed."
             )
         if not who:
             raise UserError(f"Row {line} names no worker. Nothing was changed.")

@@ -88,13 +88,24 @@ def _tables(user: AbstractUser) -> list[tuple[Any, ...]]:
         ),
         ("team", TeamMember.objects.filter(user=user), "team__name", "tags", "added_at"),
         ("team of their own", Team.objects.filter(owner=user), "name", "created_at"),
-        ("right that ended", LostRight.objects.filter(user=user), "project__name", "how", "at"),
+        (
+            "role or membership that ended",
+            LostRight.objects.filter(user=user),
+            "project__name",
+            "how",
+            "at",
+        ),
         (
             "warning, pause or votes put aside",
             Intervention.objects.filter(**mine),
             *("round__project__name", "round__number", "kind", "at"),
         ),
-        ("look at the judge", EarlierLook.objects.filter(user=user), "project__name", "at"),
+        (
+            "time you saw what the judge said",
+            EarlierLook.objects.filter(user=user),
+            "project__name",
+            "at",
+        ),
         ("annotator", theirs, "project__name", "name", "created_at", "left_at"),
         (
             "submission to a panel",

@@ -298,7 +298,10 @@ def read_share(text: str) -> Decimal | int:
         return percent
     if match is not None and not match[2] and match[1].isdecimal() and int(match[1]) > 0:
         return int(match[1])
-    raise UserError(f"“{text[:40]}” is no share. Write 30 % of the votes, or 40 for items.")
+    raise UserError(
+        f"“{text[:40]}” isn't a share. Write 30 % for a share of the votes, or 40 for "
+        f"a number of items."
+    )
 
 
 def say_share(share: Decimal | int) -> str:

@@ -129,7 +129,9 @@ def raise_votes(
     Returns False if that is left to a worker.
     """
     if round_.is_practice:
-        raise UserError("Everybody gets each pair of this round once, so it has no more votes.")
+        raise UserError(
+            "Each person answers each pair of this round once, so you can't ask for more votes."
+        )
     if not round_.votes_per_item < votes <= MAX_VOTES:
         raise UserError(
             f"Choose a number above {round_.votes_per_item} and up to {MAX_VOTES}. Votes already "

@@ -104,7 +104,7 @@ def read_check_rules(text: str) -> tuple[CheckRule, ...]:
         match = _CHECK_RULE.fullmatch(said)
         if match is None or match[3] not in CHECK_ACTIONS:
             raise UserError(
-                f"“{said[:60]}” is no rule. Write it like “after 5 below 60 % stop”, with warn, "
+                f"“{said[:60]}” isn't a rule. Write it like “after 5 below 60 % stop”, with warn, "
                 "pause or stop at the end."
             )
         rules.append(CheckRule(int(match[1]), Decimal(match[2]), match[3]))
@@ -311,15 +311,15 @@ def impossible(
         if extra or settings.learn or settings.limit is not None or not settings.subset.is_all:
             yield (
                 "practice",
-                "Training and a qualification have no β, budget, audit, limit, rule, repeat or "
-                "part of the examples: their pairs are the ones with a known label for them.",
+                "Training and a qualification take no β, budget, audit, limit, rule, repeats or "
+                "part of the examples. They use the pairs that were imported for them.",
             )
         yield from _impossible_practice(project, settings.practice)
         return
     if not 0 <= settings.repeat_percent <= _MOST_REPEATED:
-        yield "repeat_percent", f"Between 0 and {_MOST_REPEATED} % of a person's pairs come again."
+        yield "repeat_percent", f"0 to {_MOST_REPEATED} % of a person's pairs can come again."
     if not 1 <= settings.repeat_after <= _LONGEST_GAP:
-        yield "repeat_after", f"A pair comes again after 1 to {_LONGEST_GAP} others."
+        yield "repeat_after", f"A pair can come again after 1 to {_LONGEST_GAP} others."
     if sum(asked) != 1:
         yield "how", "Choose how much people label: a β, a budget, or everything."
     if not 1 <= settings.votes <= MAX_VOTES:
@@ -357,7 +357,7 @@ def impossible(
 
 def _why_not_after(project: Project, after: Round) -> str:
     if after.project_id != project.pk or not after.is_practice:
-        return f"Round {after.number} is no training and no qualification, so nobody can pass it."
+        return f"Round {after.number} is neither training nor a qualification: nobody can pass it."
     if after.state == Round.State.CLOSED:
         return f"Round {after.number} is closed, so nobody else can pass it. Reopen it first."
     return ""

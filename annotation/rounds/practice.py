@@ -68,16 +68,19 @@ def change_check(
     would change: answers were judged by the rest.
     """
     if not example.is_check:
-        raise UserError("Only a check has a known label that people are told. Import one.")
+        raise UserError(
+            "This example isn't a check, so it has no known label or explanation to "
+            "change. Nothing was changed."
+        )
     if gold_label not in Label.values or check_for not in CheckFor.values:
-        raise UserError("A check needs its known label, and what it is for.")
+        raise UserError("Say the check's known label and what it is for. Nothing was changed.")
     with transaction.atomic():
         row = Example.objects.select_for_update(no_key=True).get(pk=example.pk)
         is_same = (row.check_for, row.gold_label) == (check_for, gold_label)
         if not is_same and Item.every.filter(example=row).exists():
             raise UserError(
-                "A round asks about this pair, so you can change its explanation alone. Import "
-                "the pair again with another ID to use it otherwise. Nothing was changed."
+                "A round already asks about this pair, so only its explanation can change. To "
+                "change the rest, import the pair with another ID. Nothing was changed."
             )
         row.check_for, row.gold_label, row.explanation = check_for, gold_label, explanation
         row.save(update_fields=["check_for", "gold_label", "explanation"])

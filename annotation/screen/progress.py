@@ -384,7 +384,7 @@ _TEXTS = {
     ),
     "left": (
         "You left this round",
-        "Your votes are stored. Nothing more is handed out to you.",
+        "Your votes are stored. You get no more pairs.",
     ),
     "held": (
         "You are paused in this round",
@@ -392,7 +392,7 @@ _TEXTS = {
         "were different. Your votes are stored. An owner of the project can let you go on.",
     ),
     "stopped": (
-        "Nothing more is handed out to you",
+        "You get no more pairs",
         "The project decided that you label no more pairs of this round. If you think that is a "
         "mistake, ask its owner.",
     ),
@@ -434,7 +434,7 @@ _TEXTS = {
 }
 _WITHOUT_VOTES = {
     "done": ("Nothing to label", "There is nothing left for you in this round."),
-    "left": ("You left this round", "Nothing more is handed out to you."),
+    "left": ("You left this round", "You get no more pairs."),
     "paused": ("This round is paused", "Its owner paused it. Come back later."),
     "closed": ("This round is closed", "It takes no more votes."),
 }

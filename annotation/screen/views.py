@@ -185,7 +185,7 @@ def annotate_item(request: HttpRequest, token: str) -> HttpResponse:
         feedback = feedback_on(vote, round_, round_.protocol)
         return show_ending(request, ending, round_, draft.annotator, feedback=feedback)
     if vote is not None and is_final(vote):
-        ending = refusal("This vote stands", _FINAL, round_)
+        ending = refusal("This vote can't be changed", _FINAL, round_)
         return show_ending(request, ending, round_, draft.annotator)
     progress = progress_of(round_, draft.annotator)
     if KEPT in request.GET:

@@ -111,7 +111,7 @@ def put_aside(
     """Let the votes that the person gave in this round so far no longer count. Returns how many.
 
     Args:
-        stop: Also hand out nothing more of this round to them.
+        stop: Also give them no more pairs of this round.
 
     Raises UserError without a reason, or if the person has no vote here that counts.
     """
@@ -123,7 +123,10 @@ def put_aside(
             "nothing to put aside. Nothing was changed."
         )
     if stop and round_.kind == Round.Kind.IMPORT:
-        raise UserError("A round of imported votes hands nothing out. Nothing was changed.")
+        raise UserError(
+            "Nobody labels in a round of imported votes, so nobody can be stopped in "
+            "it. Nothing was changed."
+        )
     with transaction.atomic():
         made = _intervene(round_, annotator, by, Kind.ASIDE, reason, is_due=True)
         detail: dict[str, Any] = {"annotator": annotator.pseudonym, "votes": n_votes}

@@ -60,9 +60,9 @@ PRACTICE_IS_FINAL = "An answer in training or in a qualification can't be change
 _CLOSED = "This round was closed. Your choice is kept, but is not counted."
 _WHY_NONE = {
     "left": "You left this round",
-    "not_assigned": "This round is for others now",
+    "not_assigned": "This round is assigned to other people now",
     "held": "You are paused in this round",
-    "stopped": "Nothing more is handed out to you in this round",
+    "stopped": "You get no more pairs of this round",
     "failed": "You can't go on in this round",
     "limit": "You labelled as many pairs as were assigned to you",
     "first": "This round opens for you after another one",
@@ -103,7 +103,7 @@ def _record_again(draft: Draft, checked: dict[str, Any], comment: str, seconds: 
     if nothing := why_no_items(round_, draft.annotator, within_limit=True):
         raise RoundClosed(f"{_WHY_NONE[nothing.reason]}. Your choice is kept, but is not counted.")
     if (repeat := record_again(draft, checked, draft.comment)) is None:
-        raise NotNeeded("This pair takes no more answers of yours. Go on with the next pair.")
+        raise NotNeeded("You can't answer this pair again. Go on with the next pair.")
     return repeat
 
 

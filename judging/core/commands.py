@@ -436,7 +436,7 @@ def add_subset(parser: CommandParser, *, seed: bool = False) -> None:
         "--sample", type=_sample_size, metavar="N", help="only N of these examples, at random"
     )
     parser.add_argument(
-        "--examples", type=Path, metavar="FILE", help="only the ids in this file, one a line"
+        "--examples", type=Path, metavar="FILE", help="only the IDs in this file, one per line"
     )
     if seed:
         parser.add_argument("--seed", type=int, help="repeats a sample; default: random")

@@ -269,6 +269,29 @@ _TERMS = (
     Term(
         "win rate", "The share of examples on which response 1 is better. A tie counts as one half."
     ),
+    Term("settled", "An item needs no more votes: it has all of them, or a decision."),
+    Term("flag", "What an annotator says is wrong with a pair. It is no vote."),
+    Term(
+        "attention check",
+        "A pair with a known label, which looks like any other pair. It shows if a person reads.",
+    ),
+    Term("training", "A round in which people read after each pair whether they were right."),
+    Term(
+        "qualification",
+        "A round that people pass if they answer enough pairs with a known label right.",
+    ),
+    Term("team", "People whom you ask together, in any of your projects."),
+    Term("share", "The part of a round's votes, or the number of items, that one person is asked."),
+    Term("panel", "A service that finds people for a study, such as Prolific or MTurk."),
+    Term(
+        "crowd link", "An address by which people of a panel label in one round, without a login."
+    ),
+    Term("submission", "What one person of a panel does in one study, from start to end."),
+    Term("reviewer", "A member who labels and decides what votes leave open, blind to the judge."),
+    Term("observer", "A member who reads data and results, and doesn't label."),
+    Term("design", "Which pairs are made of several models' responses to a question."),
+    Term("reference answer", "A correct answer, for judges and people to compare with."),
+    Term("criterion", "One aspect that people or judges compare, such as accuracy or tone."),
     Term(
         "unblinded",
         "Before voting, the annotator had seen what a judge said in this project, or which model "

@@ -574,6 +574,8 @@ def _rows(source: Source, sheet: TableHeader, stream: Iterator[str]) -> Iterator
             yield refusal(place, "", sentence, raw)
             continue
         values = dict(zip(sheet.header, cells, strict=True))
+        # A column without a name, such as the index that pandas writes, is no field.
+        values.pop("", None)
         record = Record(place, values, raw, sheet.header_line)
         yield _unescaped(record) if escaped and values[ESCAPE_COLUMN] else record
 
@@ -633,8 +635,9 @@ def _of_workbook(
     place: Place, header: Sequence[str], cells: Sequence[Cell], begins: int
 ) -> Record | Refused:
     named = dict(zip_longest(header, _texts(cells), fillvalue=""))
+    named.pop("", None)
     record = Record(place, named, json.dumps(named, ensure_ascii=False), begins)
-    for column, cell in zip_longest(header, cells, fillvalue=""):
+    for place_in_row, (column, cell) in enumerate(zip_longest(header, cells, fillvalue="")):
         if isinstance(cell, Fault):
             sentence = f"The cell {cell.cell} holds {cell.error}. Correct its formula."
             if not cell.error:
@@ -643,7 +646,7 @@ def _of_workbook(
                     "spreadsheet program and save it there."
                 )
             return record.refuse(column, sentence)
-        if cell and not column:
+        if cell and place_in_row >= len(header):
             sentence = f"The row has {len(cells)} cells, and the header names {len(header)}."
             return record.refuse("", sentence)
     return _unescaped(record) if named.get(ESCAPE_COLUMN) else record

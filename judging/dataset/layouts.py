@@ -9,6 +9,7 @@ with one response in each row.
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
@@ -265,7 +266,7 @@ def _fastchat_judgments(values: Values, known: Container[str]) -> Rows:
 
 def _conversation_id(values: Values, known: Container[str]) -> tuple[str, bool]:
     """Return the ID: of a question's number, with both models; an arena's ID is a pair's own."""
-    number, turn = name_in(values["question_id"]), _turn(values) or 1
+    number, turn = name_in(values.get("question_id", values.get("id"))), _turn(values) or 1
     if not NUMBER.fullmatch(number):
         return number, True
     models = name_in(values["model_a"]), name_in(values["model_b"])
@@ -303,18 +304,63 @@ def _conversation_votes(values: Values, known: Container[str]) -> Rows:
         raise Unreadable(
             "judge", "This verdict is by a judge model. Import FastChat's file of pair judgments."
         )
-    labels = {"modela": "win", "modelb": "lose", "tie": "tie", "tiebothbad": "tie"}
+    bad = ("tiebothbad", "bothbad")
+    labels = {"modela": "win", "modelb": "lose", "tie": "tie", **dict.fromkeys(bad, "tie")}
     winner = plain(name_in(values["winner"]))
     if winner not in labels:
         raise _unexpected("winner", "model_a, model_b, tie or tie (bothbad)", values["winner"])
     external_id, first_is_1 = _conversation_id(values, known)
     yield {
         "external_id": external_id,
-        "annotator": name_in(judge) or None,
+        "annotator": name_in(judge or values.get("evaluation_session_id")) or None,
         "label": _as_1(labels[winner], first_is_1),
-        "raw_answer": "both_bad" if winner == "tiebothbad" else None,
+        "raw_answer": "both_bad" if winner in bad else None,
         "submitted_at": _moment(values.get("tstamp")),
     }
+
+
+def _battle_pairs(values: Values, known: Container[str]) -> Rows:
+    """Read a battle whose cells list the prompts and each model's answers, as JSON."""
+    asked = _texts_in(values["prompt"], "prompt")
+    names = ("response_a", "response_b")
+    chats = []
+    for name in names:
+        answers = _texts_in(values[name], name)
+        if len(answers) != len(asked):
+            raise _unexpected(name, f"{len(asked)} answers, one for each prompt", len(answers))
+        turns = zip(asked, answers, strict=True)
+        roles = ("user", "assistant")
+        chats.append(
+            [
+                {"role": role, "content": text}
+                for turn in turns
+                for role, text in zip(roles, turn, strict=True)
+            ]
+        )
+    question, first, second = _parted(*chats, names)
+    sides = [(first, values["model_a"]), (second, values["model_b"])]
+    yield as_pair(name_in(values["id"]), question, sides)
+
+
+def _texts_in(value: Any, name: str) -> list[str]:
+    """Return the texts that a cell lists as JSON; an answer that is null is empty."""
+    try:
+        found = json.loads(value) if isinstance(value, str) and value[:1] == "[" else value
+    except ValueError:
+        found = value
+    texts = found if isinstance(found, list) else [found]
+    if not texts or not all(text is None or isinstance(text, str) for text in texts):
+        raise _unexpected(name, "a list of texts", value)
+    return [text or "" for text in texts]
+
+
+def _battle_votes(values: Values, known: Container[str]) -> Rows:
+    """Read who won. The file names no annotator."""
+    winners = {"winner_model_a": "win", "winner_model_b": "lose", "winner_tie": "tie"}
+    won = [label for name, label in winners.items() if canonical(str(values[name])) == "1"]
+    if len(won) != 1:
+        raise Unreadable("winner_model_a", f"One of {', '.join(winners)} should be 1.")
+    yield {"external_id": name_in(values["id"]), "annotator": None, "label": won[0]}
 
 
 def _moment(seconds: Any) -> str | None:
@@ -445,7 +491,30 @@ def _judgebench_judgments(values: Values, known: Container[str]) -> Rows:
 
 
 def _preference_pairs(values: Values, known: Container[str]) -> Rows:
-    """Read a chosen and a rejected response. Which is response 1 is drawn by their texts.
+    """Read a chosen and a rejected response, or each pair of one if there are lists of texts."""
+    chosen, rejected = values["chosen"], values["rejected"]
+    number = next(filter(None, (name_in(values.get(n)) for n in _PREFERENCE_IDS)), "")
+    if not all(map(_is_texts, (chosen, rejected))):
+        yield _preference(number, values)
+        return
+    if len(chosen) * len(rejected) > _MOST_PREFERENCES:
+        sentence = f"This row makes more than {_MOST_PREFERENCES:,} pairs. Part it."
+        raise Unreadable("rejected", sentence)
+    for n, (good, bad) in enumerate(itertools.product(chosen, rejected), start=1):
+        # Which model wrote which of them isn't said.
+        yield _preference(number and f"{number}:{n}", values | {"chosen": good, "rejected": bad})
+
+
+_PREFERENCE_IDS = ("external_id", "prompt_id", "id")
+_MOST_PREFERENCES = 1_000
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(one, str) for one in value)
+
+
+def _preference(number: str, values: Values) -> dict[str, Any]:
+    """Return a pair of a chosen and a rejected response. Which is response 1 is drawn by the texts.
 
     If response 1 were always the chosen one, a judge that prefers the first would look good.
     """
@@ -457,10 +526,8 @@ def _preference_pairs(values: Values, known: Container[str]) -> Rows:
     said = [text_form(prompt, "question"), *sorted(text_form(text, "response_1") for text in texts)]
     drawn = content_id(said)
     chosen_is_1 = int(drawn, 16) % 2 == 0
-    yield as_pair(
-        next(
-            filter(None, (name_in(values.get(n)) for n in ("external_id", "prompt_id", "id"))), ""
-        ),
+    return as_pair(
+        number,
         prompt,
         sides if chosen_is_1 else sides[::-1],
         category=name_in(values.get("subset")),
@@ -689,6 +756,19 @@ OF_PAIRS = (
         nested="conversation_a conversation_b",
         pairs=_conversation_pairs,
         votes=_conversation_votes,
+    ),
+    layout_for(
+        "Chatbot Arena",
+        "id model_a model_b winner conversation_a conversation_b evaluation_order",
+        nested="conversation_a conversation_b",
+        pairs=_conversation_pairs,
+        votes=_conversation_votes,
+    ),
+    layout_for(
+        "Chatbot Arena",
+        "id model_a model_b prompt response_a response_b winner_model_a winner_model_b winner_tie",
+        pairs=_battle_pairs,
+        votes=_battle_votes,
     ),
     layout_for(
         "alpaca_eval",

@@ -167,6 +167,9 @@ def _together(tool: str, read: Callable[[Values], Mapping[str, Any]], alone: str
         for group in groups.values():
             group.sort(key=lambda output: (output.order, rank[output.source]))
             named = [replace(output, model=names[output.source]) for output in group]
+            if len({output.number for output in group}) > 1:
+                # The numbers are the runs' own, and none of them names the input.
+                named = [replace(output, number="") for output in named]
             yield _refused(named, alone) or _as_record(named)
 
     return joined
@@ -496,6 +499,35 @@ def _langsmith(values: Values) -> dict[str, Any]:
     }
 
 
+def _langsmith_page(values: Values) -> dict[str, Any]:
+    """Read a row of the CSV file that the page of an experiment downloads.
+
+    Its cells hold objects as JSON. The rows of two experiments go together by their inputs.
+    """
+    if error := values.get("error"):
+        raise Unreadable("error", f"The run failed: {as_text(error)}. Delete the row or rerun it.")
+    question = _asked(values["inputs"])
+    return {
+        "key": (text_form(question, "question"),),
+        "number": name_in(values["id"]),
+        "question": question,
+        "response": _said(_object_in(values["outputs"])),
+        "reference": as_text(_said(_object_in(values.get("reference_outputs")))),
+    }
+
+
+def _object_in(value: Any) -> Any:
+    """Return the object that a cell holds, or the cell if it holds something else."""
+    found = _opened(value)
+    return found if isinstance(found, dict) else value
+
+
+def _is_no_experiment(values: Values) -> bool:
+    """Return True for a row whose inputs are no object, or its outputs, unless they are missing."""
+    inputs, outputs = _object_in(values["inputs"]), _object_in(values["outputs"])
+    return not isinstance(inputs, dict) or not isinstance(outputs or {}, dict)
+
+
 def _langfuse(values: Values) -> dict[str, Any]:
     """Read a trace or an observation. Observations name their model.
 
@@ -580,6 +612,15 @@ LAYOUTS = (
         _langsmith,
         "Only one experiment has this example. Import the results of two experiments together.",
         some=(r"inputs?\..+", r"outputs\..+"),
+    ),
+    _of_runs(
+        "LangSmith",
+        "id inputs outputs",
+        _langsmith_page,
+        "Only one experiment has this input. Import the results of two experiments together.",
+        _is_no_experiment,
+        some=("reference_outputs|status|latency",),
+        without="example_id external_id label winner annotator dataset",
     ),
     _without_responses(
         "LangSmith",

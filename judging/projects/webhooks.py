@@ -90,7 +90,7 @@ def add_webhook(
     parts = outbound.check_url(url.strip(), settings.FAIRJUDGE_WEBHOOK_HOSTS)
     unknown = sorted(set(events) - EVENTS.keys())
     if unknown or not events:
-        what = f"{unknown[0]} is no event." if unknown else "Choose at least one event."
+        what = f"{unknown[0]} isn't an event." if unknown else "Choose at least one event."
         raise UserError(f"{what} Events are {', '.join(EVENTS)}. Nothing was added.")
     with transaction.atomic():
         number = next_number(project, Webhook)

@@ -59,7 +59,7 @@ class Command(FairJudgeCommand):
             action="append",
             default=[],
             metavar="NAME",
-            help="hand out to the people of this team of an owner; may be repeated",
+            help="ask only the people of this team of an owner; may be repeated",
         )
         parser.add_argument(
             "--tag",
@@ -72,7 +72,8 @@ class Command(FairJudgeCommand):
             action="append",
             default=[],
             metavar="NAME=30%",
-            help="hand out to this login that part of the votes, or NAME=40 items; may be repeated",
+            help="ask this login for a share of the votes, or with NAME=40 for up to 40 items; "
+            "may be repeated",
         )
         parser.add_argument("--limit", type=int, help="max items per person")
         parser.add_argument(
@@ -87,28 +88,29 @@ class Command(FairJudgeCommand):
             "--after",
             type=int,
             metavar="ROUND",
-            help="people label in this round only after they passed that training or qualification",
+            help="people label in this round only after they pass that training or qualification",
         )
         parser.add_argument(
             "--repeat",
             type=int,
             default=0,
             metavar="PERCENT",
-            help="of a person's pairs that come again, to see if people agree with themselves",
+            help="percent of a person's pairs that come again, to see if people agree with "
+            "themselves",
         )
         parser.add_argument(
             "--repeat-after",
             type=int,
             default=REPEAT_AFTER,
             metavar="PAIRS",
-            help=f"how many others come first (default {REPEAT_AFTER})",
+            help=f"how many other pairs come in between (default {REPEAT_AFTER})",
         )
-        parser.add_argument("--tries", type=int, help="of a qualification (default 1)")
+        parser.add_argument("--tries", type=int, help="tries at a qualification (default 1)")
         parser.add_argument(
             "--pass-mark",
             type=decimal_argument,
             metavar="PERCENT",
-            help=f"of right answers that passes a qualification (default {PASS_MARK})",
+            help=f"percent of right answers needed to pass a qualification (default {PASS_MARK})",
         )
         parser.add_argument(
             "--seed", type=int, help="the same seed repeats a selection and its order"

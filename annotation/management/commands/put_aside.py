@@ -23,7 +23,7 @@ class Command(FairJudgeCommand):
         parser.add_argument("person", help="a name, or a pseudonym such as annotator-3")
         parser.add_argument("--reason", help="why; kept in the audit trail")
         parser.add_argument(
-            "--stop", action="store_true", help="also hand out nothing more of the round to them"
+            "--stop", action="store_true", help="also give them no more pairs of the round"
         )
         parser.add_argument("--undo", action="store_true", help="count the votes again")
         parser.add_argument("--release", action="store_true", help="let the person label again")

@@ -70,8 +70,8 @@ def add_judge_arguments(parser: CommandParser) -> None:
         "--json-replies",
         type=yes_or_no,
         metavar="yes|no",
-        help="hold replies to a JSON schema if the endpoint takes one; default: if the template "
-        "asks for JSON",
+        help="ask for replies by a JSON schema if the endpoint supports it; default: yes if the "
+        "template asks for JSON",
     )
     parser.add_argument("--k", type=positive, help=f"samples in each order; default: {K}")
     parser.add_argument(
@@ -93,13 +93,14 @@ def add_choice_arguments(parser: CommandParser) -> None:
     )
     parser.add_argument("--ids", metavar="A,B", help="choice: the two option IDs")
     parser.add_argument(
-        "--band", type=amount, metavar="B", help="choice: a P within B of ½ is a tie"
+        "--band", type=amount, metavar="B", help="choice: a probability within B of ½ is a tie"
     )
     parser.add_argument("--scale", metavar="LOW,HIGH", help="pointwise: the range of scores")
     parser.add_argument(
         "--shots-from",
         metavar="RUN",
-        help="pointwise: show first the items on which RUN was most biased, with people's scores",
+        help="pointwise: put the items on which RUN was most biased into the prompt, with "
+        "people's scores",
     )
     parser.add_argument(
         "--shots-random",

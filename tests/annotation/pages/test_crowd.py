@@ -67,7 +67,7 @@ def test_an_owner_makes_changes_and_withdraws_the_link(as_owner, round_, page):
     ("change", "said"),
     [
         ({"consent": ""}, "required"),
-        ({"questions": "Why?"}, "names no kind"),
+        ({"questions": "Why?"}, "begin with a kind"),
         ({"max_people": 0}, "from 1 to 100,000"),
         ({"max_pairs": 100_001}, "from 1 to 100,000"),
         ({"completion_code": ""}, "Give a code or an address"),
@@ -207,14 +207,14 @@ def test_another_submission_of_a_worker_is_not_theirs(upload, came):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("worker_id,status\nworker-1,rejected\nworker-2,paid\n", "Row 3: “paid” is no status"),
+        ("worker_id,status\nworker-1,rejected\nworker-2,paid\n", "Row 3: “paid” isn't a status"),
         ("worker_id,status\nworker-1,rejected\n,rejected\n", "Row 3 names no worker"),
         ("worker_id,status\nworker-1,rejected\nworker-1,approved\n", "Row 3 contradicts"),
         ("who,what\nworker-1,rejected\n", "needs a column"),
         ("", "empty"),
-        (b"\xff\xfe\x00", "no CSV"),
-        ('worker_id,status\n"worker-1,rejected\n', "no CSV"),
-        ("worker_id,status\nworker-1\n", "is no status"),
+        (b"\xff\xfe\x00", "isn't a CSV file"),
+        ('worker_id,status\n"worker-1,rejected\n', "isn't a CSV file"),
+        ("worker_id,status\nworker-1\n", "isn't a status"),
     ],
 )
 def test_a_list_that_cannot_be_read_changes_nothing(upload, came, text, said):

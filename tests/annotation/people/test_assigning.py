@@ -43,7 +43,7 @@ def test_whoever_is_not_named_gets_nothing_more_and_keeps_what_they_gave(round_,
     in_hand.item.round.refresh_from_db()
     assert claim_next(round_, ben) == NoItem("not_assigned")
     # The page that was open meanwhile is sent off as well.
-    with pytest.raises(RoundClosed, match="for others now"):
+    with pytest.raises(RoundClosed, match="assigned to other people now"):
         record_vote(in_hand, {"overall": "tie"})
     assert not Slot.objects.filter(annotator=ben, vote=None).exists()
     assert Vote.objects.filter(annotator=ben).count() == 1

@@ -29,9 +29,9 @@ def test_what_an_owner_wrote_comes_back_as_it_was():
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("What do you work as?", "names no kind"),
-        ("date: When?", "names no kind"),
-        ("text:", "names no kind"),
+        ("What do you work as?", "begin with a kind"),
+        ("date: When?", "begin with a kind"),
+        ("text:", "begin with a kind"),
         ("text: Why? | yes | no", "in words"),
         ("choice: Why?", "two different answers"),
         ("choice: Why? | yes | yes", "two different answers"),

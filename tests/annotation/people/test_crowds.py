@@ -172,7 +172,7 @@ def test_who_found_no_pair_is_not_complete(link, project):
             record_vote(draft, {"overall": "tie"})
     assert crowds.finish(person)
     assert person.state == State.NOTHING
-    with pytest.raises(UserError, match="nobody any more"):
+    with pytest.raises(UserError, match="accepts no more people"):
         crowds.refuse_if_full(link)
 
 
@@ -190,12 +190,12 @@ def test_the_link_works_as_long_as_its_maker_may_invite(link, project, owner):
     token = crowds.link_of(link).split("?")[0].rstrip("/").split("/")[-1]
     assert crowds.open_link(token) == link
     change_role(project.memberships.get(user=owner), keeper, Role.RESEARCHER)
-    with pytest.raises(UserError, match="nobody any more"):
+    with pytest.raises(UserError, match="accepts no more people"):
         crowds.open_link(token)
     change_role(project.memberships.get(user=owner), keeper, Role.OWNER)
-    with pytest.raises(UserError, match="nobody any more"):
+    with pytest.raises(UserError, match="accepts no more people"):
         crowds.open_link(token)
-    with pytest.raises(UserError, match="nobody any more"):
+    with pytest.raises(UserError, match="accepts no more people"):
         came(link)
     again = crowds.set_up(link.round, keeper, {})
     assert crowds.open_link(crowds.link_of(again).split("?")[0].rstrip("/").split("/")[-1])

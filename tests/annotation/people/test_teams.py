@@ -151,7 +151,7 @@ def test_a_round_asks_a_team_by_tag_and_keeps_the_words(
     text = " ".join(client.get(page).text.split())
     assert "<dt>Team</dt><dd><bdi>Berlin</bdi></dd>" in text
     assert "<dt>Tag</dt><dd><bdi>law</bdi>" in text
-    assert "Nobody joined or left since." in text
+    assert "Nobody has joined or left since the last assignment." in text
     # Who joins the team gets nothing until the round is assigned again.
     put_in(team, olga, [people["ana"]], ["law"])
     take_out(team, olga, people["cem"])
@@ -237,7 +237,7 @@ def test_shares_that_give_too_few_votes_are_refused_with_the_numbers(
 
 @pytest.mark.parametrize("text", ["", "0", "0%", "101 %", "30 percent", "-1", "1.5", "٣%"])
 def test_what_is_no_share_is_refused(text):
-    with pytest.raises(UserError, match="is no share"):
+    with pytest.raises(UserError, match="isn't a share"):
         read_share(text)
 
 
@@ -255,7 +255,7 @@ def test_the_command_opens_a_round_for_teams_tags_names_and_shares(project, olga
     for wrong, said in (
         ({"team": ["Rome"]}, "Known teams: Berlin"),
         ({"share": ["zoe=30%"]}, "zoe is not a member"),
-        ({"share": ["ana=much"]}, "is no share"),
+        ({"share": ["ana=much"]}, "isn't a share"),
     ):
         with pytest.raises(CommandError, match=said):
             call_command("open_round", project.slug, all=True, **wrong)

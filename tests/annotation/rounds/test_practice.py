@@ -165,7 +165,7 @@ def test_an_answer_is_final_and_a_closed_round_takes_none(project, ana):
     assert claim_next(round_, ana) == NoItem("closed")
     changes.reopen(round_, None)
     assert practise(round_, ana, True, True) == NoItem("trained")
-    with pytest.raises(UserError, match="no more votes"):
+    with pytest.raises(UserError, match="can't ask for more votes"):
         changes.raise_votes(round_, None, 3)
 
 

@@ -51,7 +51,7 @@ def test_a_vote_that_a_closed_round_counts_stands(ana, project, round_):
     token = first_item(ana, round_)
     post(ana, token, overall="left")
     changes.close(other, None)
-    assert "This vote stands" in text_of(ana.get(f"/annotate/{token}"))
+    assert "This vote can&#x27;t be changed" in text_of(ana.get(f"/annotate/{token}"))
     answer = post(ana, token, overall="right", edit="1")
     assert answer.status_code == 409
     assert Vote.objects.get().answer == {"overall": "left"}

@@ -246,7 +246,7 @@ def test_imported_votes_can_be_put_aside(project, tmp_path):
     assert import_votes(project, None, file).known == 3
     aside.count_again(round_, zoe, None)
     assert [one.people.counts["win"] for one in merged(project, None)] == [1]
-    with pytest.raises(UserError, match="hands nothing out"):
+    with pytest.raises(UserError, match="nobody can be stopped in it"):
         aside.put_aside(round_, zoe, None, WHY, stop=True)
 
 
@@ -339,7 +339,7 @@ def test_a_stopped_person_gets_nothing_until_they_are_let_go_on(round_, ana, ben
     aside.put_aside(round_, ana, None, WHY, stop=True)
     assert not Slot.objects.filter(annotator=ana).exists()
     assert claim_next(round_, ana) == NoItem("stopped")
-    with pytest.raises(RoundClosed, match="Nothing more is handed out to you"):
+    with pytest.raises(RoundClosed, match="You get no more pairs"):
         record_vote(held, {"overall": "left"})
     assert ana.pk not in voters_of(round_)[0]
     # Assigning the round to somebody else does not let them in again.

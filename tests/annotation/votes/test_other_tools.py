@@ -28,6 +28,24 @@ def imported(project, path):
     return votes(project)
 
 
+def test_a_newer_arenas_votes_are_by_session(project, tmp_path):
+    winners = ("model_a", "both_bad")
+    rows = [tools.arena_session(n, winner) for n, winner in enumerate(winners)]
+    path = tools.lines(tmp_path / "arena.jsonl", rows)
+    expected = [("6f6e6d-0", "session-0", "win"), ("6f6e6d-1", "session-1", "tie")]
+    assert imported(project, path) == expected
+
+
+def test_a_battle_names_no_annotator(project, tmp_path):
+    rows = [tools.arena_battle_row(n, who) for n, who in enumerate(("a", "b", "tie"))]
+    path = tools.lines(tmp_path / "train.jsonl", rows)
+    import_files(project, None, [path])
+    with pytest.raises(UserError, match="--annotator"):
+        import_votes(project, None, path)
+    assert import_votes(project, None, path, annotator="kaggle").added == 3
+    assert set(Vote.objects.values_list("label", flat=True)) == {"win", "lose", "tie"}
+
+
 def test_an_arenas_votes_keep_their_people_ties_and_times(project, tmp_path):
     winners = ("model_a", "model_b", "tie", "tie (bothbad)")
     rows = [

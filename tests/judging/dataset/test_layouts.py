@@ -2,6 +2,7 @@
 
 import json
 
+import pandas
 import pytest
 
 from judging.dataset.models import Example
@@ -65,6 +66,43 @@ def test_an_arenas_battle_is_a_pair_under_its_own_id(tmp_path):
     assert row.external_id == "58210e39b3fd4441a2bd4a518bb44c2d"
     assert (row.question, row.gold_label) == ("What is 1+1?", None)
     assert sides(row) == (("Two.", "vicuna-13b"), ("Eleven.", "koala-13b"))
+
+
+def test_a_newer_arenas_vote_has_contents_in_parts_and_its_own_id(tmp_path):
+    (row,) = pairs(tools.lines(tmp_path / "arena.jsonl", [tools.arena_session(1, "both_bad")]))
+    assert (row.external_id, row.question, row.gold_label) == ("6f6e6d-1", "Question 1?", None)
+    assert sides(row) == (("A says.", "maple-7b"), ("B says.", "birch-3b"))
+
+
+def test_a_battle_lists_its_turns_in_cells(tmp_path):
+    path = tmp_path / "train.csv"
+    pandas.DataFrame([tools.arena_battle_row(7, "a")]).to_csv(path, index=False)
+    (row,) = pairs(path)
+    assert (row.external_id, row.question, row.model_2) == ("7", "First?", "birch-3b")
+    said = json.loads(row.conversation)
+    assert [message["content"] for message in said["response_1"]] == ["A1", "Then?", "A2"]
+    assert [message["content"] for message in said["response_2"]] == ["B1", "Then?", ""]
+
+
+def test_a_battle_with_too_few_answers_is_refused(tmp_path):
+    row = tools.arena_battle_row(7, "a") | {"response_b": json.dumps(["B1"])}
+    (problem,) = problems(tools.lines(tmp_path / "train.jsonl", [row]))
+    assert "2 answers, one for each prompt" in problem.sentence
+
+
+def test_each_chosen_response_of_reward_bench_2_makes_a_pair_with_each_rejected_one(tmp_path):
+    rows = pairs(tools.lines(tmp_path / "rb2.jsonl", [tools.reward_bench_2(7)]))
+    assert [row.external_id for row in rows] == ["7:1", "7:2", "7:3"]
+    for row in rows:
+        better = row.response_1 if row.gold_label == "win" else row.response_2
+        assert (better, row.model_1, row.category) == ("Red.", "", "Factuality")
+
+
+def test_a_row_never_makes_more_than_a_thousand_pairs(tmp_path):
+    texts = [str(n) for n in range(32)]
+    row = tools.reward_bench_2(7) | {"chosen": texts, "rejected": texts}
+    (problem,) = problems(tools.lines(tmp_path / "rb2.jsonl", [row]))
+    assert problem.sentence == "This row makes more than 1,000 pairs. Part it."
 
 
 def test_an_mt_bench_pair_is_the_same_one_in_both_orders(tmp_path):

@@ -266,6 +266,52 @@ def test_a_failed_run_of_langsmith_is_refused_by_its_line(tmp_path):
     assert found.problems[0].sentence.startswith("The run failed: TimeoutError().")
 
 
+def page_files(folder, **change):
+    """Save the CSV files that the pages of two experiments download."""
+    paths = []
+    for model in ("gpt-4o", "llama"):
+        rows = [tools.langsmith_page_row(n, f"{model} on {n}", **change) for n in (1, 2)]
+        paths.append(folder / f"{model}.csv")
+        pandas.DataFrame(rows).to_csv(paths[-1], index=False)
+    return paths
+
+
+@pytest.mark.parametrize("more", [{}, {"session_name": "qa-1", "repetition": 1}])
+def test_two_files_of_langsmiths_page_are_pairs_by_their_inputs(tmp_path, more):
+    first, _ = pairs(*page_files(tmp_path, **more))
+    assert first.external_id == "0d3f7a52-0000-4000-8000-000000000001:gpt-4o:llama"
+    assert (first.question, first.reference) == ("Question 1?", "Truth 1")
+    assert sides(first) == (("gpt-4o on 1", "gpt-4o"), ("llama on 1", "llama"))
+
+
+def test_a_file_of_langsmiths_page_may_number_runs_and_lack_references(tmp_path):
+    paths = []
+    for n, model in enumerate(("gpt-4o", "llama")):
+        row = tools.langsmith_page_row(1, '{"a": 1}', id=f"run-{n}")
+        del row["reference_outputs"]
+        paths.append(tmp_path / f"{model}.csv")
+        pandas.DataFrame([row]).to_csv(paths[-1], index=False)
+    (pair,) = pairs(*paths)
+    # A text that a model wrote is shown as it is.
+    assert (pair.response_1, pair.reference) == ('{"a": 1}', "")
+    assert len(pair.external_id) == 16
+
+
+def test_what_langsmiths_page_says_of_a_failed_or_repeated_run_is_told_by_its_line(tmp_path):
+    found = check(page_files(tmp_path, error="TimeoutError()", outputs=""))
+    assert found.n_refused == 4
+    assert found.problems[0].sentence.startswith("The run failed: TimeoutError().")
+    twice = page_files(tmp_path, inputs=json.dumps({"question": "The same?"}))
+    assert "answered the same input on line 2 already" in check(twice).problems[0].sentence
+
+
+def test_rows_with_other_inputs_and_outputs_are_not_langsmiths(tmp_path):
+    row = {"id": 1, "inputs": "Why?", "outputs": "So.", "status": "done"}
+    path = tmp_path / "table.csv"
+    pandas.DataFrame([row]).to_csv(path, index=False)
+    assert "LangSmith" not in check([path]).problems[0].sentence
+
+
 def test_a_data_set_of_langsmith_says_what_to_import_in_its_place(tmp_path):
     example = {"id": "1", "inputs": {"question": "Why?"}, "outputs": {"answer": "So."}}
     document = {"version": 1, "dataset": {"name": "qa"}, "examples": [example]}
@@ -400,6 +446,7 @@ def damaged(value, keep=()):
         ("mlflow", tools.mlflow_row("q", "o")),
         ("mlflow-3", tools.mlflow_result(1, "r", {"q": "a"}, "b")),
         ("langsmith", tools.langsmith_result(1, "o")),
+        ("page", tools.langsmith_page_row(1, "o")),
         ("trace", tools.langfuse_trace(1, "q", "o")),
         ("observation", tools.langfuse_observation(1, "m", "q", "o")),
     ],
@@ -425,3 +472,14 @@ def test_damaged_rows_of_a_file_are_told_by_their_lines(tmp_path):
     found = check([tools.lines(tmp_path / "rows.jsonl", rows)])
     assert found.n_problems > 50
     assert all(1 <= problem.place.line <= len(rows) for problem in found.problems)
+
+
+@pytest.mark.parametrize("name", ["pairs.csv", "pairs.xlsx"])
+def test_the_index_that_pandas_writes_is_no_field(tmp_path, name):
+    row = {"question": "Why?", "response_1": "So.", "response_2": "No.", "model_1": "m"}
+    path, table = tmp_path / name, pandas.DataFrame([row, row | {"question": "When?"}])
+    (table.to_csv if name.endswith("csv") else table.to_excel)(path)
+    assert "codes" not in str(check([path]))
+    first, second = pairs(path)
+    assert (first.question, first.model_1, second.question) == ("Why?", "m", "When?")
+    assert (first.gold_label, first.is_check) == (None, False)

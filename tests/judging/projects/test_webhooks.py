@@ -205,7 +205,7 @@ def test_an_address_that_can_not_be_used_adds_nothing(project):
         add_webhook(project, None, "http://example.org/", ["run.done"])
     with pytest.raises(UserError, match="private network"):
         add_webhook(project, None, "https://10.0.0.1/", ["run.done"])
-    with pytest.raises(UserError, match=r"run\.gone is no event"):
+    with pytest.raises(UserError, match=r"run\.gone isn't an event"):
         add_webhook(project, None, "https://example.org/", ["run.gone"])
     with pytest.raises(UserError, match="at least one event"):
         add_webhook(project, None, "https://example.org/", [])

@@ -28,8 +28,8 @@ from judging.runs.models import Run, find_run
 class Command(FairJudgeCommand):
     writes = ("output", "people")
     help = (
-        "Say which labels judges may keep so that people agree with them as often as you ask, "
-        "and which examples are left to people."
+        "Choose the labels that can be left to judges, so that people agree with them as often as "
+        "you ask. All other examples are left to people."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -37,20 +37,20 @@ class Command(FairJudgeCommand):
         parser.add_argument(
             "--run",
             action="append",
-            help="a judge, by number, name or `latest`; repeat it for the judges that are asked "
-            "after it, three at most. Default: the primary run",
+            help="a run by number, name or `latest`; repeat it for up to three runs, in the order "
+            "in which they are asked. Default: the primary run",
         )
         parser.add_argument(
             "--agreement",
             type=_share,
             required=True,
-            help="how often people have to agree with what judges keep, such as 0.9",
+            help="how often people must agree with the labels that are left to judges, such as 0.9",
         )
         parser.add_argument(
             "--confidence",
             type=_share,
             default=Decimal("0.9"),
-            help="confidence that they do (default 0.9)",
+            help="confidence that they agree that often (default 0.9)",
         )
         parser.add_argument(
             "--score",

@@ -24,7 +24,7 @@ class Command(FairJudgeCommand):
             type=int,
             default=SECONDS,
             metavar="SECONDS",
-            help=f"stop after so many seconds (default {SECONDS})",
+            help=f"stop after this many seconds (default {SECONDS})",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
