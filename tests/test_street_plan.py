@@ -42,6 +42,7 @@ MODULES_ALLOWED = {
     "images": 2,
     "teams": 1,
     "training, qualification and repeats": 2,
+    "sample sizes": 3,
 }
 # What the house of the street plan may have, and what each feature after it may add. State the
 # price of a new feature here; nothing else raises the sum.
@@ -68,6 +69,7 @@ LINES_ALLOWED = {
     "images": 1_000,
     "teams": 970,
     "training, qualification and repeats": 1_320,
+    "sample sizes": 740,
 }
 MOST_MODULES_IN_A_FOLDER = 30
 LEAST_SENTENCES_OF_A_ROOM = 2

@@ -23,7 +23,7 @@ MOST, MOST_AUDITED = 100_000, 10_000
 # Tables drawn for a mean width of kappa: its standard error is about one percent of the width.
 TABLES = 60
 SEED = 20_260_101
-# Beyond so many standard deviations lies less than 1e-8 of a binomial distribution.
+# Beyond that number of standard deviations lies less than 1e-8 of a binomial distribution.
 _REACH = 6.5
 # A test of whole numbers gains and loses power from one size to the next.
 _STEPS = 25

@@ -551,16 +551,14 @@ class SizesForm(forms.Form):
     WORK = ("examples", "votes", "minutes", "wage")
 
     @classmethod
-    def of(cls, study: Study) -> "SizesForm":
-        """Return the form that asks for this study."""
-        data: dict[str, Any] = {"minutes": study.rate.minutes, "wage": study.rate.wage}
-        for name in (*cls.EXPECTED, *cls.SHOWN, "examples", "votes"):
-            value = getattr(study, name)
-            if isinstance(value, float):
-                exact = Decimal(repr(value)) * (100 if name in cls.PERCENTS else 1)
-                value = f"{exact.normalize():f}"
-            data[name] = value
-        return cls(data)
+    def values_of(cls, study: Study) -> dict[str, str]:
+        """Return what the fields hold for this study."""
+        values = {"minutes": study.rate.minutes, "wage": study.rate.wage}
+        for name in (*cls.EXPECTED, *cls.SHOWN):
+            exact = Decimal(repr(getattr(study, name)))
+            values[name] = exact * (100 if name in cls.PERCENTS else 1)
+        found = {name: f"{value.normalize():f}" for name, value in values.items()}
+        return found | {"examples": str(study.examples or ""), "votes": str(study.votes)}
 
     def groups(self) -> list[tuple[str, list[forms.BoundField]]]:
         titles = ("What you expect", "What it is to show", "The work")
@@ -610,7 +608,7 @@ def _sizes(
 ) -> HttpResponse:
     pilot = pilot_of(report, usual) if report else None
     start = pilot.study if pilot else usual
-    form = SizesForm(request.GET) if request.GET else SizesForm.of(start)
+    form = SizesForm(SizesForm.values_of(start) | request.GET.dict())
     found: dict[str, Any] = {}
     if form.is_valid():
         study = form.study()

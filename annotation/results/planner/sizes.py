@@ -211,9 +211,11 @@ def pilot_of(report: Report, study: Study) -> Pilot:
     labels = report.dataset.labels
     if not isinstance(labels, Undefined) and (total := sum(labels.values())):
         values["ties"] = worse["ties"] = _within_limits("ties", labels.get("tie", 0) / total)
-    values["examples"] = worse["examples"] = report.coverage.examples
-    found = replace(study, **values)  # type: ignore[arg-type]
-    return Pilot(found, replace(study, **worse), tuple(values))  # type: ignore[arg-type]
+    return Pilot(
+        replace(study, **values),  # type: ignore[arg-type]
+        replace(study, **worse),  # type: ignore[arg-type]
+        tuple(values),
+    )
 
 
 def _kappa(report: Report) -> Figure | None:

@@ -7,7 +7,6 @@ from decimal import Decimal
 import pytest
 from django.core.management import CommandError, call_command
 
-from annotation.results.pages.plan import SizesForm
 from annotation.results.planner.sizes import GOALS, Study, needs, pilot_of
 from annotation.results.report.report import report
 from annotation.results.sections.analysis import Analysis
@@ -68,15 +67,13 @@ def test_a_pilot_fills_in_what_it_measured_and_how_wrong_that_may_be(pilot):
     assert found.study.accuracy == 0.75
     assert found.study.wrong == 0.25
     assert found.study.ties == 0.1
-    assert found.study.examples == N
+    assert found.study.examples is None
     assert 0.5 < found.worse.accuracy < 0.75
     assert found.worse.wrong > 0.25
     # The judge always says the same, which agrees no better than chance does.
     assert found.study.kappa == 0
-    assert set(found.measured) == {
-        "win_rate", "ties", "accuracy", "kappa", "wrong", "examples",
-    }  # fmt: skip
-    rows = needs(replace(found.study, examples=None), replace(found.worse, examples=None))
+    assert set(found.measured) == {"win_rate", "ties", "accuracy", "kappa", "wrong"}
+    rows = needs(found.study, found.worse)
     assert rows[2].cautious > rows[2].labels
 
 
@@ -84,10 +81,9 @@ def test_the_page_computes_what_is_entered_and_marks_what_cannot_be(client, outs
     client.force_login(outsider)
     page = client.get("/sizes")
     assert "people label about 176 pairs with 3 votes each, for $198.00" in page.content.decode()
-    sent = SizesForm.of(Study()).data | {"win_rate": "75", "examples": ""}
-    changed = client.get("/sizes", sent).content.decode()
+    changed = client.get("/sizes", {"win_rate": "75"}).content.decode()
     assert "people label about 28 pairs" in changed
-    wrong = client.get("/sizes", sent | {"power": "10", "votes": "many"})
+    wrong = client.get("/sizes", {"power": "10", "votes": "many", "ties": ""})
     assert wrong.status_code == 422
     assert "Enter a whole number." in wrong.content.decode()
     assert "Correct the values that are marked" in wrong.content.decode()
@@ -100,7 +96,7 @@ def test_the_page_of_a_project_starts_from_its_run_and_unblinds(client, owner, p
     assert "To be on the safe side" in page
     assert pilot.name in page
     assert project_for(owner, "vicuna", Role.OWNER).has_seen_judge
-    other = client.get("/p/vicuna/sizes", SizesForm.of(Study(examples=90)).data).content.decode()
+    other = client.get("/p/vicuna/sizes", {"examples": "90"}).content.decode()
     assert "To be on the safe side" not in other
 
 
