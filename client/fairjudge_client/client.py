@@ -40,7 +40,7 @@ class Site(Resource[F]):
         return (yield from self._session.ask(calls.me()))
 
     @method
-    def sizes(self, **study: Any) -> Steps[m.SizesOut]:
+    def sizes(self, /, **study: Any) -> Steps[m.SizesOut]:
         """Say how many labels a study needs, from what you expect, such as `win_rate=0.55`."""
         return (yield from self._session.ask(calls.get_sizes(**study)))
 
