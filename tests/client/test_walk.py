@@ -21,9 +21,9 @@ from fairjudge_client import (
 )
 from fairjudge_client.steps import signature_of
 
-from annotation.models import Adjudication, Flag, GateRequest, Item, Team
+from annotation.models import Adjudication, Flag, Item, Job, Team
 from annotation.people.annotators import annotator_named
-from annotation.results.delivery import drift
+from annotation.results.delivery import jobs
 from judging.core import waking
 from judging.dataset import writing
 from judging.dataset.models import Example, Import, TagChange
@@ -125,7 +125,7 @@ def work_is_done(monkeypatch):
     real = waking.wake
 
     def wake(task, *values):
-        return drift.work_on(*values) is None if task == waking.DECIDE_GATE else real(task, *values)
+        return jobs.work_on(*values) is None if task == waking.WORK_ON_JOB else real(task, *values)
 
     monkeypatch.setattr(waking, "wake", wake)
 
@@ -210,7 +210,7 @@ def test_every_operation_has_a_method(proxy, token, media, tmp_path, client, mon
         with pytest.raises(Problem, match="No label of people"):
             do(project.escalate(agreement="0.9"))
         assert do(project.gates()) == []
-        monkeypatch.setattr("fairjudge_site.api.verdicts.MOST_AT_ONCE", 0)
+        monkeypatch.setattr("fairjudge_site.api.jobs.MOST_AT_ONCE", 0)
         monkeypatch.setattr("fairjudge_site.api.verdicts.Worker", AtOnce)
         again = do(ranked.gate("accuracy>=0.5", votes=1))
         assert do(project.gate("accuracy>=0.5", votes=1)) == again
@@ -359,7 +359,7 @@ def world(proxy, token, media):
         there = Project.objects.get(slug="world")
         make_member(there, "researcher")
         import_with_refused_rows(there, media)
-        GateRequest.objects.create(project=there, kind="gate", asked={})
+        Job.objects.create(project=there, kind="gate", asked={})
         project.rounds.get(1).set_crowd(consent="So.", completion_code="C1")
         item = Item.objects.first()
         Adjudication.objects.create(item=item, label="win")
@@ -405,7 +405,7 @@ def test_each_operation_is_reached_by_its_name(world, proxy, token, client):
             if name in ("change_name_of_team", "remove_team"):
                 now["number"] = Team.objects.get().pk
             if name == "get_gate":
-                now["number"] = GateRequest.objects.get().pk
+                now["number"] = Job.objects.get().pk
             if name in ("change_member", "remove_member", "new_password_link"):
                 now["number"] = Membership.objects.exclude(role="owner").get().pk
             if name in ("get_report_file", "get_plot"):

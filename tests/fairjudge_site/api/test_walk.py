@@ -11,7 +11,7 @@ from django.db import transaction
 from django.db.models import F
 from django.test import Client
 
-from annotation.models import Adjudication, Flag, GateRequest, Item, Team
+from annotation.models import Adjudication, Flag, Item, Job, Team
 from annotation.people import crowds
 from annotation.people.invitations import Terms, invite
 from annotation.people.teams import make_team
@@ -154,7 +154,7 @@ def made(rows_of_module):
         summary={"n_rows": 0, "refused_files": ["p.refused.csv"]},
     )  # fmt: skip
     make_team(people["owner"], "Paris")
-    GateRequest.objects.create(project=project, kind="gate", asked={})
+    Job.objects.create(project=project, kind="gate", asked={})
     terms = {"consent": "So.", "completion_code": "C1"}
     crowds.set_up(round_, people["owner"], terms)
     JudgeTemplate.objects.create(project=project, name="kept", form="score", text="{question}")
@@ -198,7 +198,7 @@ def address(path, project):
     numbers = {name: getattr(project, name) for name in names}
     numbers["tags"] = project.tag_changes.annotate(number=F("pk"))
     numbers["teams"] = Team.objects.annotate(number=F("pk"))
-    numbers["gates"] = project.gate_requests.annotate(number=F("pk"))
+    numbers["gates"] = project.jobs.annotate(number=F("pk"))
     numbers["imports"] = project.imports.order_by("-number")
     numbers["templates"] = project.templates.annotate(number=F("pk"))
     members = project.memberships.exclude(role=Role.OWNER)
