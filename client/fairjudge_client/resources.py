@@ -743,6 +743,14 @@ class Project(Resource[F]):
             lambda cursor: calls.list_exports(self.slug, limit=MOST_ROWS, cursor=cursor),
         )
 
+    @rows_method
+    def jobs(self) -> Rows[m.JobOut]:
+        """Iterate over imports and files that the site left to a worker, the oldest first."""
+        return pages(
+            self._session,
+            lambda cursor: calls.list_jobs(self.slug, limit=MOST_ROWS, cursor=cursor),
+        )
+
     @method
     def import_votes(
         self,

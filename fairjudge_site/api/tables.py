@@ -157,6 +157,10 @@ def _streamed(
         about = wanted.frame or (chosen.frame if chosen else None)
         if is_left(prefer, large=is_large(access.project, about.pk if about else None)):
             return left(access, Job.Kind.TABLE, table_asked(chosen, wanted), again=False)
+    if request.is_head and wanted.format == "xlsx":  # type: ignore[attr-defined]
+        # A workbook is written before its first piece. What refuses a table is found without it.
+        export(access.project, chosen, access.user, replace(wanted, format="csv"))
+        return StreamingHttpResponse((), content_type=CONTENT_TYPES["xlsx"])
     pieces = export(access.project, chosen, access.user, wanted)
     return StreamingHttpResponse(pieces, content_type=CONTENT_TYPES[wanted.format])
 
