@@ -106,10 +106,9 @@ class Session(ABC):
             upload.close()
         return self._read(call, reply)
 
-    def opened(self, call: Call[Any]) -> Steps[int]:
-        """Send the request of a call and leave its answer open to be read. Return its status."""
-        reply = yield from self._exchange(_request(call, None, is_streamed=True))
-        return reply.status
+    def opened(self, call: Call[Any]) -> Steps[Reply]:
+        """Send the request of a call and leave its answer open to be read, if its status is 200."""
+        return (yield from self._exchange(_request(call, None, is_streamed=True)))
 
     def _answered(
         self, call: Call[Any], content: "bytes | Upload | None", within: float | None
@@ -298,11 +297,9 @@ def written(
         file.seek(0)
         file.truncate()
         try:
-            if (yield from session.opened(call)) == 202 and left is not None:
-                body = b""
-                while piece := (yield Read()):
-                    body += piece
-                call = yield from left(body)
+            reply = yield from session.opened(call)
+            if reply.status == 202 and left is not None:
+                call = yield from left(reply.body)
                 yield from session.opened(call)
             last = b""
             while piece := (yield Read()):

@@ -373,6 +373,6 @@ def _keep(row: KeptAnswer, response: HttpResponse) -> None:
     row.headers = {
         name: value
         for name, value in response.headers.items()
-        if name in ("Content-Type", "Location")
+        if name in ("Content-Type", "Location", "Preference-Applied")
     }
     row.save(update_fields=["status", "body", "headers"])

@@ -386,7 +386,7 @@ def test_long_work_is_waited_for(world, proxy, token, client, tmp_path, monkeypa
     late = [{"external_id": "e1", "order": "original", "outcome": "win"}]
     Job.objects.all().delete()
     with client(proxy.url, token) as (fj, do):
-        project = do(fj.project("world"))
+        project = fj.project("world")
         with pytest.raises(Invalid, match="line 2") as wrong:
             do(project.import_votes([vote, vote | {"label": "best"}]))
         assert wrong.value.code == "refused"

@@ -4,6 +4,7 @@ import io
 import json
 import socket
 import zipfile
+from datetime import timedelta
 
 import pytest
 from django.utils import timezone
@@ -62,6 +63,7 @@ def large(monkeypatch, ranked):
     monkeypatch.setattr("fairjudge_site.api.jobs.MOST_AT_ONCE", 0)
     monkeypatch.setattr(tables, "LARGE_BODY", 0)
     monkeypatch.setattr(waking, "wake", lambda *message: True)
+    monkeypatch.setattr("judging.core.models.SILENT_AFTER", timedelta(hours=1))
     now = timezone.now()
     Worker.objects.create(name="w", queues="quick", started_at=now, seen_at=now)
 
@@ -98,6 +100,7 @@ def test_a_worker_imports_votes_for_those_who_prefer_it(as_owner, large, media):
     assert len(uploads(media)) == 1
     again = as_owner.post("projects/vicuna/votes", lines(VOTES), **ASYNC, **key)
     assert (again.content, again["Location"]) == (sent.content, sent["Location"])
+    assert again["Preference-Applied"] == "respond-async"
     assert (Job.objects.count(), Vote.objects.count(), len(uploads(media))) == (1, 0, 1)
     jobs.wake_jobs()
     job = done(as_owner, sent)

@@ -250,9 +250,9 @@ def test_the_answer_is_kept_with_the_round_that_the_worker_opens(
 @pytest.mark.parametrize(
     ("broken", "said"),
     [
-        (lambda project: Membership.objects.update(role="annotator"), "may no longer"),
-        (lambda project: Membership.objects.all().delete(), "may no longer"),
-        (lambda project: User.objects.all().delete(), "may no longer"),
+        (lambda project: Membership.objects.update(role="annotator"), "no longer has permission"),
+        (lambda project: Membership.objects.all().delete(), "no longer has permission"),
+        (lambda project: User.objects.all().delete(), "no longer has permission"),
         (lambda project: Verdict.objects.all().delete(), ""),
         (lambda project: Job.objects.update(asked={}), "reference"),
     ],

@@ -23,6 +23,7 @@ from judging.projects.tokens import issue_token
 from judging.runs.models import Verdict
 from tests.annotation.results.learning import biased_run, gold, label_all
 from tests.factories import make_annotator, make_run, make_verdict
+from tests.fairjudge_site.api.test_verdicts import validated
 
 AUDITED = RoundSettings(beta=Decimal(0), votes=1, audit=100, seed=4)
 
@@ -177,6 +178,7 @@ def test_a_program_gets_what_the_command_says(project, run, audited, owner, monk
     asked = {"agreement": "0.8", "labels": True, "runs": [run.number]}
     client, at = Client(), f"/api/v1/projects/{project.slug}/escalate"
     now = client.post(at, asked, **sent).json()
+    validated("EscalationOut", now)
     file = tmp_path / "labels.jsonl"
     told = json.loads(escalate(project.slug, "--agreement", "0.8", "--json", "-o", str(file)))
     assert now["plan"] | {"confidence": now["confidence"]} == told
