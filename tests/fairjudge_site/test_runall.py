@@ -293,9 +293,9 @@ def test_programs_read_what_happens_line_by_line(run_all):
     assert site.process.wait(timeout=300) == 0, site.output()
     assert [one["event"] for one in events()][-2:] == ["stopping", "stopped"]
     # Of a port that is taken, its last line says why.
-    port = int(site.url.rpartition(":")[2])
-    with socket.create_server(("127.0.0.1", port)):
-        other = run_all("--json", "--only", "web", FAIRJUDGE_URL=site.url)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        other = run_all("--json", "--only", "web", FAIRJUDGE_URL=url)
         assert other.process.wait(timeout=240) == 1, other.output()
     *_, last = [line for line in other.output().splitlines() if line.startswith("{")]
     assert json.loads(last)["exit"] == 1
