@@ -1133,7 +1133,7 @@ def get_project_sizes(
     epsilon: float | None = None,
     examples: int | None = None,
     votes: int | None = None,
-    minutes: Decimal | float | str | None = None,
+    minutes_per_vote: Decimal | float | str | None = None,
     wage_usd: Decimal | float | str | None = None,
 ) -> Call[m.SizesOut]:
     """Say it with what the primary run has measured so far. It shows what the judge said.
@@ -1156,7 +1156,7 @@ def get_project_sizes(
             "epsilon": epsilon,
             "examples": examples,
             "votes": votes,
-            "minutes": minutes,
+            "minutes_per_vote": minutes_per_vote,
             "wage_usd": wage_usd,
         },
     )
@@ -1551,7 +1551,7 @@ def get_sizes(
     epsilon: float | None = None,
     examples: int | None = None,
     votes: int | None = None,
-    minutes: Decimal | float | str | None = None,
+    minutes_per_vote: Decimal | float | str | None = None,
     wage_usd: Decimal | float | str | None = None,
 ) -> Call[m.SizesOut]:
     """Say how many labels a study needs, from what you expect. No project is needed."""
@@ -1571,7 +1571,7 @@ def get_sizes(
             "epsilon": epsilon,
             "examples": examples,
             "votes": votes,
-            "minutes": minutes,
+            "minutes_per_vote": minutes_per_vote,
             "wage_usd": wage_usd,
         },
     )
