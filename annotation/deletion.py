@@ -21,10 +21,10 @@ from annotation.models import (
     Draft,
     FirstChoice,
     Flag,
-    GateRequest,
     Intervention,
     Invitation,
     Item,
+    Job,
     PracticeResult,
     Protocol,
     Repeat,
@@ -48,7 +48,7 @@ from judging.dataset.models import (
     PointItem,
     Tagging,
 )
-from judging.dataset.uploads import remove_uploads
+from judging.dataset.uploads import discard_named, remove_uploads
 from judging.projects import access
 from judging.projects.access import end_password_links
 from judging.projects.models import AuditEvent, Deletion, Project
@@ -207,8 +207,10 @@ class _Rest:
         in_chunks(made, lambda keys: delete_rows(Intervention, pk__in=keys), _MOST)
         results = PracticeResult.objects.filter(round__project=self.project)
         in_chunks(results, lambda keys: delete_rows(PracticeResult, pk__in=keys), _MOST)
-        asked = GateRequest.objects.filter(project=self.project)
-        in_chunks(asked, lambda keys: delete_rows(GateRequest, pk__in=keys), _MOST)
+        jobs = Job.objects.filter(project=self.project)
+        for job in jobs.iterator():
+            discard_named(job.files)
+        in_chunks(jobs, lambda keys: delete_rows(Job, pk__in=keys), _MOST)
         events = AuditEvent.objects.filter(project=self.project)
         in_chunks(events, lambda keys: events.filter(pk__in=keys).update(project=None), _MOST)
         with transaction.atomic():

@@ -886,23 +886,31 @@ class GateLook(models.Model):
         ]
 
 
-class GateRequest(models.Model):
-    """A gate, comparison or escalation that a program left to a worker, one process at a time.
+class Job(models.Model):
+    """Work that a program left to a worker instead of waiting, one process at a time.
 
-    asked: what the request held. result: the decision, with the keys of the answer at once.
+    asked: what the request held. result: the answer, with the keys of the answer at once.
     """
 
     class Kind(models.TextChoices):
         GATE = "gate", "gate"
         COMPARE = "compare", "comparison"
         ESCALATE = "escalate", "escalation"
+        VOTES = "votes", "votes"
+        JUDGMENTS = "judgments", "recorded judgments"
+        SCORES = "scores", "scores"
+        REPORT = "report", "report"
+        TABLE = "table", "table"
 
     class State(models.TextChoices):
         WAITING = "waiting", "waiting"
         DONE = "done", "done"
         REFUSED = "refused", "refused"
 
-    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="gate_requests")
+    GATES = (Kind.GATE, Kind.COMPARE, Kind.ESCALATE)
+    IMPORTS = (Kind.VOTES, Kind.JUDGMENTS, Kind.SCORES)
+
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="jobs")
     user = user_or_none()
     kind = models.CharField(max_length=10, choices=Kind)
     asked = models.JSONField()
@@ -913,6 +921,15 @@ class GateRequest(models.Model):
     lease_until = models.DateTimeField(null=True, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
     ended_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        # From when there were only gates.
+        db_table = "annotation_gaterequest"
+
+    @property
+    def files(self) -> list[str]:
+        """The rows that were sent, and the file that was made, in the folder of uploads."""
+        return [kept["file"] for kept in (self.asked, self.result or {}) if kept.get("file")]
 
 
 class FirstChoice(models.Model):

@@ -13,7 +13,7 @@ from django.utils import timezone
 from annotation.deletion import wake_deletions
 from annotation.people.crowds import release_absent
 from annotation.people.personal_data import wake_erasures
-from annotation.results.delivery.drift import wake_undecided
+from annotation.results.delivery.jobs import wake_jobs
 from annotation.results.report.cache import wake_for_reports
 from annotation.rounds.changes import wake_due
 from annotation.rounds.growing import wake_unfinished
@@ -34,7 +34,7 @@ TIDY_EVERY = 3600.0
 SWEPT = (
     *(sweep, resume_readings, wake_due, wake_unfinished, wake_deletions, release_absent),
     *(wake_erasures, carry_out_due, wake_for_reports, resume_imports, tell_of_rounds, wake_to_send),
-    wake_undecided,
+    wake_jobs,
 )
 TIDIED = (tidy_uploads, forget_old, forget_logins)
 logger = logging.getLogger(__name__)

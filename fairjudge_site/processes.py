@@ -52,8 +52,13 @@ class Supervisor:
     the parts in order. If this process is killed, the kernel ends them.
     """
 
-    def __init__(self, write: Callable[[str], None], folder: Path) -> None:
-        self.write = write
+    def __init__(
+        self,
+        write: Callable[[str], None],
+        folder: Path,
+        tell: Callable[..., None] = lambda event, **more: None,
+    ) -> None:
+        self.write, self.tell = write, tell
         self.parts: list[SitePart] = []
         self.record = record_of_parts(folder)
         self.recorded: dict[str, str] = {}
@@ -76,6 +81,8 @@ class Supervisor:
         part.restart_at = None
         part.started = time.monotonic()
         part.child = part.start()
+        if part.child is not None:
+            self.tell("started", part=part.name, pid=part.child.pid)
 
     def spawn(self, part: SitePart, command: list[str]) -> Child:
         ends_with_us = [sys.executable, "-m", "judging.core.processes", str(os.getpid())]
@@ -136,6 +143,7 @@ class Supervisor:
         part.deaths = 1 if ran >= STEADY_SECONDS else part.deaths + 1
         if part.deaths > len(DELAYS):
             part.given_up = True
+            self.tell("given up", part=part.name, reason=how)
             last = f" Its last line: {part.last_line}" if part.last_line else ""
             self.write(
                 f"The part {part.name} {how}. It ended {part.deaths} times soon after its start, "
@@ -144,6 +152,7 @@ class Supervisor:
             return
         delay = DELAYS[part.deaths - 1]
         part.restart_at = time.monotonic() + delay
+        self.tell("ended", part=part.name, reason=how, starts_again_in=delay)
         self.write(
             f"The part {part.name} {how}. The others go on. What was recorded is kept. It starts "
             f"again in {delay:g} s (attempt {part.deaths} of {len(DELAYS)})."
@@ -182,6 +191,7 @@ class Supervisor:
                 self.write(f"{part.name} did not stop in time and is killed.")
                 part.child.kill()
                 part.child.wait()
+            self.tell("stopped", part=part.name)
         for part in ours:
             part.reader.join(timeout=1)
         self.record.unlink(missing_ok=True)

@@ -189,7 +189,7 @@ CELERY_TASK_ROUTES = {
     "annotation.results.tasks.go_on_deleting": {"queue": QUICK},
     "annotation.results.tasks.go_on_erasing": {"queue": QUICK},
     "annotation.results.tasks.tell_certificate": {"queue": QUICK},
-    "annotation.results.tasks.decide_gate_asked": {"queue": QUICK},
+    "annotation.results.tasks.work_on_job": {"queue": QUICK},
 }
 CELERY_TASK_CREATE_MISSING_QUEUES = False
 CELERY_TASK_IGNORE_RESULT = True

@@ -36,7 +36,12 @@ from django.utils.crypto import constant_time_compare, salted_hmac
 
 from annotation.models import Annotator, CrowdLink, CrowdSubmission, Draft, Item, Round, Slot, Vote
 from annotation.people.annotators import crowd_annotator, give_back_items, people_changed
-from annotation.people.invitations import last_lost_right, maker_may_invite
+from annotation.people.invitations import (
+    last_lost_right,
+    maker_may_invite,
+    signed_link,
+    unsigned_link,
+)
 from annotation.queue.queue import claim_next, make_seat
 from annotation.queue.settling import HAVE_A_PLACE, crowd_places, is_free
 from judging.core.caching import report_cache
@@ -154,7 +159,7 @@ def is_usable(link: CrowdLink) -> bool:
 
 def link_of(link: CrowdLink) -> str:
     """Return the link, with the placeholders that Prolific fills in if it has Prolific's names."""
-    token = signing.dumps([link.pk, link.nonce], salt=_SALT)
+    token = signed_link(link.pk, link.nonce, _SALT)
     address = settings.FAIRJUDGE_URL.rstrip("/") + reverse("crowd", args=[token])
     names = [name for name in (link.worker_name, link.study_name, link.session_name) if name]
     if link.worker_name != "PROLIFIC_PID":
@@ -165,7 +170,7 @@ def link_of(link: CrowdLink) -> str:
 def open_link(token: str) -> CrowdLink:
     """Return the link of this token if it lets people in. Raises UserError that says why not."""
     try:
-        number, nonce = signing.loads(token, salt=_SALT)
+        number, nonce = unsigned_link(token, _SALT)
     except (signing.BadSignature, ValueError, TypeError):
         raise UserError("This link is incomplete. Open the study from the panel again.") from None
     links = CrowdLink.objects.select_related("round__project", "round__protocol")

@@ -7,7 +7,7 @@ from celery import shared_task
 from annotation import deletion
 from annotation.models import Round
 from annotation.people import personal_data
-from annotation.results.delivery import drift
+from annotation.results.delivery import jobs
 from annotation.results.delivery.telling import tell_of_certificate
 from annotation.results.report.cache import current_report
 from annotation.results.sections.routing import select_what_was_learned
@@ -55,9 +55,9 @@ def renew_report(run_id: int) -> None:
 
 
 @shared_task
-def decide_gate_asked(request_id: int) -> None:
-    """Decide a gate or a comparison. A message that comes twice finds nothing to do."""
-    drift.work_on(request_id)
+def work_on_job(job_id: int) -> None:
+    """Do what a program left to a worker. A message that comes twice finds nothing to do."""
+    jobs.work_on(job_id)
 
 
 @shared_task

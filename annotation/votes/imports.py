@@ -6,7 +6,7 @@ person on the same example is listed as a conflict, and the vote that is there s
 
 import secrets
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -65,10 +65,14 @@ def import_votes(
     maps: Sequence[str] = (),
     labels: Codes | None = None,
     sheet: str = "",
+    keep: Callable[[VotesImported], object] = lambda done: None,
 ) -> VotesImported:
     """Read a whole file, then write it. Raises UserError with the lines that are wrong.
 
     It is written in short transactions. After a kill, the same file again adds what is missing.
+
+    Args:
+        keep: Gets what is returned, in the last transaction.
     """
     examples = Example.objects.filter(project=project).visible().order_by("number", "pk")
     known = [
@@ -84,13 +88,6 @@ def import_votes(
         if new:
             _write(_import_round(project, user, asked), new, file.people)
     sha256 = records.sha256 if len(records.hashes) > 1 else records.hashes[0].hex()
-    with transaction.atomic():
-        imported = record_import(project, user, Import.Kind.VOTES, path, sha256, len(rows), found)
-        tell_of_import(imported.pk)
-        access.record_event(
-            project, user, "votes imported", path.name, added=len(found.new),
-            known=found.n_known, conflicts=len(found.conflicts),
-        )  # fmt: skip
     filled = sum(
         count_earlier_votes(round_)
         for round_ in Round.objects.filter(
@@ -99,7 +96,7 @@ def import_votes(
             state__in=[Round.State.OPEN, Round.State.PAUSED],
         )
     )
-    return VotesImported(
+    done = VotesImported(
         added=len(found.new),
         known=found.n_known,
         conflicts=tuple(found.conflicts),
@@ -107,6 +104,15 @@ def import_votes(
         protocol=", ".join(asked.name for asked in file.protocols),
         filled=filled,
     )
+    with transaction.atomic():
+        imported = record_import(project, user, Import.Kind.VOTES, path, sha256, len(rows), found)
+        tell_of_import(imported.pk)
+        access.record_event(
+            project, user, "votes imported", path.name, added=done.added,
+            known=done.known, conflicts=len(done.conflicts),
+        )  # fmt: skip
+        keep(done)
+    return done
 
 
 VoteKey = tuple[int, int, int]

@@ -409,6 +409,37 @@ def withdraw_invitation(
     )
 
 
+def list_jobs(slug: str, *, limit: int = 50, cursor: str = "") -> Call[m.Page[m.JobOut]]:
+    """List imports and files that were left to a worker, the oldest first.
+
+    Observers see files only. Gates are in a list of their own.
+    """
+    return Call(
+        "list_jobs",
+        "GET",
+        _path("/api/v1/projects/", slug, "/jobs"),
+        answer=m.Page[m.JobOut],
+        query={"limit": limit, "cursor": cursor},
+    )
+
+
+def get_job(slug: str, number: int) -> Call[m.JobOut]:
+    """Say whether a worker has done it, and what came of it."""
+    return Call(
+        "get_job", "GET", _path("/api/v1/projects/", slug, "/jobs/", number), answer=m.JobOut
+    )
+
+
+def get_job_file(slug: str, number: int) -> Call[bytes]:
+    """Return the report or table that a worker has written."""
+    return Call(
+        "get_job_file",
+        "GET",
+        _path("/api/v1/projects/", slug, "/jobs/", number, "/file"),
+        answer=None,
+    )
+
+
 def new_judgments(
     slug: str,
     rows: Any,

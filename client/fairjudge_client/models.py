@@ -467,6 +467,31 @@ class InvitationOut:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JobOut:
+    """What was left to a worker. Poll it until `state` is no longer waiting."""
+
+    id: int
+    kind: str
+    """votes, judgments, scores, report or table."""
+    state: str
+    """waiting, done or refused."""
+    at_work: bool
+    """If a worker is at it now."""
+    reason: str
+    """Why it was refused, with the lines that are wrong."""
+    created_at: datetime
+    ended_at: datetime | None
+    votes: VotesOut | None
+    """What an import of votes did."""
+    scores: ScoresOut | None
+    """What an import of scores did."""
+    run: int | None
+    """The run that recorded judgments became."""
+    file: str | None
+    """Where a report or table is read, for a week."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LabelledOut:
     external_id: str
     label_from: str | None

@@ -12,12 +12,14 @@ from typing import Any, Literal, NotRequired, TypedDict, TypeVar, Unpack, get_ar
 
 from fairjudge_client import calls
 from fairjudge_client import models as m
-from fairjudge_client.errors import FairJudgeError, Unreachable
+from fairjudge_client.errors import FairJudgeError, Unreachable, problem_of
 from fairjudge_client.progress import Progress, in_words
+from fairjudge_client.reading import read
 from fairjudge_client.rounds import People, Rounds
 from fairjudge_client.session import (
     BROKEN_OFF,
     MOST_ROWS,
+    Left,
     Session,
     attempts,
     broken_off,
@@ -45,6 +47,8 @@ from fairjudge_client.waiting import other_end, waited
 from fairjudge_client.webhooks import Webhooks
 
 G = TypeVar("G", m.GateOut, m.CompareOut, m.EscalationOut)
+# The site then leaves long work to a worker, and these methods wait for it.
+_ASYNC = {"Prefer": "respond-async"}
 Table = Literal["labels", "votes", "samples", "preferences", "criteria", "people"]
 Format = Literal["jsonl", "parquet"]
 TableFile = Literal["csv", "jsonl", "arrow", "xlsx", "zip"]
@@ -353,8 +357,9 @@ class Run(Resource[F]):
         """Write the report to a .html, .tex or .zip file. No partial file is left."""
         target = Path(path)
         kind = _kind_of(target, get_args(ReportFile))
-        call = calls.get_report_file(self.project, self.number, kind)
-        return (yield from saved(self._session, call, target))
+        call = replace(calls.get_report_file(self.project, self.number, kind), headers=_ASYNC)
+        wait = _left(self._session, self.project)
+        return (yield from saved(self._session, call, target, wait))
 
     @method
     def gate(
@@ -446,7 +451,10 @@ class Judgments(Resource[F]):
             self.project, rows, name=name, labels=labels, sheet=sheet,
             idempotency_key=idempotency_key,
         )  # fmt: skip
-        return Run(self._session, self.project, (yield from self._session.ask(sent)))
+        made = yield from _imported(self._session, self.project, sent, "run")
+        if isinstance(made, int):
+            made = yield from self._session.ask(calls.get_run(self.project, made))
+        return Run(self._session, self.project, made)
 
 
 class Scores(Resource[F]):
@@ -470,7 +478,8 @@ class Scores(Resource[F]):
         sent = calls.new_scores(
             self.project, rows, rater=rater, sheet=sheet, idempotency_key=idempotency_key
         )
-        return (yield from self._session.ask(sent))
+        done: m.ScoresOut = yield from _imported(self._session, self.project, sent, "scores")
+        return done
 
 
 class Templates(Resource[F]):
@@ -715,7 +724,8 @@ class Project(Resource[F]):
                 self.slug, what, kind, run=_number(run), names=names, escape=escape,
                 background=background, **filters,
             )  # fmt: skip
-        return (yield from saved(self._session, call, target))
+        wait = _left(self._session, self.slug)
+        return (yield from saved(self._session, replace(call, headers=_ASYNC), target, wait))
 
     @method
     def tool_file(
@@ -731,6 +741,14 @@ class Project(Resource[F]):
         return pages(
             self._session,
             lambda cursor: calls.list_exports(self.slug, limit=MOST_ROWS, cursor=cursor),
+        )
+
+    @rows_method
+    def jobs(self) -> Rows[m.JobOut]:
+        """Iterate over imports and files that the site left to a worker, the oldest first."""
+        return pages(
+            self._session,
+            lambda cursor: calls.list_jobs(self.slug, limit=MOST_ROWS, cursor=cursor),
         )
 
     @method
@@ -756,7 +774,8 @@ class Project(Resource[F]):
             self.slug, rows, annotator=annotator, protocol=protocol, labels=labels, sheet=sheet,
             idempotency_key=idempotency_key,
         )  # fmt: skip
-        return (yield from self._session.ask(sent))
+        done: m.VotesOut = yield from _imported(self._session, self.slug, sent, "votes")
+        return done
 
     # Reports
 
@@ -874,7 +893,8 @@ class Project(Resource[F]):
             call = calls.get_parquet(self.slug, what, run=_number(run), names=names, **filters)
             read = frame_of_parquet(kind)
             with TemporaryFile() as file:
-                yield from written(self._session, call, file, _PARQUET)
+                asked, wait = replace(call, headers=_ASYNC), _left(self._session, self.slug)
+                yield from written(self._session, asked, file, _PARQUET, wait)
                 return (yield Work(lambda: read(file)))
         if file_format != "jsonl":
             raise ValueError(f"format is {file_format!r}. It can be jsonl or parquet.")
@@ -923,9 +943,7 @@ def _kind_of(target: Path, kinds: Sequence[str]) -> Any:
 
 def _verdict(session: Session, project: str, sent: Call[G]) -> Steps[G]:
     """Return a verdict. The site may leave that of a large project to a worker: wait for it."""
-    asked = replace(
-        sent, answer=sent.answer | m.GateRequestOut, headers={"Prefer": "respond-async"}
-    )
+    asked = replace(sent, answer=sent.answer | m.GateRequestOut, headers=_ASYNC)
     found = yield from session.ask(asked)
     if not isinstance(found, m.GateRequestOut):
         return found
@@ -942,6 +960,45 @@ def _verdict(session: Session, project: str, sent: Call[G]) -> Steps[G]:
     if verdict is None:
         raise other_end(f"Gate {done.id}", done.state, done.reason)
     return verdict
+
+
+def _imported(session: Session, project: str, sent: Call[Any], name: str) -> Steps[Any]:
+    """Return what an import did. The site may leave many rows to a worker: wait for it.
+
+    Args:
+        name: Which field of a job holds it.
+    """
+    asked = replace(sent, answer=sent.answer | m.JobOut, headers=_ASYNC)
+    found = yield from session.ask(asked)
+    if not isinstance(found, m.JobOut):
+        return found
+    return getattr((yield from _job_done(session, project, found)), name)
+
+
+def _left(session: Session, project: str) -> Left:
+    """Return what waits for a file that the site left to a worker."""
+
+    def wait(body: bytes) -> Steps[Call[bytes]]:
+        done = yield from _job_done(session, project, read(m.JobOut, json.loads(body)))
+        return calls.get_job_file(project, done.id)
+
+    return wait
+
+
+def _job_done(session: Session, project: str, job: m.JobOut) -> Steps[m.JobOut]:
+    """Wait for a job. What the worker refuses is the error that a request at once would get."""
+    done = yield from waited(
+        session,
+        calls.get_job(project, job.id),
+        f"job {job.id}",
+        has_ended=lambda info: info.state != "waiting",
+        show=lambda line, info: line.show(f"{info.kind}: job {info.id}", None, None, info.state),
+        timeout=None,
+        progress=None,
+    )
+    if done.state != "done":
+        raise problem_of(422, "refused", done.reason)
+    return done
 
 
 def _number(run: int | Run[Any] | None) -> int | None:

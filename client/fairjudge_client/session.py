@@ -106,9 +106,9 @@ class Session(ABC):
             upload.close()
         return self._read(call, reply)
 
-    def opened(self, call: Call[bytes]) -> Steps[None]:
-        """Send the request of a call and leave its answer open to be read."""
-        yield from self._exchange(_request(call, None, is_streamed=True))
+    def opened(self, call: Call[Any]) -> Steps[Reply]:
+        """Send the request of a call and leave its answer open to be read, if its status is 200."""
+        return (yield from self._exchange(_request(call, None, is_streamed=True)))
 
     def _answered(
         self, call: Call[Any], content: "bytes | Upload | None", within: float | None
@@ -271,27 +271,36 @@ _ENDS: dict[str, Callable[[bytes], bool]] = {
 }
 
 
-def saved(session: Session, call: Call[bytes], target: Path) -> Steps[Path]:
+# Given the body of a 202, waits for the worker and returns the request of the file.
+Left = Callable[[bytes], Steps[Call[Any]]]
+
+
+def saved(session: Session, call: Call[Any], target: Path, left: Left | None = None) -> Steps[Path]:
     """Write a whole answer to a file, or leave the file as it was."""
     partial = target.with_name(f"{target.name}.part")
     try:
         with partial.open("wb") as file:
             kind = target.suffix.lower().removeprefix(".")
-            yield from written(session, call, file, kind)
+            yield from written(session, call, file, kind, left)
         partial.replace(target)
     finally:
         partial.unlink(missing_ok=True)
     return target
 
 
-def written(session: Session, call: Call[bytes], file: IO[bytes], kind: str) -> Steps[None]:
+def written(
+    session: Session, call: Call[Any], file: IO[bytes], kind: str, left: Left | None = None
+) -> Steps[None]:
     """Write a whole answer to an open file. If it breaks off, begin again."""
     is_whole = _ENDS.get(kind)
     for is_last in attempts(session):
         file.seek(0)
         file.truncate()
         try:
-            yield from session.opened(call)
+            reply = yield from session.opened(call)
+            if reply.status == 202 and left is not None:
+                call = yield from left(reply.body)
+                yield from session.opened(call)
             last = b""
             while piece := (yield Read()):
                 file.write(piece)

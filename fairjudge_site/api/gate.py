@@ -16,6 +16,7 @@ from typing import Any
 from django.contrib.auth.decorators import login_not_required
 from django.core.exceptions import BadRequest, PermissionDenied, RequestDataTooBig
 from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.utils import timezone
@@ -30,6 +31,7 @@ from ninja.security import HttpBearer
 from fairjudge_site.api.problems import CODES, CONTENT_TYPE, Refusal
 from judging.core.errors import Overtaken, UserError
 from judging.core.incidents import AWAY_SECONDS, DATABASE_AWAY, incident
+from judging.core.leases import is_dead, new_holder
 from judging.core.text import unstorable
 from judging.projects.access import Access, project_for
 from judging.projects.models import ApiToken, KeptAnswer, Role
@@ -41,6 +43,7 @@ KEPT = timedelta(hours=24)
 # So long a request waits for an earlier one with its key; that one is dead after the longer time.
 WAITS_SECONDS, UNDER_WAY = 20.0, timedelta(minutes=10)
 _UNDER_WAY = "A request with this key is under way. Try again in a moment."
+_HOLDER = "Holder"
 _LONGEST_KEY = KeptAnswer._meta.get_field("key").max_length
 _CODE_OF_STATUS = {status: code for code, status in reversed(CODES.items())}
 
@@ -330,7 +333,11 @@ def _claim(request: HttpRequest, key: str, digest: str) -> KeptAnswer:
     KeptAnswer.objects.filter(token=token, at__lt=timezone.now() - KEPT).delete()
     try:
         with transaction.atomic():
-            return KeptAnswer.objects.create(token=token, key=key, request_digest=digest)
+            # Until there are headers to keep, they say which process is at it.
+            at_work = {_HOLDER: new_holder()}
+            return KeptAnswer.objects.create(
+                token=token, key=key, request_digest=digest, headers=at_work
+            )
     except IntegrityError:
         raise _Repeated from None
 
@@ -345,13 +352,20 @@ def _claimed_alone(request: HttpRequest, key: str, digest: str) -> KeptAnswer | 
         except _Repeated:
             if kept := _kept(request, key, digest):
                 return kept
-        now = timezone.now()
         # The process that claimed it was killed at work.
-        if rows.filter(status=0, at__lt=now - UNDER_WAY).update(at=now, request_digest=digest):
-            return rows.get()
+        if (taken := _taken_over(rows.filter(status=0), digest)) is not None:
+            return taken
         if time.monotonic() > deadline:
             raise Refusal("idempotency_key_reused", _UNDER_WAY)
         time.sleep(0.1)
+
+
+def _taken_over(claims: QuerySet[KeptAnswer], digest: str) -> KeptAnswer | None:
+    row, now = claims.first(), timezone.now()
+    if row is None or not (row.at < now - UNDER_WAY or is_dead(row.headers.get(_HOLDER, ""))):
+        return None
+    mine = {"at": now, "request_digest": digest, "headers": {_HOLDER: new_holder()}}
+    return claims.get() if claims.filter(pk=row.pk, at=row.at).update(**mine) else None
 
 
 def _keep(row: KeptAnswer, response: HttpResponse) -> None:
@@ -359,6 +373,6 @@ def _keep(row: KeptAnswer, response: HttpResponse) -> None:
     row.headers = {
         name: value
         for name, value in response.headers.items()
-        if name in ("Content-Type", "Location")
+        if name in ("Content-Type", "Location", "Preference-Applied")
     }
     row.save(update_fields=["status", "body", "headers"])

@@ -16,12 +16,14 @@ from django.http import (
 from ninja import Query, Router, Schema
 from pydantic import AfterValidator, Field
 
+from annotation.models import Job
 from annotation.results.data.figures import NEEDS_CONVERTER, as_png, as_svg, can_draw, to_json
 from annotation.results.delivery.package import open_report
 from annotation.results.report.cache import kept_people, shown_report
 from annotation.results.report.report import plots
 from fairjudge_site.api.bodies import Cursor, Limit, Number, Page, SubsetIn, Text, page_of, storable
 from fairjudge_site.api.gate import READ, SPEND, WRITE, access_to, answer, once, once_made
+from fairjudge_site.api.jobs import JobOut, Prefer, is_large, is_left, left
 from fairjudge_site.api.projects import address_of
 from judging.core.errors import UserError
 from judging.llm.own_templates import TemplateRefused, custom_template
@@ -383,18 +385,25 @@ _REPORT_FILES = {
 @router.get(
     "/projects/{slug}/runs/{number}/report.{kind}",
     auth=READ,
-    response={200: None},
+    response={200: None, 202: JobOut},
     openapi_extra=_REPORT_FILES,
 )
 def get_report_file(
-    request: HttpRequest, slug: str, number: Number, kind: Literal["html", "zip", "tex"]
-) -> FileResponse | StreamingHttpResponse:
+    request: HttpRequest,
+    slug: str,
+    number: Number,
+    kind: Literal["html", "zip", "tex"],
+    prefer: Prefer = "",
+) -> HttpResponse | FileResponse | StreamingHttpResponse:
     """Return the report as one page, for LaTeX, or as a ZIP that `verify` checks."""
     access = access_to(request, slug, Role.OBSERVER, shows_judge=True)
     run = _run_of(access, number)
     if request.is_head and run.ranked_at is not None:  # type: ignore[attr-defined]
         # The tables within would go on record.
         return StreamingHttpResponse((), content_type=_FILES[kind])
+    is_ready = run.ranked_at is not None
+    if prefer and is_ready and is_left(prefer, large=is_large(access.project, run.frame_id)):
+        return left(access, Job.Kind.REPORT, {"run": number, "kind": kind}, again=False)
     file = open_report(access.project, run, access.user, kind)
     return FileResponse(file, content_type=_FILES[kind])
 

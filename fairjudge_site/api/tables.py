@@ -6,13 +6,14 @@ Votes, recorded judgments and scores come in here, and what was exported is list
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from ninja import Query, Router, Schema
 from pydantic import AfterValidator, Field
 
+from annotation.models import Job
+from annotation.results.delivery.jobs import import_asked, table_asked
 from annotation.results.tables.exports import (
     BLIND_KINDS,
     CONTENT_TYPES,
@@ -21,7 +22,6 @@ from annotation.results.tables.exports import (
     role_for,
     rows_as_json,
 )
-from annotation.votes.imports import import_votes
 from fairjudge_site.api.bodies import (
     Cursor,
     Limit,
@@ -34,17 +34,26 @@ from fairjudge_site.api.bodies import (
     stored_body,
 )
 from fairjudge_site.api.examples import OneText
-from fairjudge_site.api.gate import READ, WRITE, access_to, answer, once_made
+from fairjudge_site.api.gate import READ, WRITE, access_to, answer, once, once_made
+from fairjudge_site.api.jobs import (
+    LARGE_BODY,
+    JobOut,
+    Prefer,
+    ScoresOut,
+    VotesOut,
+    is_large,
+    is_left,
+    left,
+)
 from fairjudge_site.api.projects import address_of
 from fairjudge_site.api.runs import RunNumber, RunOut, run_named, run_out
 from judging.dataset.models import Frame
 from judging.dataset.records import codes_of
-from judging.dataset.scores import import_scores
 from judging.dataset.subsets import Subset, freeze
+from judging.dataset.uploads import stored_name
 from judging.projects.access import Access
 from judging.projects.models import Export, Role
 from judging.runs.models import Run
-from judging.runs.recorded.writing import import_judgments
 
 router = Router(tags=["tables"])
 
@@ -93,22 +102,6 @@ def _frame(access: Access, run: Run | None, where: list[str] | None) -> Frame | 
     return freeze(access.project, Subset.chosen(where or ()), within=run.frame if run else None)
 
 
-class VotesOut(Schema):
-    added: int
-    known: int = Field(description="Votes that the project has already.")
-    conflicts: list[str]
-    annotators: list[str]
-    protocol: str
-    filled: int = Field(description="Votes for which open rounds were waiting.")
-
-
-class ScoresOut(Schema):
-    items: int = Field(description="New single responses.")
-    added: int
-    known: int
-    conflicts: list[str]
-
-
 Labels = Annotated[
     str,
     Query(max_length=200, description="Such as 1=win,2=lose."),
@@ -144,24 +137,40 @@ _STREAMS = {
 }
 
 
+# Their first rows are sent at once.
+_TEXTS = ("csv", "jsonl", "json")
+
+
 def _streamed(
     request: HttpRequest,
     slug: str,
     run: int | None,
     wanted: ExportRequest,
     where: list[str] | None,
-) -> StreamingHttpResponse:
+    prefer: str = "",
+) -> HttpResponse | StreamingHttpResponse:
     shows_judge = wanted.what not in BLIND_KINDS
     access = access_to(request, slug, role_for(wanted), shows_judge=shows_judge)
     chosen = run_named(access, run)
     wanted = replace(wanted, frame=_frame(access, chosen, where))
+    if prefer and not request.is_head and wanted.format not in _TEXTS:  # type: ignore[attr-defined]
+        about = wanted.frame or (chosen.frame if chosen else None)
+        if is_left(prefer, large=is_large(access.project, about.pk if about else None)):
+            return left(access, Job.Kind.TABLE, table_asked(chosen, wanted), again=False)
+    if request.is_head and wanted.format == "xlsx":  # type: ignore[attr-defined]
+        # A workbook is written before its first piece. What refuses a table is found without it.
+        export(access.project, chosen, access.user, replace(wanted, format="csv"))
+        return StreamingHttpResponse((), content_type=CONTENT_TYPES["xlsx"])
     pieces = export(access.project, chosen, access.user, wanted)
     return StreamingHttpResponse(pieces, content_type=CONTENT_TYPES[wanted.format])
 
 
 # Before the other formats, whose address has the same shape.
 @router.get(
-    "/projects/{slug}/{what}.parquet", auth=READ, response={200: None}, openapi_extra=_PARQUET
+    "/projects/{slug}/{what}.parquet",
+    auth=READ,
+    response={200: None, 202: JobOut},
+    openapi_extra=_PARQUET,
 )
 def get_parquet(
     request: HttpRequest,
@@ -171,14 +180,18 @@ def get_parquet(
     run: RunNumber = None,
     names: Annotated[bool, Query(description="People's names, not pseudonyms.")] = False,
     where: Where = None,
-) -> StreamingHttpResponse:
+    prefer: Prefer = "",
+) -> HttpResponse | StreamingHttpResponse:
     """Stream a whole table as a Parquet file, with typed columns. The export goes on record."""
     wanted = ExportRequest(what=what, format="parquet", names=names, values=filters.values())
-    return _streamed(request, slug, run, wanted, where)
+    return _streamed(request, slug, run, wanted, where, prefer)
 
 
 @router.get(
-    "/projects/{slug}/{what}.{kind}", auth=READ, response={200: None}, openapi_extra=_STREAMS
+    "/projects/{slug}/{what}.{kind}",
+    auth=READ,
+    response={200: None, 202: JobOut},
+    openapi_extra=_STREAMS,
 )
 def get_table(
     request: HttpRequest,
@@ -193,7 +206,8 @@ def get_table(
     background: Annotated[
         bool, Query(description="`people`: add what those of a panel said about themselves.")
     ] = False,
-) -> StreamingHttpResponse:
+    prefer: Prefer = "",
+) -> HttpResponse | StreamingHttpResponse:
     """Stream a whole table; docs/files.md has its columns. Preferences are no CSV.
 
     `zip` holds the folder of a data set, as `datasets.load_dataset` opens it once it is unpacked.
@@ -208,7 +222,7 @@ def get_table(
         values=filters.values(),
         background=background and what == "people",
     )
-    return _streamed(request, slug, run, wanted, where)
+    return _streamed(request, slug, run, wanted, where, prefer)
 
 
 @router.get(
@@ -227,7 +241,7 @@ def get_tool_file(
     tool: Literal["label_studio", "argilla", "alpaca_eval"],
     run: RunNumber = None,
     where: Where = None,
-) -> StreamingHttpResponse:
+) -> HttpResponse | StreamingHttpResponse:
     """Stream tasks for Label Studio or Argilla, or annotations for alpaca_eval, as one JSON array.
 
     The export goes on record.
@@ -281,7 +295,7 @@ def _export(one: Export) -> dict[str, Any]:
 @router.post(
     "/projects/{slug}/votes",
     auth=WRITE,
-    response={201: VotesOut},
+    response={201: VotesOut, 202: JobOut},
     openapi_extra=rows_in_schema("One vote a line; docs/files.md has the columns."),
 )
 def new_votes(
@@ -291,44 +305,57 @@ def new_votes(
     protocol: Annotated[str, Query(max_length=120), AfterValidator(storable)] = "",
     labels: Labels = "",
     sheet: Sheet = "",
+    prefer: Prefer = "",
 ) -> HttpResponse:
     """Import votes that were given elsewhere, as NDJSON or CSV: all of them or none."""
+    asked = {"annotator": annotator, "protocol": protocol, "labels": labels, "sheet": sheet}
 
-    def work(access: Access, path: Path, file_format: str) -> HttpResponse:
-        done = import_votes(
-            access.project,
-            access.user,
-            path,
-            file_format=file_format,
-            annotator=annotator,
-            protocol=protocol or None,
-            labels=codes_of(labels),
-            sheet=sheet,
-        )
-        names = VotesOut.model_fields
-        return answer(VotesOut(**{name: getattr(done, name) for name in names}), 201)
+    def made(found: dict[str, Any], access: Access) -> HttpResponse:
+        return answer(VotesOut(**found), 201)
 
-    return _imported(request, slug, "votes", work)
+    return _imported(request, slug, Job.Kind.VOTES, asked, made, prefer)
 
 
 def _imported(
     request: HttpRequest,
     slug: str,
-    what: str,
-    work: Callable[[Access, Path, str], HttpResponse],
+    kind: str,
+    asked: dict[str, Any],
+    made: Callable[[dict[str, Any], Access], HttpResponse],
+    prefer: str,
 ) -> HttpResponse:
-    """Import the rows of the body once, by their file and its format."""
+    """Import the rows of the body once, or leave them to a worker if the program prefers that."""
     access = access_to(request, slug, Role.RESEARCHER)
-    with stored_body(request, what) as (path, file_format, digest, _):
-        return once_made(
-            request, lambda keep: keep(work(access, path, file_format)), body_digest=digest
-        )
+    # What is misspelt is refused before a worker is woken.
+    codes_of(asked.get("labels", ""))
+    with stored_body(request, kind) as (path, _, digest, kept):
+        asked |= {"file": stored_name(path)}
+
+        def leave() -> HttpResponse:
+            response = left(access, kind, asked)
+            kept.append(True)
+            return response
+
+        def work(keep: Callable[[HttpResponse], None]) -> None:
+            import_asked(
+                access.project, access.user, kind, asked, lambda found: keep(made(found, access))
+            )
+
+        if is_left(prefer, large=path.stat().st_size > LARGE_BODY):
+            try:
+                return once(request, leave, body_digest=digest)
+            except BaseException:
+                kept.clear()
+                raise
+        # Two that write the same judgments would make two runs.
+        is_run = kind == Job.Kind.JUDGMENTS
+        return once_made(request, work, body_digest=digest, alone=is_run)
 
 
 @router.post(
     "/projects/{slug}/judgments",
     auth=WRITE,
-    response={201: RunOut},
+    response={201: RunOut, 202: JobOut},
     openapi_extra=rows_in_schema("One recorded sample a line; docs/files.md has the columns."),
 )
 def new_judgments(
@@ -337,32 +364,27 @@ def new_judgments(
     name: Annotated[str, Query(max_length=200), AfterValidator(storable)] = "",
     labels: Labels = "",
     sheet: Sheet = "",
+    prefer: Prefer = "",
 ) -> HttpResponse:
     """Make a run of judgments that were given elsewhere, as NDJSON or CSV. No judge is asked.
 
     After a crash in the middle, the run has failed. Send the same rows again under its name.
     """
+    asked = {"name": name, "labels": labels, "sheet": sheet}
 
-    def work(access: Access, path: Path, file_format: str) -> HttpResponse:
-        run = import_judgments(
-            access.project,
-            access.user,
-            [path],
-            file_format=file_format,
-            name=name,
-            labels=codes_of(labels),
-            sheet=sheet,
-        )
+    def made(found: dict[str, Any], access: Access) -> HttpResponse:
+        run = run_named(access, found["run"])
+        assert run is not None
         where = address_of(slug, "runs", run.number)
         return answer(RunOut(**run_out(run)), 201, location=where)
 
-    return _imported(request, slug, "judgments", work)
+    return _imported(request, slug, Job.Kind.JUDGMENTS, asked, made, prefer)
 
 
 @router.post(
     "/projects/{slug}/scores",
     auth=WRITE,
-    response={201: ScoresOut},
+    response={201: ScoresOut, 202: JobOut},
     openapi_extra=rows_in_schema("One score a line; docs/files.md has the columns."),
 )
 def new_scores(
@@ -370,16 +392,12 @@ def new_scores(
     slug: str,
     rater: Annotated[str, Query(max_length=200), AfterValidator(storable)] = "",
     sheet: Sheet = "",
+    prefer: Prefer = "",
 ) -> HttpResponse:
     """Import people's scores of single responses, as NDJSON or CSV: all of them or none."""
+    asked = {"rater": rater, "sheet": sheet}
 
-    def work(access: Access, path: Path, file_format: str) -> HttpResponse:
-        done = import_scores(
-            access.project, access.user, path, file_format=file_format, rater=rater, sheet=sheet
-        )
-        made = ScoresOut(
-            items=done.items, added=done.scores, known=done.known, conflicts=done.conflicts
-        )
-        return answer(made, 201)
+    def made(found: dict[str, Any], access: Access) -> HttpResponse:
+        return answer(ScoresOut(**found), 201)
 
-    return _imported(request, slug, "scores", work)
+    return _imported(request, slug, Job.Kind.SCORES, asked, made, prefer)

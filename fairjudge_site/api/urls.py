@@ -8,7 +8,17 @@ from ninja import NinjaAPI
 from ninja.errors import HttpError, ValidationError
 from ninja.operation import Operation
 
-from fairjudge_site.api import examples, people, projects, rounds, runs, tables, verdicts, webhooks
+from fairjudge_site.api import (
+    examples,
+    jobs,
+    people,
+    projects,
+    rounds,
+    runs,
+    tables,
+    verdicts,
+    webhooks,
+)
 from fairjudge_site.api.gate import guarded, refusal_of
 from fairjudge_site.api.problems import Refusal, of_validation
 from fairjudge_site.api.reference import DESCRIPTION, VERSION, pages, token_revoke, tokens
@@ -30,7 +40,7 @@ api = Interface(
     openapi_url=None,
     urls_namespace="api",
 )
-for resource in (projects, examples, runs, rounds, tables, people, verdicts, webhooks):
+for resource in (projects, examples, runs, rounds, jobs, tables, people, verdicts, webhooks):
     api.add_router("", resource.router)
 
 

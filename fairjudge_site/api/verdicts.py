@@ -1,31 +1,24 @@
-"""Gates, comparisons and escalations of runs, with what the commands of these names say.
-
-Programs of earlier releases read the verdict from the answer to their request, also of a large
-project. So a worker decides only for those that ask for it, as RFC 7240 says.
-"""
+"""Gates, comparisons and escalations of runs, with what the commands of these names say."""
 
 from collections.abc import Callable
 from datetime import datetime
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 
-from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
-from ninja import Header, Router, Schema
+from ninja import Router, Schema
 from pydantic import Field
 
-from annotation.models import GateRequest
-from annotation.results.delivery.drift import MARGIN, answer_asked, leave_to_worker
+from annotation.models import Job
+from annotation.results.delivery.drift import MARGIN
 from annotation.results.delivery.gate import VOTES
+from annotation.results.delivery.jobs import answer_asked, leave_to_worker
 from annotation.results.delivery.requirements import parse
-from annotation.results.report.cache import MOST_AT_ONCE
 from fairjudge_site.api.bodies import Cursor, Limit, Number, Page, Text, page_of
 from fairjudge_site.api.gate import READ, WRITE, access_to, answer, once, once_made
-from fairjudge_site.api.projects import address_of
+from fairjudge_site.api.jobs import Prefer, accepted, is_large, is_left
 from fairjudge_site.api.runs import run_named
 from judging.core.errors import UserError
-from judging.core.models import Worker
-from judging.dataset.models import frame_of
 from judging.projects.access import Access
 from judging.projects.models import Role
 from judging.runs.models import Run
@@ -168,15 +161,6 @@ class GateRequestOut(Schema):
     escalation: EscalationOut | None = Field(description="The plan, once it is done.")
 
 
-Prefer = Annotated[
-    str,
-    Header(
-        alias="Prefer",
-        description="`respond-async` leaves a large project to a worker: the answer is then 202.",
-    ),
-]
-
-
 @router.post("/projects/{slug}/gate", auth=WRITE, response={200: GateOut, 202: GateRequestOut})
 def gate(request: HttpRequest, slug: str, body: GateIn, prefer: Prefer = "") -> HttpResponse:
     """Say by intervals if a run keeps bounds, and what it takes if that is not decided.
@@ -188,7 +172,7 @@ def gate(request: HttpRequest, slug: str, body: GateIn, prefer: Prefer = "") -> 
         parse(text)
     run = _ranked(access, body.run)
     asked = body.dict() | {"run": run.number}
-    return _decided(request, access, run, GateRequest.Kind.GATE, asked, prefer)
+    return _decided(request, access, run, Job.Kind.GATE, asked, prefer)
 
 
 @router.post(
@@ -203,7 +187,7 @@ def compare(request: HttpRequest, slug: str, body: CompareIn, prefer: Prefer = "
     _ranked(access, body.before)
     run = _ranked(access, body.after)
     asked = body.dict() | {"margin": str(body.margin)}
-    return _decided(request, access, run, GateRequest.Kind.COMPARE, asked, prefer)
+    return _decided(request, access, run, Job.Kind.COMPARE, asked, prefer)
 
 
 @router.post(
@@ -220,7 +204,7 @@ def escalate(
     runs = [_ranked(access, number) for number in body.runs or [None]]
     asked = body.dict() | {"runs": [run.number for run in runs]}
     asked |= {name: str(asked[name]) for name in ("agreement", "confidence")}
-    return _decided(request, access, runs[0], GateRequest.Kind.ESCALATE, asked, prefer)
+    return _decided(request, access, runs[0], Job.Kind.ESCALATE, asked, prefer)
 
 
 @router.get("/projects/{slug}/gates", auth=READ, response=Page[GateRequestOut])
@@ -229,23 +213,23 @@ def list_gates(
 ) -> dict[str, Any]:
     """List what was left to a worker, the oldest first."""
     access = access_to(request, slug, Role.RESEARCHER, shows_judge=True)
-    return page_of(access.project.gate_requests.all(), cursor, limit, _request_out)
+    return page_of(access.project.jobs.filter(kind__in=Job.GATES), cursor, limit, _request_out)
 
 
 @router.get("/projects/{slug}/gates/{number}", auth=READ, response=GateRequestOut)
 def get_gate(request: HttpRequest, slug: str, number: Number) -> dict[str, Any]:
     """Say whether a worker has decided, and what."""
     access = access_to(request, slug, Role.RESEARCHER, shows_judge=True)
-    found = access.project.gate_requests.filter(pk=number).first()
+    found = access.project.jobs.filter(pk=number, kind__in=Job.GATES).first()
     if found is None:
         raise Http404("No such gate.")
     return _request_out(found)
 
 
 _ANSWERS: dict[str, type[Schema]] = {
-    GateRequest.Kind.GATE: GateOut,
-    GateRequest.Kind.COMPARE: CompareOut,
-    GateRequest.Kind.ESCALATE: EscalationOut,
+    Job.Kind.GATE: GateOut,
+    Job.Kind.COMPARE: CompareOut,
+    Job.Kind.ESCALATE: EscalationOut,
 }
 
 
@@ -257,14 +241,10 @@ def _decided(
 
     def left() -> HttpResponse:
         made = leave_to_worker(project, user, kind, asked)
-        where = address_of(project.slug, "gates", made.pk)
-        applied = {"Preference-Applied": _ASYNC}
-        return answer(GateRequestOut(**_request_out(made)), 202, location=where, **applied)
+        return accepted(made, GateRequestOut(**_request_out(made)), "gates")
 
-    if _ASYNC in [one.strip().lower() for one in prefer.split(",")]:
-        large = frame_of(project, run.frame_id).count() > MOST_AT_ONCE
-        if large and Worker.objects.alive().serve(settings.QUICK):
-            return once(request, left)
+    if prefer and is_left(prefer, large=is_large(project, run.frame_id)):
+        return once(request, left)
 
     def work(keep: Callable[[HttpResponse], None]) -> None:
         kind_of_answer = _ANSWERS[kind]
@@ -275,13 +255,10 @@ def _decided(
     return once_made(request, work, alone=True)
 
 
-_ASYNC = "respond-async"
-
-
-def _request_out(one: GateRequest) -> dict[str, Any]:
+def _request_out(one: Job) -> dict[str, Any]:
     names = ("id", "kind", "state", "reason", "created_at", "ended_at")
     found = {name: getattr(one, name) for name in names} | {"at_work": bool(one.holder)}
-    by_kind = {kind.label: one.result if one.kind == kind else None for kind in GateRequest.Kind}
+    by_kind = {kind.label: one.result if one.kind == kind else None for kind in Job.GATES}
     return found | by_kind
 
 

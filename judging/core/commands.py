@@ -90,14 +90,13 @@ class FairJudgeCommand(BaseCommand):
 
     reads, writes: names of options that hold paths, of which `-` means standard input or output.
     Subclasses get the path of a temporary file instead, and need to know nothing of it.
-    has_document: False if the command runs until it is stopped, and has no result.
     """
 
     requires_system_checks: list[str] = []
     prepares_database = True
+    json_help = "print one JSON document; everything else goes to standard error"
     # How long a command that starts with the machine waits for a database that comes late.
     waits_for_database = 0.0
-    has_document = True
     reads: tuple[str, ...] = ()
     # The folder that holds what came from standard input, while the command works.
     spool: Path | None = None
@@ -107,12 +106,7 @@ class FairJudgeCommand(BaseCommand):
 
     def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
         parser = super().create_parser(prog_name, subcommand, **kwargs)
-        if self.has_document:
-            parser.add_argument(
-                "--json",
-                action="store_true",
-                help="print one JSON document; everything else goes to standard error",
-            )
+        parser.add_argument("--json", action="store_true", help=self.json_help)
         return parser
 
     def execute(self, *args: Any, **options: Any) -> str | None:
@@ -277,9 +271,9 @@ def _in_place_of_standard(value: Any, path: Path) -> Any:
     return path
 
 
-def as_document(document: Any) -> str:
+def as_document(document: Any, indent: int | None = 2) -> str:
     """Return JSON that reads back exactly, and yet steers no terminal and turns no line around."""
-    text = json.dumps(document, indent=2, ensure_ascii=False, default=_plain)
+    text = json.dumps(document, indent=indent, ensure_ascii=False, default=_plain)
     return UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 

@@ -24,7 +24,7 @@ TELL_CERTIFICATE = "annotation.results.tasks.tell_certificate"
 ERASE_PERSON = "annotation.results.tasks.go_on_erasing"
 DELETE_PROJECT = "annotation.results.tasks.go_on_deleting"
 RENEW_REPORT = "annotation.results.tasks.renew_report"
-DECIDE_GATE = "annotation.results.tasks.decide_gate_asked"
+WORK_ON_JOB = "annotation.results.tasks.work_on_job"
 NOTHING_LOST = "The work is recorded in the database, and a worker finds it later."
 
 

@@ -8,8 +8,8 @@ the one that is there stays.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -110,6 +110,9 @@ class ScoresImported:
     conflicts: tuple[str, ...]
 
 
+Keep = Callable[[ScoresImported], object]
+
+
 def import_scores(
     project: Project | None,
     user: Any,
@@ -119,10 +122,11 @@ def import_scores(
     rater: str = "",
     sheet: str = "",
     dry_run: bool = False,
+    keep: Keep = lambda done: None,
 ) -> ScoresImported:
     """Check a file and write its scores, as `check_scores` and `write_scores` do."""
     checked = check_scores(path, file_format, rater, sheet)
-    return write_scores(project, user, checked, dry_run=dry_run)
+    return write_scores(project, user, checked, dry_run=dry_run, keep=keep)
 
 
 def check_scores(
@@ -190,9 +194,17 @@ def columns_of(values: Mapping[str, Any]) -> dict[str, str]:
 
 
 def write_scores(
-    project: Project | None, user: Any, checked: CheckedScores, *, dry_run: bool = False
+    project: Project | None,
+    user: Any,
+    checked: CheckedScores,
+    *,
+    dry_run: bool = False,
+    keep: Keep = lambda done: None,
 ) -> ScoresImported:
     """Write the scores that the project doesn't have. Without a project, everything is new.
+
+    Args:
+        keep: Gets what is returned, in the last transaction. Not in a dry run.
 
     Raises UserError, with nothing written, if the project has an item's ID with other texts.
     """
@@ -201,9 +213,9 @@ def write_scores(
         remove_leftovers(project)
     items = _new_items(project, checked)
     found = compare(checked.rows, _held_values(project), lambda row: row.key)
-    number = _write(project, user, checked, items, found) if writes else None
     conflicts = tuple(found.conflicts)
-    return ScoresImported(number, len(items), len(found.new), found.n_known, conflicts)
+    would = ScoresImported(None, len(items), len(found.new), found.n_known, conflicts)
+    return _write(project, user, checked, items, found, would, keep) if writes else would
 
 
 def remove_leftovers(project: Project) -> None:
@@ -267,7 +279,9 @@ def _write(
     checked: CheckedScores,
     items: Sequence[ScoreRow],
     found: Comparison[ScoreRow],
-) -> int:
+    would: ScoresImported,
+    keep: Keep,
+) -> ScoresImported:
     """Write in short transactions. Everything but scores of earlier items is seen at the end."""
     holder = leases.new_holder()
     with transaction.atomic():
@@ -304,7 +318,9 @@ def _write(
             file=checked.path.name, sha256=checked.sha256,
         )  # fmt: skip
         tell_of_import(imported.pk)
-    return imported.number
+        done = replace(would, number=imported.number)
+        keep(done)
+    return done
 
 
 def _keep(ours: QuerySet[Import], imported: Import, **fields: Any) -> None:

@@ -137,8 +137,7 @@ LONGEST_ENDING = 10
 
 def store(files: Iterable[UploadedFile]) -> list[Path]:
     """Keep uploads in a new folder under their own names, with numbers for equal names."""
-    folder = Path(settings.MEDIA_ROOT) / FOLDER / uuid.uuid4().hex
-    folder.mkdir(parents=True, mode=0o700)
+    folder = new_folder()
     paths: list[Path] = []
     taken: set[Path] = set()
     for number, file in enumerate(files, start=1):
@@ -165,8 +164,20 @@ def shortened(name: str) -> str:
 
 def discard(paths: Iterable[Path]) -> None:
     """Delete what `store` kept or a ZIP was unpacked to, if no import came of it."""
-    for folder in own_folders(map(stored_name, paths)):
+    discard_named(map(stored_name, paths))
+
+
+def discard_named(names: Iterable[str]) -> None:
+    """Delete the folders of uploads that are remembered by these names."""
+    for folder in own_folders(names):
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def new_folder() -> Path:
+    """Make a folder of the site's own, which is deleted after a week if no import needs it."""
+    folder = Path(settings.MEDIA_ROOT) / FOLDER / uuid.uuid4().hex
+    folder.mkdir(parents=True, mode=0o700)
+    return folder
 
 
 def discard_unused(paths: Iterable[Path]) -> None:

@@ -22,8 +22,8 @@ from annotation.models import (
     FirstChoice,
     Flag,
     GateLook,
-    GateRequest,
     Intervention,
+    Job,
     PracticeResult,
     Reading,
     Repeat,
@@ -117,7 +117,7 @@ def make_full_project(slug):
     run.frame = freeze(project, Subset.chosen(sample=3, seed=1))
     run.save()
     labelled(project, make_annotator(project))
-    GateRequest.objects.create(project=project, kind="gate", asked={})
+    Job.objects.create(project=project, kind="gate", asked={})
     GateLook.objects.create(
         project=project, run=run, requirements=[], number=1, confidence=0.95, result={}
     )

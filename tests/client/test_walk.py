@@ -4,8 +4,10 @@ import asyncio
 import inspect
 import json
 import re
+import zipfile
 from contextlib import contextmanager
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 from fairjudge_client import (
@@ -21,9 +23,9 @@ from fairjudge_client import (
 )
 from fairjudge_client.steps import signature_of
 
-from annotation.models import Adjudication, Flag, GateRequest, Item, Team
+from annotation.models import Adjudication, Flag, Item, Job, Team
 from annotation.people.annotators import annotator_named
-from annotation.results.delivery import drift
+from annotation.results.delivery import jobs
 from judging.core import waking
 from judging.dataset import writing
 from judging.dataset.models import Example, Import, TagChange
@@ -125,7 +127,7 @@ def work_is_done(monkeypatch):
     real = waking.wake
 
     def wake(task, *values):
-        return drift.work_on(*values) is None if task == waking.DECIDE_GATE else real(task, *values)
+        return jobs.work_on(*values) is None if task == waking.WORK_ON_JOB else real(task, *values)
 
     monkeypatch.setattr(waking, "wake", wake)
 
@@ -210,12 +212,15 @@ def test_every_operation_has_a_method(proxy, token, media, tmp_path, client, mon
         with pytest.raises(Problem, match="No label of people"):
             do(project.escalate(agreement="0.9"))
         assert do(project.gates()) == []
-        monkeypatch.setattr("fairjudge_site.api.verdicts.MOST_AT_ONCE", 0)
-        monkeypatch.setattr("fairjudge_site.api.verdicts.Worker", AtOnce)
+        monkeypatch.setattr("fairjudge_site.api.jobs.MOST_AT_ONCE", 0)
+        monkeypatch.setattr("fairjudge_site.api.jobs.Worker", AtOnce)
         again = do(ranked.gate("accuracy>=0.5", votes=1))
         assert do(project.gate("accuracy>=0.5", votes=1)) == again
         assert do(project.compare(ranked, elsewhere.number, margin="0.1")) == compared
         assert {one.state for one in do(project.gates())} == {"done"}
+        saved = do(ranked.save_report(tmp_path / "late.zip"))
+        assert zipfile.ZipFile(saved).testzip() is None
+        assert [one.kind for one in do(project.jobs())] == ["report"]
         monkeypatch.undo()
         kept = do(project.templates.add(**TEMPLATE))
         assert do(project.templates.retire(kept.id)).retired_at is not None
@@ -359,12 +364,40 @@ def world(proxy, token, media):
         there = Project.objects.get(slug="world")
         make_member(there, "researcher")
         import_with_refused_rows(there, media)
-        GateRequest.objects.create(project=there, kind="gate", asked={})
+        Job.objects.create(project=there, kind="gate", asked={})
+        folder = Path(media, "imports", "j")
+        folder.mkdir(parents=True)
+        (folder / "r").write_text("A report.")
+        made = {"file": "imports/j/r"}
+        Job.objects.create(project=there, kind="report", asked={}, result=made)
         project.rounds.get(1).set_crowd(consent="So.", completion_code="C1")
         item = Item.objects.first()
         Adjudication.objects.create(item=item, label="win")
         Flag.objects.create(item=item, annotator=there.annotators.first(), reason="odd")
     return project
+
+
+@CLIENTS
+def test_long_work_is_waited_for(world, proxy, token, client, tmp_path, monkeypatch):
+    monkeypatch.setattr("fairjudge_site.api.jobs.MOST_AT_ONCE", 0)
+    monkeypatch.setattr("fairjudge_site.api.tables.LARGE_BODY", 0)
+    monkeypatch.setattr("fairjudge_site.api.jobs.Worker", AtOnce)
+    vote = {"external_id": "e0", "label": "win", "annotator": "ann"}
+    late = [{"external_id": "e1", "order": "original", "outcome": "win"}]
+    Job.objects.all().delete()
+    with client(proxy.url, token) as (fj, do):
+        project = fj.project("world")
+        with pytest.raises(Invalid, match="line 2") as wrong:
+            do(project.import_votes([vote, vote | {"label": "best"}]))
+        assert wrong.value.code == "refused"
+        assert do(project.import_votes([vote])).annotators == ["ann"]
+        assert do(project.judgments.import_(late, name="late")).state == "done"
+        assert do(project.scores.import_([SCORE], rater="rita")).added == 1
+        saved = do(project.save("labels", tmp_path / "late.parquet"))
+        assert saved.read_bytes()[-4:] == b"PAR1"
+        assert len(do(project.table("votes", format="parquet", frame="arrow"))) == 1
+        kinds = [one.kind for one in do(project.jobs())]
+    assert kinds == ["votes", "votes", "judgments", "scores", "table", "table"]
 
 
 VALUES = TEMPLATE | {
@@ -404,8 +437,9 @@ def test_each_operation_is_reached_by_its_name(world, proxy, token, client):
                 now["number"] = 2
             if name in ("change_name_of_team", "remove_team"):
                 now["number"] = Team.objects.get().pk
-            if name == "get_gate":
-                now["number"] = GateRequest.objects.get().pk
+            if name in ("get_gate", "get_job", "get_job_file"):
+                kind = "gate" if name == "get_gate" else "report"
+                now["number"] = Job.objects.get(kind=kind).pk
             if name in ("change_member", "remove_member", "new_password_link"):
                 now["number"] = Membership.objects.exclude(role="owner").get().pk
             if name in ("get_report_file", "get_plot"):

@@ -271,3 +271,31 @@ def test_a_port_in_use_is_said_and_nothing_is_started(environment_with_tables):
     assert done.returncode == 1
     assert done.stderr.startswith(f"CommandError: The site can't listen on {address} (")
     assert processes_of(environment_with_tables["FAIRJUDGE_DATA"]) == set()
+
+
+def test_programs_read_what_happens_line_by_line(run_all):
+    site = run_all("--json", "--only", "web")
+
+    def events():
+        lines = [line for line in site.output().splitlines() if line.startswith("{")]
+        return [json.loads(line) for line in lines]
+
+    def named(name):
+        return [one for one in events() if one.get("event") == name]
+
+    assert eventually(lambda: named("ready") or site.process.poll(), 240), site.output()
+    assert named("ready")[0]["url"] == site.url
+    os.kill(named("started")[0]["pid"], signal.SIGKILL)
+    assert eventually(lambda: len(named("started")) == 2, 240), site.output()
+    (died,) = named("ended")
+    assert (died["part"], died["starts_again_in"]) == ("web", 1.0)
+    site.process.send_signal(signal.SIGTERM)
+    assert site.process.wait(timeout=300) == 0, site.output()
+    assert [one["event"] for one in events()][-2:] == ["stopping", "stopped"]
+    # Of a port that is taken, its last line says why.
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        other = run_all("--json", "--only", "web", FAIRJUDGE_URL=url)
+        assert other.process.wait(timeout=240) == 1, other.output()
+    *_, last = [line for line in other.output().splitlines() if line.startswith("{")]
+    assert json.loads(last)["exit"] == 1

@@ -3,26 +3,17 @@
 If labels by people are known, the question is whether run B is as accurate as run A. Else it is
 whether the win rate of response 1 stays the same. Both are paired: an example that both runs label
 alike says nothing for either.
-
-A program may leave a gate, comparison or escalation to a worker. What it asked is a row. So is the
-answer, which is written in the transaction that opens the round, if one is opened.
 """
 
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
-from django.contrib.auth.models import AbstractUser, AnonymousUser
-from django.core.exceptions import PermissionDenied
-from django.db import transaction
-from django.http import Http404
-from django.utils import timezone
+from django.contrib.auth.models import AbstractUser
 
-from annotation.models import GateLook, GateRequest, Round
+from annotation.models import GateLook, Job, Round
 from annotation.results.data.figures import to_json
 from annotation.results.data.sheet import Sheet
 from annotation.results.delivery.gate import (
@@ -37,10 +28,7 @@ from annotation.results.delivery.requirements import parse
 from annotation.results.sections.analysis import Analysis
 from annotation.results.sections.methods import paired_with
 from annotation.results.sections.routing import escalation_asked
-from judging.core import leases, waking
 from judging.core.errors import Misuse, UserError
-from judging.core.incidents import DATABASE_AWAY, incident
-from judging.core.leases import Lease, new_holder
 from judging.methods.arrays import Booleans, Floats
 from judging.methods.intervals.bootstrap import coded, plus_two_mean, share
 from judging.methods.intervals.estimates import (
@@ -51,14 +39,10 @@ from judging.methods.intervals.estimates import (
     sign_flip,
 )
 from judging.methods.intervals.looks import Ruling, decide
-from judging.projects.access import project_for
-from judging.projects.models import Project, Role
+from judging.projects.models import Project
 from judging.runs.models import Run
 
 MARGIN = Decimal("0.05")
-LEASE = Lease(timedelta(seconds=60))
-_RENEW_SECONDS = 20.0
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -263,7 +247,7 @@ def _by_category(
     )
 
 
-def answer_asked(
+def decide_asked(
     project: Project,
     user: AbstractUser | None,
     kind: str,
@@ -277,12 +261,12 @@ def answer_asked(
         keep: Gets the answer, in the transaction that opens a round, if one is opened.
     """
     runs = project.runs
-    if kind == GateRequest.Kind.COMPARE:
+    if kind == Job.Kind.COMPARE:
         before, after = runs.get(number=asked["before"]), runs.get(number=asked["after"])
         margin = Decimal(asked["margin"])
         keep(compare_runs(project, before, after, margin, restart=asked["restart"]).document())
         return
-    if kind == GateRequest.Kind.ESCALATE:
+    if kind == Job.Kind.ESCALATE:
         row = [runs.get(number=number) for number in asked["runs"]]
         of = float(asked["agreement"]), float(1 - Decimal(asked["confidence"])), asked["score"]
         plan, labelled = escalation_asked(project, row, *of)
@@ -301,58 +285,3 @@ def answer_asked(
         keep(replace(decision, needed=asking).document())
 
     open_needed(project, run, needed, user, background=True, made=opened)
-
-
-def leave_to_worker(
-    project: Project, user: AbstractUser, kind: str, asked: Mapping[str, Any]
-) -> GateRequest:
-    """Record what a program asks, and wake a worker for it."""
-    with transaction.atomic():
-        request = GateRequest.objects.create(project=project, user=user, kind=kind, asked=asked)
-        waking.wake_on_commit(waking.DECIDE_GATE, request.pk)
-    return request
-
-
-class _TakenOver(Exception):
-    """Another process decides this now, so this one leaves."""
-
-
-def work_on(key: int) -> None:
-    """Decide what waits under this key, unless another process is at it.
-
-    After a kill, the next process takes the same look, because the data is the same.
-    """
-    rows = GateRequest.objects.filter(pk=key, state=GateRequest.State.WAITING)
-    request, holder = rows.select_related("project", "user").first(), new_holder()
-    if request is None or not LEASE.take(rows.filter(leases.abandoned(request)), holder):
-        return
-
-    def end(state: str, **fields: Any) -> int:
-        ended = {"state": state, "ended_at": timezone.now()} | fields | leases.FREE
-        return LEASE.held_by(rows, holder).update(**ended)
-
-    def keep(document: dict[str, Any]) -> None:
-        if not end(GateRequest.State.DONE, result=document):
-            raise _TakenOver
-
-    try:
-        with leases.kept(lambda: LEASE.renew(rows, holder), _RENEW_SECONDS, f"gate request {key}"):
-            # A person who has lost their role meanwhile opens no round and spends no error.
-            project_for(request.user or AnonymousUser(), request.project.slug, Role.RESEARCHER)
-            answer_asked(request.project, request.user, request.kind, request.asked, keep)
-    except (_TakenOver, *DATABASE_AWAY):
-        # The sweep finds it again.
-        return
-    except UserError as error:
-        end(GateRequest.State.REFUSED, reason=str(error))
-    except (Http404, PermissionDenied):
-        said = "The person who asked no longer has permission to. Nothing was decided."
-        end(GateRequest.State.REFUSED, reason=said)
-    except Exception:
-        said = f"An unexpected error stopped this (reference {incident(log, 'A gate failed')})."
-        end(GateRequest.State.REFUSED, reason=f"{said} The operator finds it in the log.")
-
-
-def wake_undecided() -> None:
-    waiting = GateRequest.objects.filter(state=GateRequest.State.WAITING)
-    leases.wake_abandoned(waiting, waking.DECIDE_GATE, "gate-request")

@@ -12,10 +12,11 @@ from typing import Any, NoReturn
 
 from django.conf import settings
 from django.core.management import CommandError, call_command
+from django.utils import timezone
 
 from annotation.results.demo import wait_for_run_and_open_round
 from fairjudge_site.processes import Child, SitePart, Supervisor
-from judging.core.commands import Exit, FairJudgeCommand
+from judging.core.commands import Exit, FairJudgeCommand, as_document
 from judging.core.errors import UserError
 from judging.core.processes import status_at
 from judging.local_judge import local_judge
@@ -24,7 +25,7 @@ NAMES = ("web", "runs", "quick", "judge")
 
 
 class Command(FairJudgeCommand):
-    has_document = False
+    json_help = "print a line of JSON for each event; everything else goes to standard error"
     help = "Run the web server, the workers and the local judge until Ctrl-C."
     waits_for_database = settings.FAIRJUDGE_WAIT_SECONDS
 
@@ -38,7 +39,7 @@ class Command(FairJudgeCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         names = options["only"] or NAMES
-        supervisor = Supervisor(self.say, settings.FAIRJUDGE_DATA)
+        supervisor = Supervisor(self.say, settings.FAIRJUDGE_DATA, self.tell_event)
         # The judge stops last, so that runs that wait for its answers can record them.
         with (
             ExitStack() as judge,
@@ -59,6 +60,7 @@ class Command(FairJudgeCommand):
                 self.wait_for_pages(supervisor)
                 if settings.FAIRJUDGE_DEMO:
                     threading.Thread(target=wait_for_run_and_open_round, daemon=True).start()
+            parts.callback(self.tell_event, "stopping")
             while supervisor.look_after():
                 time.sleep(0.2)
             raise CommandError(
@@ -87,12 +89,23 @@ class Command(FairJudgeCommand):
         while supervisor.look_after() and not supervisor.gave_up("web"):
             if status_at(address, "/login/", timeout=5) is not None:
                 self.say(f"FairJudge is at {settings.FAIRJUDGE_URL} (Ctrl-C stops it)")
+                self.tell_event("ready", url=settings.FAIRJUDGE_URL)
                 return
             time.sleep(0.1)
 
     def say(self, line: str) -> None:
         self.stdout.write(line)
         self.stdout.flush()
+
+    def tell_event(self, event: str, **more: Any) -> None:
+        """Print an event for programs, as a line of its own. Without --json, nothing happens."""
+        self.tell({"event": event, "at": timezone.now().isoformat()} | more)
+
+    def tell(self, document: Any) -> None:
+        """Print it on one line. Others may follow."""
+        if self.document is not None:
+            self.document.write(as_document(document, indent=None) + "\n")
+            self.document.flush()
 
 
 def command_of(name: str) -> list[str]:

@@ -41,6 +41,10 @@ OF_CHOICE = ("permutations", "ids", "band", "shots", "scale", "shots_from", "sho
 OF_PORTIA = ("parts", "tokens", "unsplit_first", "without")
 
 
+def template_named(text: str) -> str | Path:
+    return Path(text) if text == "-" or text.endswith(".toml") else text
+
+
 def add_judge_arguments(parser: CommandParser) -> None:
     parser.add_argument("--endpoint", help="the name of an endpoint, as the operator configured it")
     parser.add_argument(
@@ -57,7 +61,9 @@ def add_judge_arguments(parser: CommandParser) -> None:
     parser.add_argument(
         "--template",
         metavar="NAME|FILE.toml",
-        help="a template of FairJudge or of the project, or a file; default: that of the form",
+        type=template_named,
+        help="a template of FairJudge or of the project, or a file; - is stdin; default: that of "
+        "the form",
     )
     parser.add_argument(
         "--criteria",
@@ -138,10 +144,10 @@ def add_portia_arguments(parser: CommandParser) -> None:
 
 def template_file(options: dict[str, Any]) -> dict[str, Any]:
     """Return the template and form of a file. The file says which form it is for."""
-    name = options["template"] or ""
-    if not name.endswith(".toml"):
+    name = options["template"]
+    if not isinstance(name, Path):
         return {}
-    template = template_from(Path(name))
+    template = template_from(name)
     return {"template": template, "form": options["form"] or template.form.value}
 
 
@@ -233,7 +239,7 @@ KEPT = {"endpoint", "model", "method", "form", "k", *PACE} - {"reuse"}
 
 
 class Command(FairJudgeCommand):
-    reads = ("examples",)
+    reads = ("examples", "template")
     help = "Ask a judge about every pair of a project or a part of it, or resume a run."
 
     def add_arguments(self, parser: CommandParser) -> None:

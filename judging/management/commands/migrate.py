@@ -3,12 +3,29 @@
 from typing import Any
 
 from django.core.management.commands import migrate
+from django.db import connections
+from django.db.migrations.recorder import MigrationRecorder
 
-from judging.core.commands import migrating_alone
+from judging.core.commands import FairJudgeCommand, migrating_alone
 
 
-class Command(migrate.Command):
+class Command(FairJudgeCommand, migrate.Command):
+    prepares_database = False
+
     def handle(self, *args: Any, **options: Any) -> None:
+        recorder = MigrationRecorder(connections[options["database"]])
         # What others migrated meanwhile is read only then, and not done a second time.
         with migrating_alone():
-            super().handle(*args, **options)
+            before = set(recorder.applied_migrations())
+            try:
+                super().handle(*args, **options)
+            except SystemExit:
+                # Of --check, which has a verdict of its own.
+                self.tell(_changes(before, before))
+                raise
+            self.tell(_changes(before, set(recorder.applied_migrations())))
+
+
+def _changes(before: set[tuple[str, str]], after: set[tuple[str, str]]) -> dict[str, list[str]]:
+    changes = {"applied": after - before, "unapplied": before - after}
+    return {what: sorted(".".join(one) for one in rows) for what, rows in changes.items()}

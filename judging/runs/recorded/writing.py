@@ -116,8 +116,14 @@ def import_judgments(
     labels: Codes | None = None,
     sheet: str = "",
     advance: Advance = lambda rows: None,
+    keep: Callable[[Run], object] = lambda run: None,
 ) -> Run:
-    """Make one run of all files. Raises UserError, with nothing written, if a row can't be used."""
+    """Make one run of all files. Raises UserError, with nothing written, if a row can't be used.
+
+    Args:
+        advance: Gets the number of rows of each chunk that is written.
+        keep: Gets the run, in the last transaction.
+    """
     check_format(file_format, FORMATS)
     paths = data_files(paths)
     survey = _check(project, paths, (file_format, sheet), labels or {})
@@ -138,7 +144,7 @@ def import_judgments(
     # The first pass found every row right, so a row that was left out now is in another file.
     if records.hashes != survey.hashes:
         raise UserError(f"The files changed while they were read. {UNFINISHED}")
-    finish(run)
+    finish(run, keep)
     return run
 
 
@@ -267,7 +273,7 @@ def _next_slot(row: RecordedRow, slots: Counter[OrderKey]) -> int:
     return slot
 
 
-def finish(run: Run) -> None:
+def finish(run: Run, keep: Callable[[Run], object] = lambda run: None) -> None:
     spent = run.calls.aggregate(usd=Sum("usd"))["usd"] or 0
     rows_came(run.calls.count(), Call, Sample, Parse)
     rebuild_verdicts(run)
@@ -278,5 +284,6 @@ def finish(run: Run) -> None:
         )
         data = {"kind": Import.Kind.JUDGMENTS, "run": run.number, "rows": run.calls.count()}
         tell(run.project, "import.done", lambda: data)
-    lifecycle.make_primary(run)
-    run.refresh_from_db()
+        lifecycle.make_primary(run)
+        run.refresh_from_db()
+        keep(run)

@@ -259,7 +259,7 @@ def test_a_crowd_link_is_made_changed_and_withdrawn(client, round_):
     wrong = asked(client.post(at, {"questions": ["No form"]}), 422)
     assert wrong["field"] == "body.questions"
     # Both links lead to the same place: each is signed anew.
-    assert asked(client.get(at)) | {"link": 0} == changed | {"link": 0}
+    assert asked(client.get(at)) == changed
     assert crowds.open_link(token).max_pairs == 5
     assert asked(client.post(f"{at}/withdraw"))["link"] is None
     again = asked(client.post(at, {}))

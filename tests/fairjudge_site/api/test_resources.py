@@ -286,7 +286,7 @@ def test_owners_invite_and_withdraw(as_owner, project):
     assert "/join/" in made.json()["link"]
     listed = as_owner.get("projects/vicuna/invitations").json()["items"]
     # A link is signed with the time at which it is shown.
-    assert [one | {"link": ""} for one in listed] == [made.json() | {"link": ""}]
+    assert listed == [made.json()]
     as_owner.post(f"projects/vicuna/invitations/{made.json()['id']}/revoke")
     assert as_owner.get("projects/vicuna/invitations").json()["items"] == []
     assert as_owner.post("projects/vicuna/invitations/9999999/revoke").status_code == 404

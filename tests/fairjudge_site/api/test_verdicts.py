@@ -9,9 +9,9 @@ from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.utils import timezone
 
-from annotation.models import GateLook, GateRequest
-from annotation.results.delivery import drift
-from annotation.results.delivery.drift import wake_undecided
+from annotation.models import GateLook, Job
+from annotation.results.delivery import drift, jobs
+from annotation.results.delivery.jobs import wake_jobs
 from annotation.results.demo import finished_study
 from fairjudge_site.api.reference import document
 from fairjudge_site.api.urls import api
@@ -164,7 +164,7 @@ ASYNC = {"Prefer": "respond-async, wait=10"}
 @pytest.fixture
 def large(monkeypatch):
     """Projects of any size are large, and a worker is there that never gets a message."""
-    monkeypatch.setattr("fairjudge_site.api.verdicts.MOST_AT_ONCE", 0)
+    monkeypatch.setattr("fairjudge_site.api.jobs.MOST_AT_ONCE", 0)
     now = timezone.now()
     Worker.objects.create(name="w", queues="quick", started_at=now, seen_at=now)
 
@@ -181,14 +181,14 @@ def test_a_worker_decides_for_those_who_prefer_it(token_for, owner, judged, larg
     validated("GateRequestOut", sent.json())
     assert (sent.json()["state"], sent.json()["gate"]) == ("waiting", None)
     assert client.post("projects/vicuna/gate", asked, **ASYNC, **key).content == sent.content
-    wake_undecided()
-    drift.work_on(GateRequest.objects.get().pk)
+    wake_jobs()
+    jobs.work_on(Job.objects.get().pk)
     done = client.get(sent["Location"]).json()
     validated("GateRequestOut", done)
     assert (done["state"], done["at_work"], done["gate"]) == ("done", False, now.json())
     assert client.get("projects/vicuna/gates").json()["items"] == [done]
     # A message that comes twice finds nothing to do.
-    drift.work_on(GateRequest.objects.get().pk)
+    jobs.work_on(Job.objects.get().pk)
     assert GateLook.objects.count() == 1
 
 
@@ -201,7 +201,7 @@ def test_a_comparison_is_decided_by_a_worker_too(token_for, owner, judged, large
     asked = {"before": judged.number, "after": other.number, "margin": "0.1"}
     now = client.post("projects/vicuna/compare", asked).json()
     sent = client.post("projects/vicuna/compare", asked, **ASYNC)
-    drift.work_on(GateRequest.objects.get().pk)
+    jobs.work_on(Job.objects.get().pk)
     done = client.get(sent["Location"]).json()
     assert (done["kind"], done["comparison"], done["gate"]) == ("compare", now, None)
 
@@ -211,9 +211,9 @@ def test_without_a_worker_or_for_a_small_project_the_verdict_comes_at_once(
     token_for, owner, judged, large, monkeypatch
 ):
     client, asked = token_for(owner), {"require": ["coverage>=0.5"]}
-    monkeypatch.setattr("fairjudge_site.api.verdicts.MOST_AT_ONCE", 20)
+    monkeypatch.setattr("fairjudge_site.api.jobs.MOST_AT_ONCE", 20)
     assert client.post("projects/vicuna/gate", asked, **ASYNC).status_code == 200
-    monkeypatch.setattr("fairjudge_site.api.verdicts.MOST_AT_ONCE", 19)
+    monkeypatch.setattr("fairjudge_site.api.jobs.MOST_AT_ONCE", 19)
     assert client.post("projects/vicuna/gate", asked, **ASYNC).status_code == 202
     Worker.objects.all().delete()
     assert client.post("projects/vicuna/gate", asked, **ASYNC).status_code == 200
@@ -226,20 +226,20 @@ def test_the_answer_is_kept_with_the_round_that_the_worker_opens(
     client = token_for(owner)
     asked = {"require": ["accuracy>=0.5"], "votes": 1, "open_round": True}
     sent = client.post("projects/vicuna/gate", asked, **ASYNC)
-    request = GateRequest.objects.get()
+    request = Job.objects.get()
     with monkeypatch.context() as crash:
         # Another process takes it over, while this one opens the round.
         real = drift.decide_gate
 
         def overtaken(*args, **options):
-            GateRequest.objects.update(holder="another")
+            Job.objects.update(holder="another")
             return real(*args, **options)
 
         crash.setattr(drift, "decide_gate", overtaken)
-        drift.work_on(request.pk)
+        jobs.work_on(request.pk)
     assert not judged.rounds.exists()
-    GateRequest.objects.update(holder="", lease_until=None)
-    drift.work_on(request.pk)
+    Job.objects.update(holder="", lease_until=None)
+    jobs.work_on(request.pk)
     done = client.get(sent["Location"]).json()
     assert done["gate"]["needed"]["round"] == judged.rounds.get().number
     assert judged.rounds.get().opened_by == owner
@@ -250,11 +250,11 @@ def test_the_answer_is_kept_with_the_round_that_the_worker_opens(
 @pytest.mark.parametrize(
     ("broken", "said"),
     [
-        (lambda project: Membership.objects.update(role="annotator"), "may no longer"),
-        (lambda project: Membership.objects.all().delete(), "may no longer"),
-        (lambda project: User.objects.all().delete(), "may no longer"),
+        (lambda project: Membership.objects.update(role="annotator"), "no longer has permission"),
+        (lambda project: Membership.objects.all().delete(), "no longer has permission"),
+        (lambda project: User.objects.all().delete(), "no longer has permission"),
         (lambda project: Verdict.objects.all().delete(), ""),
-        (lambda project: GateRequest.objects.update(asked={}), "reference"),
+        (lambda project: Job.objects.update(asked={}), "reference"),
     ],
 )
 def test_what_a_worker_may_or_can_not_decide_is_refused(
@@ -263,8 +263,8 @@ def test_what_a_worker_may_or_can_not_decide_is_refused(
     asked = {"require": ["accuracy>=0.5"], "votes": 1, "open_round": True}
     token_for(owner).post("projects/vicuna/gate", asked, **ASYNC)
     broken(judged.project)
-    drift.work_on(GateRequest.objects.get().pk)
-    found = GateRequest.objects.get()
+    jobs.work_on(Job.objects.get().pk)
+    found = Job.objects.get()
     assert found.state in ("refused", "done")
     assert said in found.reason
     if said:
@@ -276,4 +276,4 @@ def test_what_a_worker_may_or_can_not_decide_is_refused(
 def test_what_is_misspelt_is_refused_before_a_worker_is_woken(token_for, owner, judged, large):
     refused = token_for(owner).post("projects/vicuna/gate", {"require": ["speed>=3"]}, **ASYNC)
     assert refused.status_code == 422
-    assert not GateRequest.objects.exists()
+    assert not Job.objects.exists()

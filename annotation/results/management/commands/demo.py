@@ -14,7 +14,6 @@ from annotation.results.merge.final_labels import merged
 from annotation.results.report.cache import current_report
 from annotation.results.report.text import cost_table, label_table
 from judging.core.commands import FairJudgeCommand
-from judging.core.errors import Misuse
 from judging.runs.models import Run
 
 
@@ -29,8 +28,6 @@ class Command(FairJudgeCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        if self.as_json and not options["no_serve"]:
-            raise Misuse("--json goes with --no-serve: a site that runs has no result to print.")
         study = finished_study()
         for run in study.runs.filter(state=Run.State.DONE):
             # The first page to open shows these figures, so nobody waits for them.
@@ -45,7 +42,8 @@ class Command(FairJudgeCommand):
         # Settings are read from the environment once, so that a new process must serve the login
         # page with the demo's entry.
         os.environ["FAIRJUDGE_DEMO"] = "1"
-        os.execv(sys.executable, [sys.executable, "-m", "fairjudge_site", "runall"])
+        more = ["--json"] if self.as_json else []
+        os.execv(sys.executable, [sys.executable, "-m", "fairjudge_site", "runall", *more])
 
     def _headless(self, project: Any) -> None:
         run = live_run(project, background=False)

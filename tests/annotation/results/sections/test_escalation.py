@@ -11,7 +11,7 @@ from django.test import Client
 from django.utils import timezone
 
 from annotation.models import Item
-from annotation.results.delivery import drift
+from annotation.results.delivery import jobs
 from annotation.results.delivery.verify import verify
 from annotation.results.report.report import report
 from annotation.results.sections.analysis import Analysis
@@ -23,6 +23,7 @@ from judging.projects.tokens import issue_token
 from judging.runs.models import Verdict
 from tests.annotation.results.learning import biased_run, gold, label_all
 from tests.factories import make_annotator, make_run, make_verdict
+from tests.fairjudge_site.api.test_verdicts import validated
 
 AUDITED = RoundSettings(beta=Decimal(0), votes=1, audit=100, seed=4)
 
@@ -177,17 +178,18 @@ def test_a_program_gets_what_the_command_says(project, run, audited, owner, monk
     asked = {"agreement": "0.8", "labels": True, "runs": [run.number]}
     client, at = Client(), f"/api/v1/projects/{project.slug}/escalate"
     now = client.post(at, asked, **sent).json()
+    validated("EscalationOut", now)
     file = tmp_path / "labels.jsonl"
     told = json.loads(escalate(project.slug, "--agreement", "0.8", "--json", "-o", str(file)))
     assert now["plan"] | {"confidence": now["confidence"]} == told
     assert now["labels"] == [json.loads(line) for line in file.read_text().splitlines()]
-    monkeypatch.setattr("fairjudge_site.api.verdicts.MOST_AT_ONCE", 0)
+    monkeypatch.setattr("fairjudge_site.api.jobs.MOST_AT_ONCE", 0)
     now_alive = {"started_at": timezone.now(), "seen_at": timezone.now()}
     Worker.objects.create(name="w", queues="quick", **now_alive)
     sent["headers"]["Prefer"] = "respond-async"
     left = client.post(at, asked | {"labels": False}, **sent)
     assert left.status_code == 202
-    drift.work_on(left.json()["id"])
+    jobs.work_on(left.json()["id"])
     done = client.get(left["Location"], headers=sent["headers"]).json()
     assert done["escalation"] == now | {"labels": None}
     twice = client.post(at, asked | {"runs": [run.number] * 2}, **sent | {"headers": {

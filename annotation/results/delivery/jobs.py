@@ -1,0 +1,208 @@
+"""Jobs: long work that a program leaves to a worker, so that no request waits for it.
+
+A job is a row: what was asked, and later the answer. What a worker answers is what the request
+would have been answered at once, by the same functions. The answer is written in the transaction
+that does the last of the work, so that a crash keeps both or neither.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.models import AbstractUser, AnonymousUser
+from django.core.exceptions import PermissionDenied
+from django.db import transaction
+from django.http import Http404
+from django.utils import timezone
+
+from annotation.models import Job
+from annotation.results.delivery.drift import decide_asked
+from annotation.results.delivery.package import deliver
+from annotation.results.tables.exports import ExportRequest, export, file_name, role_for, whole_file
+from annotation.votes.imports import import_votes
+from judging.core import leases, waking
+from judging.core.errors import UserError
+from judging.core.incidents import DATABASE_AWAY, incident
+from judging.core.leases import Lease, new_holder
+from judging.dataset.models import Frame
+from judging.dataset.records import codes_of
+from judging.dataset.scores import import_scores
+from judging.dataset.uploads import discard_named, new_folder, shortened, stored_name
+from judging.projects.access import project_for
+from judging.projects.models import Project, Role
+from judging.runs.models import Run
+from judging.runs.recorded.writing import import_judgments
+
+LEASE = Lease(timedelta(seconds=60))
+_RENEW_SECONDS = 20.0
+log = logging.getLogger(__name__)
+Asked = Mapping[str, Any]
+Keep = Callable[[dict[str, Any]], object]
+
+
+def leave_to_worker(
+    project: Project, user: AbstractUser, kind: str, asked: Asked, *, again: bool = True
+) -> Job:
+    """Record what a program asks, and wake a worker for it.
+
+    Args:
+        again: If False, a job of this person that waits for the same is returned instead.
+    """
+    with transaction.atomic():
+        waiting = Job.objects.filter(project=project, user=user, kind=kind)
+        same = waiting.filter(state=Job.State.WAITING, asked=asked).first()
+        if same is not None and not again:
+            return same
+        job = Job.objects.create(project=project, user=user, kind=kind, asked=asked)
+        waking.wake_on_commit(waking.WORK_ON_JOB, job.pk)
+    return job
+
+
+def role_of(job: Job) -> Role:
+    """Return the role that a job needs."""
+    if job.kind == Job.Kind.TABLE:
+        return role_for(export_asked(job.asked))
+    return Role.OBSERVER if job.kind == Job.Kind.REPORT else Role.RESEARCHER
+
+
+def answer_asked(
+    project: Project, user: AbstractUser | None, kind: str, asked: Asked, keep: Keep
+) -> None:
+    """Do what a program asked.
+
+    Args:
+        asked: The fields of a request, which names runs by their numbers.
+        keep: Gets the answer, in the transaction that does the last of the work.
+    """
+    if kind in Job.GATES:
+        decide_asked(project, user, kind, asked, keep)
+    elif kind in Job.IMPORTS:
+        import_asked(project, user, kind, asked, keep)
+    else:
+        _write_asked(project, user, kind, asked, keep)
+
+
+def import_asked(
+    project: Project, user: AbstractUser | None, kind: str, asked: Asked, keep: Keep
+) -> None:
+    """Import rows that were sent. Raises UserError with the lines that are wrong."""
+    path = Path(settings.MEDIA_ROOT) / asked["file"]
+    sheet = asked["sheet"]
+    if kind == Job.Kind.SCORES:
+        import_scores(
+            project, user, path, rater=asked["rater"], sheet=sheet,
+            keep=lambda done: keep(
+                {"items": done.items, "added": done.scores, "known": done.known,
+                 "conflicts": list(done.conflicts)}
+            ),
+        )  # fmt: skip
+        return
+    labels = codes_of(asked["labels"])
+    if kind == Job.Kind.JUDGMENTS:
+        import_judgments(
+            project, user, [path], name=asked["name"], labels=labels, sheet=sheet,
+            keep=lambda run: keep({"run": run.number}),
+        )  # fmt: skip
+        return
+    import_votes(
+        project, user, path, annotator=asked["annotator"], protocol=asked["protocol"] or None,
+        labels=labels, sheet=sheet,
+        keep=lambda done: keep(
+            {"added": done.added, "known": done.known, "conflicts": list(done.conflicts),
+             "annotators": list(done.annotators), "protocol": done.protocol,
+             "filled": done.filled}
+        ),
+    )  # fmt: skip
+
+
+def export_asked(asked: Asked) -> ExportRequest:
+    """Return what a table was asked for, without the examples that it is about."""
+    return ExportRequest(**asked["table"])
+
+
+def table_asked(run: Run | None, wanted: ExportRequest) -> dict[str, Any]:
+    """Return what a job holds about a table."""
+    fields = ("what", "format", "names", "escape", "values", "background")
+    table = {name: getattr(wanted, name) for name in fields}
+    frame = wanted.frame.pk if wanted.frame else None
+    return {"run": run.number if run else None, "table": table, "frame": frame}
+
+
+def _write_asked(
+    project: Project, user: AbstractUser | None, kind: str, asked: Asked, keep: Keep
+) -> None:
+    """Write a report or a table into a folder of the site's own, which a week later is deleted."""
+    number = asked["run"]
+    run = None if number is None else project.runs.get(number=number)
+    folder = new_folder()
+    try:
+        if kind == Job.Kind.REPORT:
+            assert run is not None
+            path = folder / f"{project.slug}-run{run.number}-report.{asked['kind']}"
+            deliver(project, run, user, path)
+        else:
+            wanted = replace(export_asked(asked), frame=_frame(project, asked["frame"]))
+            path = folder / shortened(file_name(project, run, wanted))
+            pieces = export(project, run, user, wanted)
+            with whole_file(path) as partial, partial.open("wb") as stream:
+                stream.writelines(pieces)
+        keep({"file": stored_name(path)})
+    except BaseException:
+        discard_named([stored_name(folder / "file")])
+        raise
+
+
+def _frame(project: Project, key: int | None) -> Frame | None:
+    return None if key is None else Frame.objects.get(project=project, pk=key)
+
+
+class _TakenOver(Exception):
+    """Another process does this now, so this one leaves."""
+
+
+def work_on(key: int) -> None:
+    """Do the job of this key if it waits, unless another process is at it.
+
+    After a kill, the next process begins again. Rows that were written are then known, and a gate
+    takes the same look, because the data is the same.
+    """
+    rows = Job.objects.filter(pk=key, state=Job.State.WAITING)
+    job, holder = rows.select_related("project", "user").first(), new_holder()
+    if job is None or not LEASE.take(rows.filter(leases.abandoned(job)), holder):
+        return
+
+    def end(state: str, **fields: Any) -> int:
+        ended = {"state": state, "ended_at": timezone.now()} | fields | leases.FREE
+        return LEASE.held_by(rows, holder).update(**ended)
+
+    def keep(document: dict[str, Any]) -> None:
+        if not end(Job.State.DONE, result=document):
+            raise _TakenOver
+
+    try:
+        with leases.kept(lambda: LEASE.renew(rows, holder), _RENEW_SECONDS, f"job {key}"):
+            # A person who has lost their role meanwhile opens no round and spends no error.
+            project_for(job.user or AnonymousUser(), job.project.slug, role_of(job))
+            answer_asked(job.project, job.user, job.kind, job.asked, keep)
+    except (_TakenOver, *DATABASE_AWAY):
+        # The sweep finds it again.
+        return
+    except UserError as error:
+        end(Job.State.REFUSED, reason=str(error))
+    except (Http404, PermissionDenied):
+        said = "The person who asked no longer has permission to. Nothing was done."
+        end(Job.State.REFUSED, reason=said)
+    except Exception:
+        said = f"An unexpected error stopped this (reference {incident(log, 'A job failed')})."
+        end(Job.State.REFUSED, reason=f"{said} The operator finds it in the log.")
+    if not rows.exists() and (sent := job.asked.get("file")):
+        discard_named([sent])
+
+
+def wake_jobs() -> None:
+    waiting = Job.objects.filter(state=Job.State.WAITING)
+    leases.wake_abandoned(waiting, waking.WORK_ON_JOB, "job")

@@ -1,0 +1,176 @@
+"""Jobs: what a program left to a worker instead of waiting for the answer.
+
+Programs of earlier releases read the answer to their request, also if it takes long. So a worker
+does it only for those that ask for it, as RFC 7240 says.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+from django.conf import settings
+from django.http import FileResponse, Http404, HttpRequest, HttpResponse
+from ninja import Header, Router, Schema
+from pydantic import Field
+
+from annotation.models import Job
+from annotation.results.delivery.jobs import export_asked, leave_to_worker, role_of
+from annotation.results.report.cache import MOST_AT_ONCE
+from annotation.results.tables.exports import BLIND_KINDS
+from fairjudge_site.api.bodies import Cursor, Limit, Number, Page, page_of
+from fairjudge_site.api.gate import READ, access_to, answer
+from fairjudge_site.api.projects import address_of
+from judging.core.errors import UserError
+from judging.core.models import Worker
+from judging.dataset.models import frame_of
+from judging.projects.access import Access
+from judging.projects.models import Project, Role
+
+router = Router(tags=["jobs"])
+
+_ASYNC = "respond-async"
+Prefer = Annotated[
+    str,
+    Header(
+        alias="Prefer",
+        description="`respond-async` leaves long work to a worker: the answer is then 202.",
+    ),
+]
+
+
+class VotesOut(Schema):
+    added: int
+    known: int = Field(description="Votes that the project has already.")
+    conflicts: list[str]
+    annotators: list[str]
+    protocol: str
+    filled: int = Field(description="Votes for which open rounds were waiting.")
+
+
+class ScoresOut(Schema):
+    items: int = Field(description="New single responses.")
+    added: int
+    known: int
+    conflicts: list[str]
+
+
+class JobOut(Schema):
+    """What was left to a worker. Poll it until `state` is no longer waiting."""
+
+    id: int
+    kind: str = Field(description="votes, judgments, scores, report or table.")
+    state: str = Field(description="waiting, done or refused.")
+    at_work: bool = Field(description="If a worker is at it now.")
+    reason: str = Field(description="Why it was refused, with the lines that are wrong.")
+    created_at: datetime
+    ended_at: datetime | None
+    votes: VotesOut | None = Field(description="What an import of votes did.")
+    scores: ScoresOut | None = Field(description="What an import of scores did.")
+    run: int | None = Field(description="The run that recorded judgments became.")
+    file: str | None = Field(description="Where a report or table is read, for a week.")
+
+
+# In bytes: some thousand votes, which take about a second.
+LARGE_BODY = 2**18
+
+
+def is_large(project: Project, frame_id: int | None) -> bool:
+    """Return True if figures or files about these examples take seconds."""
+    return frame_of(project, frame_id).count() > MOST_AT_ONCE
+
+
+def is_left(prefer: str, *, large: bool) -> bool:
+    """Return True if a worker does it: the program prefers that, and there is one."""
+    asked = _ASYNC in [one.strip().lower() for one in prefer.split(",")]
+    return asked and large and Worker.objects.alive().serve(settings.QUICK)
+
+
+def accepted(made: Job, body: Schema, resource: str = "jobs") -> HttpResponse:
+    """Return the 202 that leads to a job."""
+    where = address_of(made.project.slug, resource, made.pk)
+    return answer(body, 202, location=where, **{"Preference-Applied": _ASYNC})
+
+
+def left(
+    access: Access, kind: str, asked: Mapping[str, Any], *, again: bool = True
+) -> HttpResponse:
+    """Leave it to a worker."""
+    made = leave_to_worker(access.project, access.user, kind, asked, again=again)
+    return accepted(made, JobOut(**_out(made)))
+
+
+@router.get("/projects/{slug}/jobs", auth=READ, response=Page[JobOut])
+def list_jobs(
+    request: HttpRequest, slug: str, limit: Limit = 50, cursor: Cursor = ""
+) -> dict[str, Any]:
+    """List imports and files that were left to a worker, the oldest first.
+
+    Observers see files only. Gates are in a list of their own.
+    """
+    access = access_to(request, slug, Role.OBSERVER)
+    rows = access.project.jobs.select_related("project").exclude(kind__in=Job.GATES)
+    if not access.may_manage:
+        rows = rows.exclude(kind__in=Job.IMPORTS)
+    return page_of(rows, cursor, limit, _out)
+
+
+@router.get("/projects/{slug}/jobs/{number}", auth=READ, response=JobOut)
+def get_job(request: HttpRequest, slug: str, number: Number) -> dict[str, Any]:
+    """Say whether a worker has done it, and what came of it."""
+    return _out(_job(request, slug, number))
+
+
+@router.get(
+    "/projects/{slug}/jobs/{number}/file",
+    auth=READ,
+    response={200: None},
+    openapi_extra={
+        "responses": {
+            200: {
+                "content": {
+                    "application/octet-stream": {"schema": {"type": "string", "format": "binary"}}
+                }
+            }
+        }
+    },
+)
+def get_job_file(request: HttpRequest, slug: str, number: Number) -> FileResponse:
+    """Return the report or table that a worker has written."""
+    job = _job(request, slug, number)
+    if job.kind not in (Job.Kind.REPORT, Job.Kind.TABLE):
+        raise Http404("It has no file.")
+    shows_judge = job.kind == Job.Kind.REPORT or export_asked(job.asked).what not in BLIND_KINDS
+    access_to(request, slug, role_of(job), shows_judge=shows_judge)
+    if job.result is None:
+        raise UserError(f"Job {number} is {job.get_state_display()}, so it has no file yet.")
+    path = Path(settings.MEDIA_ROOT) / job.result["file"]
+    if not path.is_file():
+        raise UserError("The file was kept for a week. Ask for the report or table again.")
+    return FileResponse(
+        path.open("rb"), as_attachment=True, content_type="application/octet-stream"
+    )
+
+
+def _job(request: HttpRequest, slug: str, number: int) -> Job:
+    access = access_to(request, slug, Role.OBSERVER)
+    rows = access.project.jobs.select_related("project").exclude(kind__in=Job.GATES)
+    job = rows.filter(pk=number).first()
+    if job is None:
+        raise Http404("No such job.")
+    if job.kind in Job.IMPORTS:
+        access_to(request, slug, Role.RESEARCHER)
+    return job
+
+
+def _out(job: Job) -> dict[str, Any]:
+    names = ("id", "kind", "state", "reason", "created_at", "ended_at")
+    found = {name: getattr(job, name) for name in names} | {"at_work": bool(job.holder)}
+    done = job.result or {}
+    has_file = "file" in done
+    return found | {
+        "votes": job.result if job.kind == Job.Kind.VOTES else None,
+        "scores": job.result if job.kind == Job.Kind.SCORES else None,
+        "run": done.get("run"),
+        "file": address_of(job.project.slug, "jobs", job.pk, "file") if has_file else None,
+    }
