@@ -1,5 +1,5 @@
-// What is wider than its column scrolls: an edge is marked while more lies beyond it, and code,
-// tables and formulas in a response can be reached by keyboard.
+// What is wider than its column scrolls: an edge is marked while more lies beyond it, and only then
+// the Tab key stops at it, so that it can be scrolled without a mouse.
 (function () {
   "use strict";
   const IN_RESPONSE = ".response :is(pre, table, .formula, math)";
@@ -11,8 +11,9 @@
     const [before, behind] = getComputedStyle(part).direction === "rtl" ? ["right", "left"] : ["left", "right"];
     const more = [passed > 1 && before, room - passed > 1 && behind].filter(Boolean);
     if (more.length) part.dataset.more = more.join(" "); else delete part.dataset.more;
-    if (!part.matches(IN_RESPONSE)) return;
-    if (room > 1) part.tabIndex = 0; else part.removeAttribute("tabindex");
+    // What has nothing to scroll to is no stop of the Tab key. Focus is not taken from anybody.
+    if (room > 1 || part.scrollHeight - part.clientHeight > 1) part.tabIndex = 0;
+    else if (part !== document.activeElement) part.removeAttribute("tabindex");
   }
 
   // Also fires when a response is shown, is filled anew, or loses or gains width.
