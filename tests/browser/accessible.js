@@ -46,6 +46,12 @@
     return getComputedStyle(document.documentElement).colorScheme === "dark" ? "black" : "white";
   }
 
+  // Between two colours of the page, by name.
+  function between(one, other) {
+    const style = getComputedStyle(document.documentElement);
+    return contrast(style.getPropertyValue(`--${one}`), style.getPropertyValue(`--${other}`));
+  }
+
   // --- by keyboard
 
   function stops() {
@@ -128,7 +134,10 @@
     missed.forEach((element) => add("can't be reached by Tab (2.1.1)", element));
     if (!isOver) add("Tab never comes back: a trap (2.1.2)", document.activeElement);
     for (let i = 1; i < visited.length; i += 1) {
-      if (visited[i - 1].compareDocumentPosition(visited[i]) & Node.DOCUMENT_POSITION_PRECEDING) add("Tab goes backwards (2.4.3)", visited[i]);
+      const passed = visited[i - 1].compareDocumentPosition(visited[i]);
+      // A dialog that scrolls is itself a stop, where Tab begins again.
+      if (passed & Node.DOCUMENT_POSITION_CONTAINS) continue;
+      if (passed & Node.DOCUMENT_POSITION_PRECEDING) add("Tab goes backwards (2.4.3)", visited[i]);
     }
     return visited.length;
   }
@@ -152,6 +161,8 @@
       if (!part.querySelector("table th")) add("plot without a table (1.1.1)", part);
       if (!part.querySelector("[role=img][aria-label]")) add("plot without a name (1.1.1)", part);
     }
+    const help = document.querySelector("header.site [rel=help]");
+    if (help && help.parentElement.firstElementChild !== help) add("help isn't where it always is (3.2.6)", help);
     for (const part of document.querySelectorAll("[draggable=true], [ondragstart]")) add("drag (2.5.7)", part);
     for (const part of document.querySelectorAll("[onpaste], input[type=password]:not([autocomplete$=password])")) add("password manager (3.3.8)", part);
     for (const part of document.querySelectorAll("main *, header *, dialog *")) {
@@ -223,10 +234,8 @@
   }
 
   window.__accessible = {
-    stops, begin, end, structure, forms, edges, spacing, motion,
+    stops, begin, end, between, structure, forms, edges, spacing, motion,
     isOver: () => isOver,
-    visited: () => visited.length,
     faults: () => faults.splice(0),
-    titles: () => document.title,
   };
 })();

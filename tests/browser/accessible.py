@@ -4,11 +4,11 @@ The page is read as a screen reader has it, from Chromium's accessibility tree, 
 Tab key as a person without a mouse does. `accessible.js` looks at what the document itself shows.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import CDPSession, Page
+from playwright.sync_api import CDPSession, Page, ViewportSize
 
 LOOKING = Path(__file__).with_suffix(".js").read_text(encoding="utf-8")
 # What a person acts on, by its role in the tree.
@@ -20,10 +20,6 @@ Fault = tuple[str, str]
 # Beyond this, Tab has long come back to where it began.
 MOST_STOPS = 600
 TAB = {"key": "Tab", "code": "Tab", "windowsVirtualKeyCode": 9}
-
-
-def session_of(page: Page) -> CDPSession:
-    return page.context.new_cdp_session(page)
 
 
 def prepare(page: Page) -> None:
@@ -94,6 +90,20 @@ def of_tree(nodes: list[dict[str, Any]]) -> Iterator[Fault]:
     mains = sum(role(node) == "main" for node in nodes)
     if mains != 1:
         yield "not one main (1.3.1)", str(mains)
+
+
+def faults(page: Page, sizes: Iterable[ViewportSize]) -> Iterator[Fault]:
+    """All that is asked here of the open page, its folded parts open, in windows of these sizes."""
+    session = page.context.new_cdp_session(page)
+    prepare(page)
+    yield from of_tree(tree_of(session))
+    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true })")
+    yield from ask(page, "structure", "forms", "edges", "motion")
+    for size in sizes:
+        page.set_viewport_size(size)
+        yield from by_keyboard(page, session)
+        yield from ask(page, "spacing")
+    session.detach()
 
 
 def by_keyboard(page: Page, session: CDPSession) -> list[Fault]:

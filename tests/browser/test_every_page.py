@@ -1,5 +1,6 @@
-"""Every page of the site, found by its address: it fits a phone and a window at 200 %, axe finds
-nothing, and what its first picture needs is small.
+"""Every page of the site, found by its address: it fits a phone and a window at 200 % and at 400 %,
+axe finds nothing, the Tab key reaches all that can be acted on and shows where it is, a screen reader
+is given names for it, and what its first picture needs is small.
 
 A new address is walked as soon as it is in the table of `tests/test_access_walk.py`, without which
 that test fails. A page is any address that answers a GET with HTML.
@@ -18,7 +19,8 @@ from annotation.queue.queue import claim_next
 from annotation.rounds.changes import close
 from annotation.votes.voting import record_vote
 from judging.dataset.models import Example
-from judging.projects.models import Project
+from judging.projects.models import Membership, Project, Role
+from tests.browser import accessible
 from tests.factories import make_user
 from tests.test_access_walk import NAMES, addresses, arguments_of
 
@@ -27,7 +29,11 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 # Of the first picture, in bytes as they are sent, compressed. Charts come later.
 FIRST = 100_000
 # A window of 1,440 px at 200 %, and a phone, at which the rest is looked at too.
-SIZES = {"at 200 %": (720, 450), "phone": (390, 844)}
+SIZES = {"at 400 %": (320, 256), "at 200 %": (720, 450), "phone": (390, 844)}
+# Where the Tab key is pressed. `make test` walks each state at one of them, and the long test at all.
+DESK, LOW = {"width": 1280, "height": 720}, {"width": 320, "height": 256}
+# Of WCAG 2.2, and off unless asked for.
+RULES = {"rules": {"target-size": {"enabled": True}}}
 # What isn't a page of its own: parts of pages, files, and what leads elsewhere.
 LATER = ("/plots/", "vega")
 # All that came, but for pictures below the window, which a browser may fetch ahead.
@@ -57,6 +63,7 @@ class Walk:
     faults: set[tuple[str, str]] = field(default_factory=set)
     details: list[str] = field(default_factory=list)
     walked: list[str] = field(default_factory=list)
+    titles: dict[str, str] = field(default_factory=dict)
 
     def add(self, name: str, kind: str, detail: object) -> None:
         self.faults.add((name, kind))
@@ -88,8 +95,12 @@ def pages_of(log_in, arguments, names):
     viewport = {"width": width, "height": height}
     users = arguments["users"].items()
     pages = {role: log_in(user, viewport=viewport) for role, user in users}
+    for page in pages.values():
+        page.emulate_media(reduced_motion="reduce")
     for name in names:
         role = "annotator" if name.startswith("annotate") else "superuser"
+        # Who has seen the judge is not asked again before they look.
+        role = "outsider" if name == "look" else role
         path = reverse(name, kwargs=arguments[name])
         looked = pages[role].request.get(path, max_redirects=0)
         is_html = "text/html" in looked.headers.get("content-type", "")
@@ -110,7 +121,7 @@ def sizes_of_first(page, known):
     return sizes
 
 
-def walk(log_in, arguments, names):
+def walk(log_in, arguments, names, by_keyboard):
     found, known = Walk(), {}
     for name, path, page in pages_of(log_in, arguments, names):
         page.goto(path, wait_until="load")
@@ -123,9 +134,21 @@ def walk(log_in, arguments, names):
             wide, window = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
             if wide > window:
                 found.add(name, f"too wide {size}", f"{wide} of {window} px")
-        for one in Axe().run(page).response["violations"]:
+        for one in Axe().run(page, options=RULES).response["violations"]:
             found.add(name, f"axe {one['id']}", one["nodes"][0]["target"])
+        for kind, detail in accessible.faults(page, by_keyboard):
+            found.add(name, kind, detail)
+        if (title := page.title()) in found.titles:
+            found.add(name, "same title", f"{title}, as {found.titles[title]}")
+        found.titles[title] = name
     return found
+
+
+def everybody(project, annotator):
+    """An annotator, and a superuser who is a member and has seen the judge, as another has not."""
+    sue, otto = (make_user(name, is_superuser=True) for name in ("sue", "otto"))
+    Membership.objects.create(project=project, user=sue, role=Role.OWNER)
+    return {"annotator": annotator, "superuser": sue, "outsider": otto}
 
 
 # What the texts and the work of a project change nothing of is walked in one state.
@@ -133,15 +156,16 @@ SAME = {name for name, group in NAMES.items() if group == "anybody"} - {"invite"
 
 
 @pytest.mark.parametrize("arguments", ["open", "finished"], indirect=True)
-def test_every_page_fits_and_is_accessible_and_light(request, log_in, arguments, annotator):
+def test_every_page_fits_and_is_accessible_and_light(
+    request, log_in, arguments, annotator, project
+):
     """Hostile texts in an open round, and plain ones in a finished round."""
     state = request.node.callspec.params["arguments"]
-    arguments["users"] = {
-        "annotator": annotator,
-        "superuser": make_user("sue", is_superuser=True),
-    }
+    arguments["users"] = everybody(project, annotator)
     names = set(addresses()) & set(NAMES) - {"logout", "healthz", "demo_enter"}
-    found = walk(log_in, arguments, sorted(names if state == "open" else names - SAME))
+    by_keyboard = [LOW if state == "open" else DESK]
+    names = sorted(names if state == "open" else names - SAME)
+    found = walk(log_in, arguments, names, by_keyboard)
     assert len(found.walked) > 25, found.walked
     faults = {(state, *fault) for fault in found.faults}
     new = faults - KNOWN
