@@ -112,6 +112,8 @@
     else if (!(ring[1].outlineStyle === "auto") && contrast(ring[1].outlineColor, behind(ring[0].parentElement)) < 3) {
       add("faint focus (1.4.11)", element, ring[1].outlineColor);
     }
+    // A chart that was drawn meanwhile may have moved it out of the window, and not under a bar.
+    element.scrollIntoView({ block: "nearest", inline: "nearest" });
     if (isObscured(element)) add("focus is hidden (2.4.11)", element);
     if (element.tabIndex > 0) add("tabindex above 0 (2.4.3)", element);
   }
