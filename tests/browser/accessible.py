@@ -16,6 +16,8 @@ ACTED_ON = set(
     "button checkbox combobox DisclosureTriangle link listbox menuitem radio searchbox slider "
     "spinbutton switch tab textbox".split()
 )
+# What is only found, or understood, by its name.
+NAMED = set("alertdialog dialog figure image radiogroup region".split())
 Fault = tuple[str, str]
 # Beyond this, Tab has long come back to where it began.
 MOST_STOPS = 600
@@ -82,9 +84,8 @@ def of_tree(nodes: list[dict[str, Any]]) -> Iterator[Fault]:
             if not said:
                 yield "empty heading (2.4.6)", f"level {level}"
             last = level
-        if kind in ("region", "dialog", "alertdialog", "radiogroup", "image", "figure"):
-            if not said:
-                yield "no name (4.1.2)", kind
+        if kind in NAMED and not said:
+            yield "no name (4.1.2)", kind
     if heads != 1:
         yield "not one h1 (2.4.6)", str(heads)
     mains = sum(role(node) == "main" for node in nodes)

@@ -1,7 +1,7 @@
 """What is said to people who can't see a page, and what they can do without a mouse.
 
-`test_every_page.py` walks all pages as they are. Here pages change: forms are sent with errors, dialogs
-open, parts renew themselves, votes are stored, and people stay away.
+`test_every_page.py` walks all pages as they are. Here pages change: forms are sent with errors,
+dialogs open, parts renew themselves, votes are stored, and people stay away.
 """
 
 import pytest
@@ -9,11 +9,10 @@ from django.urls import reverse
 from playwright.sync_api import expect
 
 from annotation.models import Slot
-from judging.projects.models import Membership, Role
 from tests.browser import accessible
 from tests.browser.annotating import settled, stop_the_clock
 from tests.browser.opening import in_both_schemes
-from tests.browser.test_every_page import arguments, everybody, pages_of  # noqa: F401
+from tests.browser.test_every_page import everybody, pages_of
 from tests.test_access_walk import NAMES, addresses
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -36,9 +35,12 @@ FORMS = """[...document.querySelectorAll("main form[method=post]")].filter((form
 # Sends the form of this number with nothing in its fields, and impossible numbers.
 SEND = """(number) => {
     const form = FORMS[number];
-    const emptied = "input:not([type=hidden], [type=checkbox], [type=radio], [type=file]), textarea";
+    const kept = "[type=hidden], [type=checkbox], [type=radio], [type=file]";
+    const emptied = `input:not(${kept}), textarea`;
     form.noValidate = true;
-    form.querySelectorAll(emptied).forEach((one) => { one.value = one.type === "number" ? "-7" : ""; });
+    form.querySelectorAll(emptied).forEach((one) => {
+        one.value = one.type === "number" ? "-7" : "";
+    });
     const buttons = form.querySelectorAll("button:not([type=button], [hidden])");
     setTimeout(() => form.requestSubmit([...buttons].pop()));
 }""".replace("FORMS", FORMS)
@@ -75,7 +77,12 @@ def test_an_error_is_tied_to_its_field_and_has_the_focus(log_in, arguments, anno
                 f"{FOCUSED}.matches('[data-errors-of-form], [role=alert], [aria-invalid=true]')"
             )
             if not is_told:
-                found.append(("the focus isn't on the error (3.3.1)", page.evaluate(f"{FOCUSED}.outerHTML")[:80]))
+                found.append(
+                    (
+                        "the focus isn't on the error (3.3.1)",
+                        page.evaluate(f"{FOCUSED}.outerHTML")[:80],
+                    )
+                )
             faults += [f"{name}, form {number}: {kind}: {detail}" for kind, detail in found]
     assert not faults, "\n".join(faults)
     assert len(seen) > 8, seen
@@ -137,13 +144,16 @@ def test_who_is_away_is_warned_before_the_pair_goes_to_others_and_keeps_it_by_on
 
 RENEWED = ("project", "round", "run")
 # Asks for each part as it does by itself every few seconds.
-RENEW = """() => Promise.all([...document.querySelectorAll("[hx-trigger*=every][hx-get]")].map((part) =>
-    new Promise((done) => {
-        document.addEventListener("htmx:afterSettle", done, { once: true });
-        htmx.trigger(part, "renew");
-        htmx.ajax("GET", part.getAttribute("hx-get"), { source: part, target: part,
-            swap: part.getAttribute("hx-swap") ?? "innerHTML" });
-    })))"""
+RENEW = """async () => {
+    for (const { id } of document.querySelectorAll("[hx-trigger*=every][hx-get][id]")) {
+        const part = document.getElementById(id);
+        await new Promise((done) => {
+            document.addEventListener("htmx:afterSettle", done, { once: true });
+            htmx.ajax("GET", part.getAttribute("hx-get"), { source: part, target: part,
+                swap: part.getAttribute("hx-swap"), select: part.getAttribute("hx-select") });
+        });
+    }
+}"""
 
 
 @pytest.mark.parametrize("arguments", ["plain"], indirect=True)

@@ -1,6 +1,6 @@
 """Every page of the site, found by its address: it fits a phone and a window at 200 % and at 400 %,
-axe finds nothing, the Tab key reaches all that can be acted on and shows where it is, a screen reader
-is given names for it, and what its first picture needs is small.
+axe finds nothing, the Tab key reaches all that can be acted on and shows where it is, a screen
+reader is given names for it, and what its first picture needs is small.
 
 A new address is walked as soon as it is in the table of `tests/test_access_walk.py`, without which
 that test fails. A page is any address that answers a GET with HTML.
@@ -14,15 +14,10 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from django.urls import reverse
 
-from annotation.people.annotators import annotator_of
-from annotation.queue.queue import claim_next
-from annotation.rounds.changes import close
-from annotation.votes.voting import record_vote
-from judging.dataset.models import Example
-from judging.projects.models import Membership, Project, Role
+from judging.projects.models import Membership, Role
 from tests.browser import accessible
 from tests.factories import make_user
-from tests.test_access_walk import NAMES, addresses, arguments_of
+from tests.test_access_walk import NAMES, addresses
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -30,7 +25,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 FIRST = 100_000
 # A window of 1,440 px at 200 %, and a phone, at which the rest is looked at too.
 SIZES = {"at 400 %": (320, 256), "at 200 %": (720, 450), "phone": (390, 844)}
-# Where the Tab key is pressed. `make test` walks each state at one of them, and the long test at all.
+# Where the Tab key is pressed: in each state at one of them, and in the long test at both.
 DESK, LOW = {"width": 1280, "height": 720}, {"width": 320, "height": 256}
 # Of WCAG 2.2, and off unless asked for.
 RULES = {"rules": {"target-size": {"enabled": True}}}
@@ -45,15 +40,6 @@ CAME = """() => {
         .filter((one) => one.responseStatus === 200 && !later.has(one.name))
         .map((one) => one.name);
 }"""
-LONG_WORD = "Pneumonoultramicroscopicsilicovolcanoconiosis" * 3
-HOSTILE = {
-    "question": f"{LONG_WORD} مرحبا <b>bold</b> 世界 \u202eevil",
-    "response_1": f"# {LONG_WORD}\n\n|a|b|\n|-|-|\n|{LONG_WORD}|x|\n\n```\n{LONG_WORD * 4}\n```",
-    "response_2": "",
-    "category": LONG_WORD[:190],
-    "model_1": "اسم-النموذج-الطويل-جدا" * 6,
-    "model_2": LONG_WORD[:190],
-}
 # Faults that are known, by state, address and kind. This list only ever shrinks.
 KNOWN: set[tuple[str, str, str]] = set()
 
@@ -68,25 +54,6 @@ class Walk:
     def add(self, name: str, kind: str, detail: object) -> None:
         self.faults.add((name, kind))
         self.details.append(f"{name}: {kind}: {detail}")
-
-
-@pytest.fixture
-def arguments(request, project, annotator, settings, tmp_path):
-    """One of everything, in a project in this state: the arguments of each address."""
-    settings.MEDIA_ROOT = tmp_path
-    found = arguments_of(project, annotator, tmp_path)
-    if request.param == "open":
-        Example.objects.filter(project=project).update(**HOSTILE)
-        Project.objects.filter(pk=project.pk).update(
-            name=LONG_WORD[:190], cant_judge=True, both_bad=True, scale="five"
-        )
-    if request.param == "finished":
-        round_ = project.rounds.get()
-        person = annotator_of(project, annotator)
-        while not hasattr(draft := claim_next(round_, person), "reason"):
-            record_vote(draft, {"overall": "left"}, "", 5.0)
-        close(round_, None)
-    return found
 
 
 def pages_of(log_in, arguments, names):
@@ -172,3 +139,31 @@ def test_every_page_fits_and_is_accessible_and_light(
     assert not new, "\n".join(found.details)
     mended = {one for one in KNOWN if one[0] == state} - faults
     assert not mended, f"Take these from the list: {mended}"
+
+
+COLOURS = (
+    {"color_scheme": "light"},
+    {"color_scheme": "dark"},
+    {"color_scheme": "light", "forced_colors": "active"},
+)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("arguments", ["open", "finished"], indirect=True)
+def test_every_page_in_every_size_and_all_colours(log_in, arguments, annotator, project):
+    """What the short test asks in one size and in light colours, and in those of a system."""
+    arguments["users"] = everybody(project, annotator)
+    names = sorted(set(addresses()) & set(NAMES) - {"logout", "healthz", "demo_enter"})
+    phone = {"width": SIZES["phone"][0], "height": SIZES["phone"][1]}
+    faults = []
+    for name, path, page in pages_of(log_in, arguments, names):
+        for colours in COLOURS:
+            page.emulate_media(**{"forced_colors": "none"} | colours)
+            page.goto(path, wait_until="load")
+            found = list(accessible.faults(page, [DESK, LOW, phone]))
+            if "forced_colors" not in colours:
+                run = Axe().run(page, options=RULES).response["violations"]
+                found += [(f"axe {one['id']}", str(one["nodes"][0]["target"])) for one in run]
+            faults += [f"{name}, {colours}: {kind}: {detail}" for kind, detail in found]
+        page.emulate_media(forced_colors="none", color_scheme="light")
+    assert not faults, "\n".join(faults)
