@@ -52,6 +52,7 @@ CHAPTERS = {
         "environment",
         "operators",
         "security",
+        "accessibility",
     ),
     "Evidence": ("faireval", "validation"),
     "Code": ("architecture",),

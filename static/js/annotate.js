@@ -9,6 +9,7 @@
   const AWAY = 10 * 60_000;
   // Within this time two clicks are a double one, whose second is not for the pair that came up.
   const DOUBLE = 500;
+  const AWAY_SOON = "Are you still here? Press any key, or this pair goes to someone else in a few minutes.";
   const NOT_DONE = "Nothing was changed. Try again.";
   const SENDING = "Sending your vote as shown. You can't change it until it has arrived.";
   const WITHDRAWN = "You changed your vote before it arrived. It is kept as a draft: submit it again.";
@@ -319,15 +320,35 @@
   document.addEventListener("visibilitychange", () => {
     if (document.visibilityState === "hidden" && !isBusy()) keep.hidden();
   });
-  setInterval(async () => {
-    if (clock.idleFor() > AWAY || isBusy()) return;
+  async function beat() {
     const token = form.dataset.token;
     const answer = await post(`${base()}/beat`, [["token", token]]);
     if (answer.state === "refused" && token === form.dataset.token) explain(answer);
     const held = ahead && /data-token="([\w-]+)" data-url="([^"]+)"/.exec(ahead.html);
     // After a long absence others may have it; then there is another one.
     if (held && (await post(`${held[2]}/beat`, [["token", held[1]]])).state === "refused") { ahead = null; fetchAhead(); }
+  }
+
+  // Who reads with a screen reader presses no key that a page hears. So nobody loses a pair unwarned.
+  let isWarned = false;
+  setInterval(() => {
+    if (isBusy()) return;
+    if (clock.idleFor() <= AWAY) { beat(); return; }
+    if (isWarned) return;
+    isWarned = true;
+    const stay = document.createElement("button");
+    stay.type = "button";
+    stay.textContent = "Keep this pair";
+    say(AWAY_SOON, false, stay);
   }, BEAT);
+  ["pointermove", "pointerdown", "keydown", "touchmove", "focus", "click"].forEach((name) => {
+    window.addEventListener(name, () => {
+      if (!isWarned) return;
+      isWarned = false;
+      say("You keep this pair.");
+      beat();
+    }, { passive: true, capture: true });
+  });
 
   window.annotation.listen({
     form: () => form,

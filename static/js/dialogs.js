@@ -5,7 +5,7 @@
   function enlarge(image) {
     const dialog = document.createElement("dialog");
     dialog.className = "enlarged";
-    dialog.setAttribute("aria-label", image.alt);
+    dialog.setAttribute("aria-label", image.alt || "Picture");
     dialog.append(image.cloneNode());
     dialog.addEventListener("click", () => dialog.close());
     dialog.addEventListener("close", () => dialog.remove());

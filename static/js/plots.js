@@ -55,7 +55,14 @@
     });
     const options = { ast: true, actions: false, defaultStyle: false, renderer: "svg", config: config(columns(labels, figure.clientWidth)), tooltip: { disableDefaultStyle: true } };
     figure.dataset.drawn = "";
-    return window.vegaEmbed(figure.querySelector(".drawing"), spec, options);
+    const drawing = figure.querySelector(".drawing");
+    const name = drawing.ariaLabel;
+    return window.vegaEmbed(drawing, spec, options).then(() => {
+      // One picture with one name, as before it was drawn. Its marks are read in the table.
+      drawing.role = "img";
+      drawing.ariaLabel = name;
+      drawing.querySelector("svg").setAttribute("aria-hidden", "true");
+    });
   }
 
   // The library is ten times as large as a page, so it comes when the first chart is in view.

@@ -77,6 +77,7 @@
   function sorts(table) {
     if (!table.tHead || !table.tBodies.length || table.dataset.sort === "ready") return false;
     if (table.tHead.querySelector("[aria-sort]")) return false;
+    if ("noSort" in table.dataset) return false;
     if ("sort" in table.dataset) return true;
     if (table.closest(".scroll")?.nextElementSibling?.matches(".pager")) return false;
     return groups(table.tBodies[0]).length > 1;

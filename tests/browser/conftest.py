@@ -6,14 +6,29 @@ from django.test import Client
 from django.utils import timezone
 from playwright.sync_api import expect
 
+from annotation.people.annotators import annotator_of
+from annotation.queue.queue import claim_next
+from annotation.rounds.changes import close
 from annotation.rounds.opening import RoundSettings, open_round
 from annotation.screen.hand import address_of
-from judging.projects.models import Membership, Role
+from annotation.votes.voting import record_vote
+from judging.dataset.models import Example
+from judging.projects.models import Membership, Project, Role
 from tests.browser.opening import Pages, launched
 from tests.factories import make_examples
+from tests.test_access_walk import arguments_of
 
 # The machine may be busy with other tests.
 expect.set_options(timeout=60_000)
+LONG_WORD = "Pneumonoultramicroscopicsilicovolcanoconiosis" * 3
+HOSTILE = {
+    "question": f"{LONG_WORD} مرحبا <b>bold</b> 世界 \u202eevil",
+    "response_1": f"# {LONG_WORD}\n\n|a|b|\n|-|-|\n|{LONG_WORD}|x|\n\n```\n{LONG_WORD * 4}\n```",
+    "response_2": "",
+    "category": LONG_WORD[:190],
+    "model_1": "اسم-النموذج-الطويل-جدا" * 6,
+    "model_2": LONG_WORD[:190],
+}
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 
 
@@ -69,3 +84,22 @@ def start(project, annotator, log_in):
         return page
 
     return start
+
+
+@pytest.fixture
+def arguments(request, project, annotator, settings, tmp_path):
+    """One of everything, in a project in this state: the arguments of each address."""
+    settings.MEDIA_ROOT = tmp_path
+    found = arguments_of(project, annotator, tmp_path)
+    if request.param == "open":
+        Example.objects.filter(project=project).update(**HOSTILE)
+        Project.objects.filter(pk=project.pk).update(
+            name=LONG_WORD[:190], cant_judge=True, both_bad=True, scale="five"
+        )
+    if request.param == "finished":
+        round_ = project.rounds.get()
+        person = annotator_of(project, annotator)
+        while not hasattr(draft := claim_next(round_, person), "reason"):
+            record_vote(draft, {"overall": "left"}, "", 5.0)
+        close(round_, None)
+    return found

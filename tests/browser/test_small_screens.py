@@ -1,4 +1,6 @@
-"""Every page of a project on a phone and at 200 %: nothing sticks out, and nothing heavy comes."""
+"""Every page of a project on a phone and at 200 %: nothing sticks out, nothing heavy comes, and who
+can't see it or has no mouse can use it.
+"""
 
 import gzip
 from decimal import Decimal
@@ -9,6 +11,7 @@ from playwright.sync_api import expect
 
 from annotation.models import Item
 from annotation.rounds.opening import RoundSettings, open_round
+from tests.browser import accessible
 from tests.browser.conftest import PHONE
 from tests.factories import make_annotator, make_examples, make_run, make_verdict, make_vote
 
@@ -50,12 +53,15 @@ def addresses(project):
     yield reverse("example", args=[slug, project.examples.first().pk]) + "?run=1"
 
 
-def test_no_page_scrolls_sideways(log_in, owner, project, judged):
+def test_no_page_scrolls_sideways_or_keeps_anybody_out(log_in, owner, project, judged):
     page = log_in(owner, "/", **PHONE)
-    too_wide = {}
+    page.emulate_media(reduced_motion="reduce")
+    too_wide, faults = {}, []
     for address in addresses(project):
         answer = page.goto(address)
         assert answer.status == 200, address
+        found = accessible.faults(page, [PHONE["viewport"]])
+        faults += [f"{address}: {kind}: {detail}" for kind, detail in found]
         page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true })")
         for screen in (ZOOMED, PHONE["viewport"]):
             page.set_viewport_size(screen)
@@ -65,6 +71,7 @@ def test_no_page_scrolls_sideways(log_in, owner, project, judged):
             if over > 0:
                 too_wide[address, screen["width"]] = over
     assert too_wide == {}
+    assert not faults, "\n".join(faults)
 
 
 def size_of(page, address):
