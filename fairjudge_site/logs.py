@@ -49,5 +49,6 @@ def without_secrets(text: str) -> str:
 
 def known_secrets() -> list[str]:
     secrets = [settings.SECRET_KEY, settings.DATABASES["default"].get("PASSWORD", "")]
-    secrets += [settings.FAIRJUDGE_METRICS_TOKEN, *settings.FAIRJUDGE_ENDPOINT_KEYS.values()]
+    secrets += [settings.FAIRJUDGE_METRICS_TOKEN, settings.EMAIL_HOST_PASSWORD]
+    secrets += settings.FAIRJUDGE_ENDPOINT_KEYS.values()
     return [secret for secret in secrets if secret]
