@@ -22,8 +22,8 @@ from annotation.votes.aside import carry_out_due
 from judging.core.incidents import DATABASE_AWAY
 from judging.core.models import Worker
 from judging.dataset.writing import resume_imports, tidy_uploads
+from judging.projects import webhooks
 from judging.projects.accounts import forget_logins
-from judging.projects.webhooks import forget_old, wake_to_send
 from judging.runs.engine.recording import sweep
 from judging.runs.engine.rereading import resume_readings
 
@@ -33,10 +33,10 @@ TIDY_EVERY = 3600.0
 # Each goes on with work whose process or message was lost, or wakes a worker for it.
 SWEPT = (
     *(sweep, resume_readings, wake_due, wake_unfinished, wake_deletions, release_absent),
-    *(wake_erasures, carry_out_due, wake_for_reports, resume_imports, tell_of_rounds, wake_to_send),
-    wake_undecided,
+    *(wake_erasures, carry_out_due, wake_for_reports, resume_imports, tell_of_rounds),
+    *(webhooks.COURIER.wake, wake_undecided),
 )
-TIDIED = (tidy_uploads, forget_old, forget_logins)
+TIDIED = (tidy_uploads, webhooks.COURIER.forget_old, forget_logins)
 logger = logging.getLogger(__name__)
 
 
