@@ -22,7 +22,7 @@ from annotation.votes.aside import carry_out_due
 from judging.core.incidents import DATABASE_AWAY
 from judging.core.models import Worker
 from judging.dataset.writing import resume_imports, tidy_uploads
-from judging.projects import webhooks
+from judging.projects import mail, webhooks
 from judging.projects.accounts import forget_logins
 from judging.runs.engine.recording import sweep
 from judging.runs.engine.rereading import resume_readings
@@ -34,9 +34,12 @@ TIDY_EVERY = 3600.0
 SWEPT = (
     *(sweep, resume_readings, wake_due, wake_unfinished, wake_deletions, release_absent),
     *(wake_erasures, carry_out_due, wake_for_reports, resume_imports, tell_of_rounds),
-    *(webhooks.COURIER.wake, wake_undecided),
+    *(webhooks.COURIER.wake, mail.COURIER.wake, mail.wake_to_look, wake_undecided),
 )
-TIDIED = (tidy_uploads, webhooks.COURIER.forget_old, forget_logins)
+TIDIED = (
+    *(tidy_uploads, webhooks.COURIER.forget_old, mail.COURIER.forget_old),
+    *(mail.forget_addresses, forget_logins),
+)
 logger = logging.getLogger(__name__)
 
 

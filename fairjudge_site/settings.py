@@ -189,6 +189,8 @@ CELERY_TASK_ROUTES = {
     "annotation.results.tasks.work_on_round": {"queue": QUICK},
     "annotation.results.tasks.go_on_deleting": {"queue": QUICK},
     "annotation.results.tasks.go_on_erasing": {"queue": QUICK},
+    "annotation.results.tasks.send_mail": {"queue": QUICK},
+    "annotation.results.tasks.look_who_waits": {"queue": QUICK},
     "annotation.results.tasks.tell_certificate": {"queue": QUICK},
     "annotation.results.tasks.decide_gate_asked": {"queue": QUICK},
 }

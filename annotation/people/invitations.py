@@ -89,9 +89,10 @@ def maker_may_invite(project_of: str = "project") -> Q:
     return Q(created_by=None) | (Q(may) & ~Exists(lost))
 
 
-def link_of(invitation: Invitation) -> str:
-    """Return the link to send."""
-    token = signing.dumps([invitation.pk, invitation.nonce], salt=_SALT)
+def link_of(invitation: Invitation, address: str = "") -> str:
+    """Return the link to send. A mail's link holds its address, for who joins by it to keep."""
+    named = [invitation.pk, invitation.nonce] + ([address] if address else [])
+    token = signing.dumps(named, salt=_SALT)
     return settings.FAIRJUDGE_URL.rstrip("/") + reverse("invite", args=[token])
 
 
@@ -105,7 +106,7 @@ def open_invitation(token: str, user: AbstractUser | AnonymousUser | None = None
     except signing.BadSignature:
         raise UserError("This invitation link is incomplete. Copy the whole link again.") from None
     # A link of an older version names the number alone, which may be another invitation's by now.
-    number, nonce = named if isinstance(named, list) else (named, "")
+    number, nonce = named[:2] if isinstance(named, list) else (named, "")
     invitation = Invitation.objects.select_related("project").filter(pk=number).first()
     if invitation is None or not constant_time_compare(invitation.nonce, nonce):
         raise UserError(_NOT_VALID)
@@ -113,6 +114,12 @@ def open_invitation(token: str, user: AbstractUser | AnonymousUser | None = None
         _refuse_who_lost_a_right(invitation, user)
     _refuse_dead(invitation)
     return invitation
+
+
+def address_of_link(token: str) -> str:
+    """Return the address to which the link of a valid token was mailed, or ""."""
+    named = signing.loads(token, salt=_SALT)
+    return str(named[2]) if isinstance(named, list) and len(named) > 2 else ""
 
 
 def _refuse_dead(invitation: Invitation) -> None:

@@ -39,9 +39,9 @@ from annotation.queue.settling import count_earlier_votes, hand_back, items_with
 from judging.core import leases, waking
 from judging.core.errors import UserError
 from judging.core.leases import Chunks, in_chunks
-from judging.projects import access
+from judging.projects import access, mail
 from judging.projects.access import owned_alone, preferences_of
-from judging.projects.models import ApiToken, AuditEvent, EarlierLook, LostRight, Membership
+from judging.projects.models import ApiToken, AuditEvent, EarlierLook, LostRight, Mail, Membership
 
 _ERASED = "erased person"
 # Items or events that are changed at once, at most.
@@ -57,6 +57,8 @@ def held_about(user: AbstractUser) -> Iterator[dict[str, Any]]:
     names = ("username", "email", "date_joined", "last_login")
     yield {"about": "login"} | {name: getattr(user, name) for name in names}
     yield {"about": "preferences"} | model_to_dict(preferences_of(user), exclude=["id", "user"])
+    wanted = model_to_dict(mail.settings_of(user), exclude=["id", "user"])
+    yield {"about": "choice of mail"} | wanted
     for about, rows, *columns in _tables(user):
         keys = [_short(name) for name in columns]
         for row in rows.order_by("pk").values_list(*columns).iterator():
@@ -81,6 +83,7 @@ def _tables(user: AbstractUser) -> list[tuple[Any, ...]]:
             ApiToken.objects.filter(user=user),
             *("name", "prefix", "scopes", "created_at", "last_used_at"),
         ),
+        ("mail", Mail.objects.filter(user=user), "kind", "state", "at", "tried_at"),
         (
             "membership",
             Membership.objects.filter(user=user),

@@ -4,7 +4,7 @@ from contextlib import suppress
 
 from celery import shared_task
 
-from annotation import deletion
+from annotation import deletion, letters
 from annotation.models import Round
 from annotation.people import personal_data
 from annotation.results.delivery import drift
@@ -14,6 +14,7 @@ from annotation.results.sections.routing import select_what_was_learned
 from annotation.rounds import growing
 from annotation.rounds.changes import rounds_due
 from judging.core.errors import UserError
+from judging.projects import mail
 from judging.runs.models import Run
 
 
@@ -58,6 +59,18 @@ def renew_report(run_id: int) -> None:
 def decide_gate_asked(request_id: int) -> None:
     """Decide a gate or a comparison. A message that comes twice finds nothing to do."""
     drift.work_on(request_id)
+
+
+@shared_task
+def send_mail(server_id: int) -> None:
+    """Send the mails that are due. A message that comes twice finds nothing to do."""
+    mail.send_due(server_id, letters.write)
+
+
+@shared_task
+def look_who_waits(key: int) -> None:
+    """Queue mail for people for whom pairs or decisions wait."""
+    letters.look_who_waits()
 
 
 @shared_task

@@ -38,13 +38,14 @@ class Outcome:
     """What came of an attempt.
 
     state: DELIVERED, DEAD, UNSURE, or WAITING for another attempt, as long as its day lasts.
-    status: of the answer; None if there was none, after which the receiver rests for a while.
+    rests: the receiver didn't answer, and is left alone for a while.
     receiver, row: further columns to write. also: called in the transaction that writes all.
     """
 
     state: str
-    status: int | None
+    status: int | None = None
     said: str = ""
+    rests: bool = False
     receiver: dict[str, Any] = field(default_factory=dict)
     row: dict[str, Any] = field(default_factory=dict)
     also: Callable[[], object] = lambda: None
@@ -155,7 +156,7 @@ class Courier:
         with transaction.atomic():
             mine = LEASE.held_by(type(receiver)._base_manager.filter(pk=receiver.pk), holder)
             # If another process has taken over, since this one seemed dead, it goes on.
-            if mine.update(**_of_receiver(receiver, came.status), **came.receiver):
+            if mine.update(**_of_receiver(receiver, came.rests), **came.receiver):
                 same.update(attempts=F("attempts") + 1, **fields)
                 came.also()
 
@@ -175,8 +176,8 @@ def _what_follows(row: Sent, state: str) -> dict[str, Any]:
     return {"state": WAITING, "next_at": row.began_at + timedelta(seconds=later)}
 
 
-def _of_receiver(receiver: Receiver, status: int | None) -> dict[str, Any]:
-    if status is not None:
+def _of_receiver(receiver: Receiver, rests: bool) -> dict[str, Any]:
+    if not rests:
         return {"failures": 0, "rest_until": None}
     rest = min(REST_SECONDS * 2 ** min(receiver.failures, 10), LONGEST_REST_SECONDS)
     rest_until = timezone.now() + timedelta(seconds=rest)

@@ -381,6 +381,75 @@ class Delivery(Sent):
         ]
 
 
+class MailServer(Receiver):
+    """The one row of the site's mail server, so that one process sends mail at a time."""
+
+
+class Mail(Sent):
+    """A mail to one person. What it says is written when it is sent, and is not kept.
+
+    event: what it is about, so that nobody is sent two mails of one event.
+    user: whose address it goes to, as it is when it is sent. to: the address without a login, kept
+        until the mail is sent or a week after it could not be.
+    about: keys of the rows that the mail is about.
+    """
+
+    class Kind(models.TextChoices):
+        INVITATION = "invitation", "invitation"
+        PASSWORD = "password", "link for a new password"
+        ADDRESS = "address", "check of an address"
+        WAITING = "waiting", "pairs wait"
+        DECISION = "decision", "a decision is needed"
+        COMPLETE = "complete", "a round is complete"
+        TEST = "test", "test"
+
+    class State(models.TextChoices):
+        WAITING = "waiting", "waiting"
+        SENDING = "sending", "being sent"
+        DELIVERED = "delivered", "sent"
+        UNSURE = "unsure", "perhaps sent"
+        DROPPED = "dropped", "no longer needed"
+        DEAD = "dead", "given up"
+
+    server = models.ForeignKey(MailServer, on_delete=models.CASCADE, related_name="mails")
+    kind = models.CharField(max_length=12, choices=Kind)
+    event = models.CharField(max_length=120, unique=True)
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.CASCADE, related_name="mails"
+    )
+    to = models.CharField(max_length=254, blank=True)
+    about = models.JSONField(default=dict)
+    state = models.CharField(max_length=10, choices=State, default=State.WAITING)
+
+    class Meta:
+        indexes = [
+            models.Index(
+                fields=["server", "next_at"],
+                condition=models.Q(state__in=["waiting", "sending"]),
+                name="to_mail",
+            ),
+        ]
+
+
+class MailSettings(models.Model):
+    """What mail a person wants, and what they were told of last. They have a row once it differs.
+
+    waiting_told, decision_told: keys of rounds. A mail follows once there is another one.
+    waiting_at, decision_at: when the last such mail was queued, since one a day is the most.
+    """
+
+    user = models.OneToOneField(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="mail_settings"
+    )
+    waiting = models.BooleanField("When pairs of a round wait for me", default=True)
+    decision = models.BooleanField("When an item needs my decision", default=True)
+    complete = models.BooleanField("When a round of my project is complete", default=True)
+    waiting_told = models.JSONField(default=list)
+    decision_told = models.JSONField(default=list)
+    waiting_at = models.DateTimeField(null=True)
+    decision_at = models.DateTimeField(null=True)
+
+
 class Preferences(models.Model):
     """A user's own settings, the same in all projects.
 

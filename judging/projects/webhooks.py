@@ -203,7 +203,7 @@ def _attempt(hook: Webhook, delivery: Delivery, begin: Callable[[], bool]) -> Ou
     try:
         found = outbound.post(hook.url, body, headers, settings.FAIRJUDGE_WEBHOOK_HOSTS)
     except outbound.Unreachable as error:
-        return Outcome(State.WAITING, None, str(error))
+        return Outcome(State.WAITING, said=str(error), rests=True)
     if found.status == _GONE:
         gone = {"state": Webhook.State.GONE}
         ended = partial(_record, hook, None, "webhook ended by its receiver", status=_GONE)
