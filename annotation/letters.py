@@ -30,6 +30,7 @@ from judging.projects.mail import (
     Letter,
     absolute,
     confirming_link,
+    mail_is_configured,
     off_link,
     post,
     settings_of,
@@ -87,6 +88,8 @@ def invite_by_mail(
 ) -> Invitation:
     """Make an invitation and queue a mail with its link. The project doesn't keep the address."""
     address = usable_address(address)
+    if not mail_is_configured():
+        raise UserError("This site sends no mail. Copy the link instead. Nothing was made.")
     with transaction.atomic():
         since = timezone.now() - timedelta(days=1)
         mails = Mail.objects.filter(kind=Kind.INVITATION, at__gt=since)

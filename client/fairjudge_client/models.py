@@ -449,6 +449,8 @@ class ImportOut:
 
 class InvitationIn(TypedDict):
     days: NotRequired[int]
+    mail_to: NotRequired[str]
+    """Send the link there, if the site sends mail. The address isn't kept."""
     note: NotRequired[str]
     role: NotRequired[Literal["owner", "researcher", "reviewer", "observer", "annotator"]]
     uses: NotRequired[int]
