@@ -9,6 +9,7 @@ from annotation.screen import crowd as screen_crowd
 urlpatterns = [
     path("p/<slug:slug>/settings", settings.settings, name="settings"),
     path("p/<slug:slug>/settings/trail", settings.trail, name="trail"),
+    path("p/<slug:slug>/settings/retention", settings.retention_dates, name="retention"),
     path("p/<slug:slug>/settings/delete", settings.delete, name="project_delete"),
     path("p/<slug:slug>/settings/webhooks", settings.webhooks, name="webhooks"),
     path("p/<slug:slug>/settings/webhooks/<int:number>", settings.webhook, name="webhook"),

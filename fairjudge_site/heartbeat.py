@@ -10,6 +10,7 @@ from collections.abc import Callable
 from django.db import close_old_connections, connection
 from django.utils import timezone
 
+from annotation import retention
 from annotation.deletion import wake_deletions
 from annotation.people.crowds import release_absent
 from annotation.people.personal_data import wake_erasures
@@ -38,7 +39,7 @@ SWEPT = (
 )
 TIDIED = (
     *(tidy_uploads, webhooks.COURIER.forget_old, mail.COURIER.forget_old),
-    *(mail.forget_addresses, forget_logins),
+    *(mail.forget_addresses, forget_logins, retention.wake_due),
 )
 logger = logging.getLogger(__name__)
 

@@ -191,6 +191,7 @@ CELERY_TASK_ROUTES = {
     "annotation.results.tasks.go_on_erasing": {"queue": QUICK},
     "annotation.results.tasks.send_mail": {"queue": QUICK},
     "annotation.results.tasks.look_who_waits": {"queue": QUICK},
+    "annotation.results.tasks.remove_due": {"queue": QUICK},
     "annotation.results.tasks.tell_certificate": {"queue": QUICK},
     "annotation.results.tasks.decide_gate_asked": {"queue": QUICK},
 }

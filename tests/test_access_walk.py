@@ -124,13 +124,15 @@ TABLE = {
         api_list_gates api_get_gate api_new_password_link api_get_crowd api_withdraw_crowd
         api_list_submissions api_get_submissions_file api_mark_submissions
         api_put_rejected_aside
+        api_get_retention
         api_resume_run api_tag_examples api_change_known_label api_undo_tags api_withdraw_invitation
     """,
     "its user": "mail_confirm token_revoke",
     "owner": """
         invitation_revoke member people people_team project_delete round_crowd round_crowd_aside
         round_crowd_file
-        round_crowd_marks round_crowd_withdraw settings trail webhook webhook_send webhooks
+        retention round_crowd_marks round_crowd_withdraw settings trail webhook webhook_send
+        webhooks
     """,
 }
 NAMES = {name: group for group, names in TABLE.items() for name in names.split()}

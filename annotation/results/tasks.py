@@ -4,7 +4,7 @@ from contextlib import suppress
 
 from celery import shared_task
 
-from annotation import deletion, letters
+from annotation import deletion, letters, retention
 from annotation.models import Round
 from annotation.people import personal_data
 from annotation.results.delivery import drift
@@ -38,6 +38,12 @@ def go_on_deleting(deletion_id: int) -> None:
     """Delete what is left of a project that somebody deleted."""
     with suppress(UserError):
         deletion.go_on(deletion_id)
+
+
+@shared_task
+def remove_due(retention_id: int) -> None:
+    """Remove from a project what its owner wanted gone by today."""
+    retention.remove_due(retention_id)
 
 
 @shared_task

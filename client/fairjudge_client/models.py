@@ -787,6 +787,26 @@ class ResumeIn(TypedDict):
     """Statuses to repeat besides errors."""
 
 
+class RetentionIn(TypedDict):
+    comments: NotRequired[str | None]
+    logins: NotRequired[str | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetentionOut:
+    what: str
+    """`comments` or `logins`."""
+    said: str
+    """What removing it means."""
+    on: str | None
+    """The day on which it is removed; null: it is kept."""
+    done_at: datetime | None
+    n: int
+    """How many rows still hold something."""
+    waits: bool
+    """The day is past, and a round is still open."""
+
+
 class RoleIn(TypedDict):
     role: Literal["owner", "researcher", "reviewer", "observer", "annotator"]
 

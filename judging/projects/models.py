@@ -143,6 +143,24 @@ class Deletion(Leased):
     n_total = models.PositiveIntegerField(default=0)
 
 
+class Retention(models.Model):
+    """On which day something is removed from a project. `annotation.retention` does it."""
+
+    class What(models.TextChoices):
+        COMMENTS = "comments", "comments"
+        LOGINS = "logins", "names and logins"
+
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="retention")
+    what = models.CharField(max_length=10, choices=What)
+    on = models.DateField()
+    done_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["project", "what"], name="retention_once"),
+        ]
+
+
 class Role(models.TextChoices):
     """What a member may do. `access.py` says which role includes which."""
 

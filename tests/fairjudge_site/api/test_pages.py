@@ -21,6 +21,7 @@ PAGES = {
     "project_delete": "delete_project",
     "project_leave": "leave",
     "settings": "update_settings get_settings",
+    "retention": "get_retention set_retention",
     "trail": "list_events",
     "webhooks": "new_webhook list_webhooks",
     "webhook": """
