@@ -188,7 +188,17 @@ def _remove_people(project: Project) -> int:
     with transaction.atomic():
         end_password_links(leaving.values_list("user", flat=True))
         leaving.delete()
+    decided = Adjudication.objects.filter(item__round__project=project, decider__in=names)
+    in_chunks(
+        decided,
+        lambda keys: Adjudication.objects.filter(pk__in=keys).update(
+            decider=ERASED, decided_by=None, reason=""
+        ),
+    )
+    made = Intervention.objects.filter(round__project=project, actor__in=names)
+    made.update(actor=ERASED, user=None, reason="")
     events = AuditEvent.objects.filter(project=project)
+    blank_reasons(events.filter(actor__in=names))
     in_chunks(
         events.filter(actor__in=names),
         lambda keys: AuditEvent.objects.filter(pk__in=keys).update(actor=ERASED, user=None),
