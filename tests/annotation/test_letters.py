@@ -21,6 +21,7 @@ from annotation.models import Invitation, Item, Round
 from annotation.people.invitations import Terms, revoke_invitation
 from annotation.rounds.opening import RoundSettings, open_round
 from annotation.rounds.telling import tell_of_rounds
+from fairjudge_site.logs import without_secrets
 from judging.core import leases, waking
 from judging.core.caching import report_cache
 from judging.core.errors import UserError
@@ -696,3 +697,9 @@ def test_a_letter_that_can_not_be_written_does_not_stop_the_others(
     assert mail.send_due(1, letters.write) == 2
     assert [each.to for each in post_office.mails] == [["eve@example.org"]]
     assert Mail.objects.get(pk=first).state == "waiting"
+
+
+def test_the_log_holds_no_token_of_a_mail(ana):
+    shown = without_secrets(mail.off_link(with_address(ana), "waiting"))
+    assert shown == f"{LINK}/mail/off/***/"
+    assert without_secrets(mail.confirming_link(ana, "a@b.org")).endswith("/mail/confirm/***/")
