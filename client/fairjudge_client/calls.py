@@ -1126,7 +1126,7 @@ def get_project_sizes(
     epsilon: float | None = None,
     examples: int | None = None,
     votes: int | None = None,
-    minutes: Decimal | float | str | None = None,
+    minutes_per_vote: Decimal | float | str | None = None,
     wage_usd: Decimal | float | str | None = None,
 ) -> Call[m.SizesOut]:
     """Say it with what the primary run has measured so far. It shows what the judge said.
@@ -1149,7 +1149,7 @@ def get_project_sizes(
             "epsilon": epsilon,
             "examples": examples,
             "votes": votes,
-            "minutes": minutes,
+            "minutes_per_vote": minutes_per_vote,
             "wage_usd": wage_usd,
         },
     )
@@ -1544,7 +1544,7 @@ def get_sizes(
     epsilon: float | None = None,
     examples: int | None = None,
     votes: int | None = None,
-    minutes: Decimal | float | str | None = None,
+    minutes_per_vote: Decimal | float | str | None = None,
     wage_usd: Decimal | float | str | None = None,
 ) -> Call[m.SizesOut]:
     """Say how many labels a study needs, from what you expect. No project is needed."""
@@ -1564,7 +1564,7 @@ def get_sizes(
             "epsilon": epsilon,
             "examples": examples,
             "votes": votes,
-            "minutes": minutes,
+            "minutes_per_vote": minutes_per_vote,
             "wage_usd": wage_usd,
         },
     )

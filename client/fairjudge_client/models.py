@@ -1082,7 +1082,7 @@ class StudyIn:
     """Examples that the judge labels."""
     kappa: float | None = None
     """Of the judge's labels and people's."""
-    minutes: float | str | None = None
+    minutes_per_vote: float | Decimal | None = None
     power: float | None = None
     """Probability to show what is true."""
     ties: float | None = None
@@ -1109,7 +1109,7 @@ class StudyOut:
     epsilon: float
     examples: int | None
     votes: int
-    minutes: str
+    minutes_per_vote: Decimal
     wage_usd: Decimal
 
 
