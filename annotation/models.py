@@ -12,7 +12,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
 
-from judging.core.models import user_or_none
+from judging.core.models import Leased, user_or_none
 from judging.core.sql.statements import LeavingOut
 from judging.dataset.models import Example, Frame, Label
 from judging.methods.verdicts.verdicts import CriteriaRule
@@ -447,7 +447,7 @@ class Selection(models.Model):
     every = models.Manager()
 
 
-class RoundWork(models.Model):
+class RoundWork(Leased):
     """Long work on a round, done in many short transactions by one process at a time.
 
     If that process is killed, a worker goes on. What is written is seen only once all of it is.
@@ -477,8 +477,6 @@ class RoundWork(models.Model):
     n_done = models.PositiveIntegerField(default=0)
     n_total = models.PositiveIntegerField(default=0)
     user = user_or_none()
-    holder = models.CharField(max_length=120, blank=True)
-    lease_until = models.DateTimeField(null=True, blank=True)
     begun_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -886,7 +884,7 @@ class GateLook(models.Model):
         ]
 
 
-class Job(models.Model):
+class Job(Leased):
     """Work that a program left to a worker instead of waiting, one process at a time.
 
     asked: what the request held. result: the answer, with the keys of the answer at once.
@@ -917,8 +915,6 @@ class Job(models.Model):
     state = models.CharField(max_length=7, choices=State, default=State.WAITING)
     reason = models.TextField(blank=True)
     result = models.JSONField(null=True)
-    holder = models.CharField(max_length=120, blank=True)
-    lease_until = models.DateTimeField(null=True, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
     ended_at = models.DateTimeField(null=True, blank=True)
 

@@ -9,6 +9,7 @@ from annotation.screen import crowd as screen_crowd
 urlpatterns = [
     path("p/<slug:slug>/settings", settings.settings, name="settings"),
     path("p/<slug:slug>/settings/trail", settings.trail, name="trail"),
+    path("p/<slug:slug>/settings/retention", settings.retention_dates, name="retention"),
     path("p/<slug:slug>/settings/delete", settings.delete, name="project_delete"),
     path("p/<slug:slug>/settings/webhooks", settings.webhooks, name="webhooks"),
     path("p/<slug:slug>/settings/webhooks/<int:number>", settings.webhook, name="webhook"),
@@ -30,6 +31,9 @@ urlpatterns = [
     ),
     path("account/data/", people.own_data, name="own_data"),
     path("account/data.jsonl", people.own_data_file, name="own_data_file"),
+    path("account/mail/", people.own_mail, name="own_mail"),
+    path("account/mail/confirm/<str:token>/", people.mail_confirm, name="mail_confirm"),
+    path("mail/off/<str:token>/", people.mail_off, name="mail_off"),
     path("join/<str:token>/", people.join, name="invite"),
     path("p/<slug:slug>/rounds/", rounds.rounds, name="rounds"),
     path("p/<slug:slug>/rounds/practice", rounds.practice, name="practice"),

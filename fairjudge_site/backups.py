@@ -34,7 +34,7 @@ from judging.core.bounds import (
 )
 from judging.core.caching import report_cache
 from judging.core.errors import UserError
-from judging.projects.models import ApiToken, Webhook
+from judging.projects.models import ApiToken, Mail, Webhook
 from judging.runs.models import Run
 
 _KIND = "fairjudge-backup"
@@ -146,7 +146,7 @@ def _end_links_and_logins() -> None:
 
     Otherwise those that were withdrawn, used or logged out since the backup would work again, and a
     link could refer to a row that is a different one now. Receivers would be told twice what a
-    webhook has sent since the backup, or what a copy of the site does.
+    webhook has sent since the backup, or what a copy of the site does. The same holds for mail.
     """
     for model in apps.get_models():
         if any(field.name == NONCE for field in model._meta.fields):
@@ -154,6 +154,8 @@ def _end_links_and_logins() -> None:
                 model._base_manager.filter(pk=key).update(**{NONCE: secrets.token_urlsafe()})
     Session.objects.all().delete()
     ApiToken.objects.filter(revoked_at=None).update(revoked_at=timezone.now())
+    waiting = Mail.objects.filter(state__in=(Mail.State.WAITING, Mail.State.SENDING))
+    waiting.update(state=Mail.State.DROPPED, to="")
     on = Webhook.objects.filter(state=Webhook.State.ON)
     on.update(state=Webhook.State.PAUSED, holder="", lease_until=None)
 

@@ -10,9 +10,10 @@ import tempfile
 from collections.abc import Callable, Mapping
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
-from django.core.exceptions import ImproperlyConfigured
+from django.core.exceptions import ImproperlyConfigured, ValidationError
+from django.core.validators import validate_email
 
 from judging.llm.endpoint import Endpoint, EndpointError
 
@@ -26,6 +27,8 @@ LONGEST_NAME = 80
 LEAST_TOKEN = 20
 WORD = re.compile(r"[A-Za-z0-9._-]{0,40}")
 PORT = re.compile(r"[0-9]{1,5}")
+# How mail leaves: the port, and whether TLS is there at once or begins with STARTTLS.
+SMTP = {"smtp": (25, False, False), "submission": (587, False, True), "smtps": (465, True, False)}
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -162,6 +165,58 @@ class Environment:
         host, _, port = text.rpartition(":")
         if not host or not PORT.fullmatch(port) or int(port) > 65535:
             raise SettingError(name, f"it must be HOST:PORT, not {text!r}")
+        return text
+
+    def mail(self, name: str) -> dict[str, object]:
+        """Return Django's settings for mail, or {} if none is set. Errors don't show a password."""
+        text = self.text(name)
+        if not text:
+            return {}
+        try:
+            parts = urlsplit(text)
+            port, host = parts.port, parts.hostname or ""
+        except ValueError:
+            raise SettingError(name, "its host or its port can't be read") from None
+        if parts.scheme == "console":
+            return {"EMAIL_BACKEND": "django.core.mail.backends.console.EmailBackend"}
+        if parts.scheme == "file" and not parts.netloc and parts.path.strip("/"):
+            folder = self.path(name, unquote(parts.path))
+            made(name, folder)
+            backend = "django.core.mail.backends.filebased.EmailBackend"
+            return {"EMAIL_BACKEND": backend, "EMAIL_FILE_PATH": str(folder)}
+        if (
+            parts.scheme not in SMTP
+            or not HOST.fullmatch(host)
+            or parts.path.strip("/")
+            or parts.query
+            or parts.fragment
+        ):
+            raise SettingError(
+                name,
+                "it must be submission://user:password@host, smtps://user:password@host, "
+                "smtp://host, file:///folder or console://. In a user name or a password, write "
+                "%40 for @, %2F for / and %23 for #",
+            )
+        usual, ssl, starttls = SMTP[parts.scheme]
+        return {
+            "EMAIL_BACKEND": "django.core.mail.backends.smtp.EmailBackend",
+            "EMAIL_HOST": host,
+            "EMAIL_PORT": port or usual,
+            "EMAIL_HOST_USER": unquote(parts.username or ""),
+            "EMAIL_HOST_PASSWORD": unquote(parts.password or ""),
+            "EMAIL_USE_SSL": ssl,
+            "EMAIL_USE_TLS": starttls,
+        }
+
+    def sender(self, name: str, default: str) -> str:
+        """Return the address that mails come from."""
+        text = self.text(name)
+        if not text:
+            return default
+        try:
+            validate_email(text)
+        except ValidationError:
+            raise SettingError(name, f"{text!r} is no mail address") from None
         return text
 
     def networks(self, name: str) -> list[IPv4Network | IPv6Network]:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from django.db import close_old_connections, connection
 from django.utils import timezone
 
+from annotation import retention
 from annotation.deletion import wake_deletions
 from annotation.people.crowds import release_absent
 from annotation.people.personal_data import wake_erasures
@@ -22,8 +23,8 @@ from annotation.votes.aside import carry_out_due
 from judging.core.incidents import DATABASE_AWAY
 from judging.core.models import Worker
 from judging.dataset.writing import resume_imports, tidy_uploads
+from judging.projects import mail, webhooks
 from judging.projects.accounts import forget_logins
-from judging.projects.webhooks import forget_old, wake_to_send
 from judging.runs.engine.recording import sweep
 from judging.runs.engine.rereading import resume_readings
 
@@ -33,10 +34,14 @@ TIDY_EVERY = 3600.0
 # Each goes on with work whose process or message was lost, or wakes a worker for it.
 SWEPT = (
     *(sweep, resume_readings, wake_due, wake_unfinished, wake_deletions, release_absent),
-    *(wake_erasures, carry_out_due, wake_for_reports, resume_imports, tell_of_rounds, wake_to_send),
+    *(wake_erasures, carry_out_due, wake_for_reports, resume_imports, tell_of_rounds),
     wake_jobs,
+    *(webhooks.COURIER.wake, mail.COURIER.wake, mail.wake_to_look, wake_undecided),
 )
-TIDIED = (tidy_uploads, forget_old, forget_logins)
+TIDIED = (
+    *(tidy_uploads, webhooks.COURIER.forget_old, mail.COURIER.forget_old),
+    *(mail.forget_addresses, forget_logins, retention.wake_due),
+)
 logger = logging.getLogger(__name__)
 
 

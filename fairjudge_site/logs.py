@@ -10,8 +10,9 @@ from django.conf import settings
 from judging.core.incidents import log_context
 from judging.core.text import printable
 
-# Anybody who has the address of an invitation or of a password link can use it.
-_LINK = re.compile(r"(/join/|/password/[^/\s]+/)[^/\s]+")
+# Anybody who has the address of an invitation or of a password link can use it. Those of mails hold
+# the address that the mail went to.
+_LINK = re.compile(r"(/join/|/password/[^/\s]+/|/mail/(?:confirm|off)/)[^/\s]+")
 # An API token: its beginning is no secret. (`judging.projects.tokens` makes them; the tables that
 # it needs don't exist yet when logging starts.)
 _API_TOKEN = re.compile(r"(fj_[a-z0-9]{8})_[A-Za-z0-9_-]{20,}")
@@ -49,5 +50,6 @@ def without_secrets(text: str) -> str:
 
 def known_secrets() -> list[str]:
     secrets = [settings.SECRET_KEY, settings.DATABASES["default"].get("PASSWORD", "")]
-    secrets += [settings.FAIRJUDGE_METRICS_TOKEN, *settings.FAIRJUDGE_ENDPOINT_KEYS.values()]
+    secrets += [settings.FAIRJUDGE_METRICS_TOKEN, settings.EMAIL_HOST_PASSWORD]
+    secrets += settings.FAIRJUDGE_ENDPOINT_KEYS.values()
     return [secret for secret in secrets if secret]

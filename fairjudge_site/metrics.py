@@ -37,7 +37,7 @@ from judging.core.caching import report_cache
 from judging.core.leases import ProcessIdentity, over, start_time
 from judging.core.models import Worker
 from judging.dataset.models import Import
-from judging.projects.models import Delivery
+from judging.projects.models import Delivery, Mail
 from judging.runs.models import Call, Run
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -229,6 +229,7 @@ def _count_work() -> dict[str, Gauge]:
     )
     orphans = Run.objects.filter(over(), state__in=AT_WORK).count()
     told = dict(Delivery.objects.order_by().values_list("state").annotate(n=Count("pk")))
+    mailed = dict(Mail.objects.order_by().values_list("state").annotate(n=Count("pk")))
     importing = Import.objects.filter(state=Import.State.WRITING)
     found: dict[str, Gauge] = {
         "workers": (
@@ -255,6 +256,11 @@ def _count_work() -> dict[str, Gauge]:
             "Events for webhooks, by what became of them; kept for 30 days.",
             ["state"],
             [([state], told.get(state, 0)) for state in Delivery.State.values],
+        ),
+        "mails": (
+            "Mails, by what became of them; kept for 30 days.",
+            ["state"],
+            [([state], mailed.get(state, 0)) for state in Mail.State.values],
         ),
         "imports_writing": ("Imports that are being written.", [], [([], importing.count())]),
         "votes": ("Votes of people, those put in by import too.", [], [([], Vote.every.count())]),

@@ -1,6 +1,7 @@
 """Every setting of the site, read from the environment; `.env.example` lists the variables."""
 
 import os
+import re
 from datetime import timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -188,6 +189,9 @@ CELERY_TASK_ROUTES = {
     "annotation.results.tasks.work_on_round": {"queue": QUICK},
     "annotation.results.tasks.go_on_deleting": {"queue": QUICK},
     "annotation.results.tasks.go_on_erasing": {"queue": QUICK},
+    "annotation.results.tasks.send_mail": {"queue": QUICK},
+    "annotation.results.tasks.look_who_waits": {"queue": QUICK},
+    "annotation.results.tasks.remove_due": {"queue": QUICK},
     "annotation.results.tasks.tell_certificate": {"queue": QUICK},
     "annotation.results.tasks.work_on_job": {"queue": QUICK},
 }
@@ -275,6 +279,15 @@ FAIRJUDGE_API_RATE = environment.integer("FAIRJUDGE_API_RATE", 600, 1, 1_000_000
 # Hosts in private networks to which webhooks may lead all the same.
 FAIRJUDGE_WEBHOOK_HOSTS = environment.hosts("FAIRJUDGE_WEBHOOK_HOSTS")
 FILE_UPLOAD_HANDLERS = ["fairjudge_site.requests.LimitedUploadHandler"]
+
+# Mail. Without EMAIL_URL nothing is sent, and pages show links to copy.
+MAIL = environment.mail("EMAIL_URL")
+EMAIL_BACKEND = "django.core.mail.backends.dummy.EmailBackend"
+vars().update(MAIL)
+EMAIL_TIMEOUT = 20
+# The host of mail on a site that has an IP address alone is this machine.
+named = host if host and re.search(r"[.][a-z]", host) else "localhost"
+DEFAULT_FROM_EMAIL = environment.sender("EMAIL_FROM", f"fairjudge@{named}")
 
 # Who may read /metrics. Without either it is closed.
 FAIRJUDGE_METRICS_TOKEN = environment.token("FAIRJUDGE_METRICS_TOKEN")

@@ -29,7 +29,7 @@ from judging.core.models import Worker
 from judging.core.processes import parts_down
 from judging.dataset.models import Import
 from judging.projects.accounts import set_active, set_research
-from judging.projects.models import AuditEvent, Deletion, Delivery
+from judging.projects.models import AuditEvent, Deletion, Delivery, Mail
 from judging.runs.models import Run
 
 MOST_ROWS = 50
@@ -105,6 +105,8 @@ def _problems(free: float) -> Iterator[str]:
             f"{number_of(n, 'event')} of {slug} could not be delivered in a day. The log under "
             "Settings → Webhooks sends them again."
         )
+    if n := Mail.objects.filter(state=Mail.State.DEAD).count():
+        yield f"{number_of(n, 'mail')} could not be sent. `manage.py mail` says why."
     if free < LEAST_FREE:
         yield f"{free:.1%} of the disk with the data folder are free. Make room."
 

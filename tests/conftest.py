@@ -28,6 +28,7 @@ from judging.local_judge.running import local_model as find_local_model
 from tests import postgresql
 from tests.emptying import empty_tables
 from tests.launcher import Launcher
+from tests.loopback.post_office import PostOffice
 from tests.loopback.receiver import Receiver
 
 pytest_plugins = ["tests.roles"]
@@ -131,6 +132,15 @@ def receiver(settings):
     """A receiver of webhooks that the site may send to."""
     with Receiver() as made:
         settings.FAIRJUDGE_WEBHOOK_HOSTS = {made.host}
+        yield made
+
+
+@pytest.fixture
+def post_office(settings):
+    """A mail server by which the site sends."""
+    with PostOffice() as made:
+        for name, value in made.settings().items():
+            setattr(settings, name, value)
         yield made
 
 

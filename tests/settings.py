@@ -10,7 +10,7 @@ for name in list(os.environ):
         del os.environ[name]
 os.environ["FAIRJUDGE_DATA"] = tempfile.mkdtemp(prefix="fairjudge-tests-")
 os.environ["DATABASE_URL"] = os.environ.get("FAIRJUDGE_TEST_DATABASE_URL", "")
-os.environ["CELERY_BROKER_URL"] = ""
+os.environ["CELERY_BROKER_URL"] = os.environ["EMAIL_URL"] = os.environ["EMAIL_FROM"] = ""
 
 from fairjudge_site.settings import *  # noqa: E402, F403
 

@@ -34,6 +34,7 @@ from judging.dataset.models import ExampleImage, Image, Import
 from judging.dataset.subsets import change_tag
 from judging.dataset.uploads import record_import, refused_path
 from judging.projects.accounts import password_link
+from judging.projects.mail import confirming_link, off_link
 from judging.projects.models import Delivery, Membership, Project, Role, Webhook
 from judging.projects.tokens import issue_token
 from judging.runs.models import JudgeTemplate
@@ -66,7 +67,7 @@ TOKEN = "send a token"
 TABLE = {
     "anybody": """
         api_reference api_schema crowd docs docs_page docs_picture glossary healthz invite login
-        password_reset_confirm readyz
+        mail_off password_reset_confirm readyz
     """,
     "nobody outside the demo": "demo_enter",
     "nobody outside a crowd": "crowd_own",
@@ -75,7 +76,7 @@ TABLE = {
     "owner of a project": "teams",
     "its maker": "team",
     "logged in": """
-        annotate annotate_preferences home logout own_data own_data_file password_change
+        annotate annotate_preferences home logout own_data own_data_file own_mail password_change
         sizes tokens
     """,
     "member": "image project project_leave",
@@ -123,13 +124,15 @@ TABLE = {
         api_list_gates api_get_gate api_new_password_link api_get_crowd api_withdraw_crowd
         api_list_submissions api_get_submissions_file api_mark_submissions
         api_put_rejected_aside
+        api_get_retention
         api_resume_run api_tag_examples api_change_known_label api_undo_tags api_withdraw_invitation
     """,
-    "its user": "token_revoke",
+    "its user": "mail_confirm token_revoke",
     "owner": """
         invitation_revoke member people people_team project_delete round_crowd round_crowd_aside
         round_crowd_file
-        round_crowd_marks round_crowd_withdraw settings trail webhook webhook_send webhooks
+        retention round_crowd_marks round_crowd_withdraw settings trail webhook webhook_send
+        webhooks
     """,
 }
 NAMES = {name: group for group, names in TABLE.items() for name in names.split()}
@@ -247,6 +250,8 @@ def arguments_of(project, annotator, folder):
         "image": {"sha256": image_in(draft.item.example).pk},
         "invitation_revoke": {"number": invitation.pk},
         "invite": {"token": link_of(invitation).rstrip("/").split("/")[-1]},
+        "mail_confirm": mailed(confirming_link(annotator, "ana@example.org")),
+        "mail_off": mailed(off_link(annotator, "waiting")),
         "member": {"number": member.pk},
         "plot": {"name": "bpde", "kind": "svg"},
         "report_file": {"kind": "html"},
@@ -279,6 +284,10 @@ def arguments_of(project, annotator, folder):
         return found if NAMES[name] not in LET_IN or name in WITHOUT_SLUG else here | found
 
     return {name: arguments(name) for name in NAMES}
+
+
+def mailed(link):
+    return {"token": link.rstrip("/").rpartition("/")[2]}
 
 
 def image_in(example):

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from decimal import Decimal
 from typing import Any, cast
 
@@ -32,6 +32,7 @@ from judging.dataset.models import Label
 from judging.methods.verdicts.verdicts import plain_number
 from judging.projects.access import overtaken, version_of
 from judging.projects.accounts import look_alike
+from judging.projects.mail import mail_is_configured
 from judging.projects.models import AuditEvent, Project, Role
 from judging.projects.webhooks import EVENTS
 
@@ -300,9 +301,21 @@ class InvitationForm(forms.Form):
         label="Note",
         help_text="Only for you, for example who gets the link.",
     )
+    mail_to = forms.EmailField(
+        max_length=254,
+        required=False,
+        label="Send it by mail to",
+        help_text="One address. FairJudge forgets it once the mail is sent.",
+        widget=forms.EmailInput(attrs={"dir": "ltr"}),
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if not mail_is_configured():
+            del self.fields["mail_to"]
 
     def terms(self) -> Terms:
-        return Terms(**self.cleaned_data)
+        return Terms(**{field.name: self.cleaned_data[field.name] for field in fields(Terms)})
 
 
 class WebhookForm(forms.Form):

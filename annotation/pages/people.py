@@ -1,6 +1,7 @@
 """Pages of a project's people: members, invitations, joining by a link, and password links."""
 
 import json
+from collections.abc import Iterable
 from typing import Any, cast
 
 from django import forms
@@ -22,8 +23,10 @@ from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpRespons
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.cache import add_never_cache_headers
 from django.views.decorators.cache import never_cache
+from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from annotation.letters import invitation_event, invite_by_mail, know_what_waits
 from annotation.models import Annotator, Invitation
 from annotation.pages.forms import (
     LONGEST_KEY,
@@ -36,6 +39,7 @@ from annotation.pages.forms import (
 from annotation.people.annotators import leave_project
 from annotation.people.invitations import (
     accept_invitation,
+    address_of_link,
     invite,
     link_of,
     open_invitation,
@@ -60,9 +64,11 @@ from annotation.people.teams import (
 )
 from judging.core.errors import UserError
 from judging.core.formatting import number_of
+from judging.projects import mail
 from judging.projects.access import Access, change_role, lacks_rights, project_for
 from judging.projects.accounts import PasswordLinks, password_link_behind, reset_link, use_up
-from judging.projects.models import Membership, Role
+from judging.projects.mail import OPTIONAL, mail_is_configured
+from judging.projects.models import Mail, MailSettings, Membership, Role
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -71,9 +77,18 @@ def people(request: HttpRequest, slug: str) -> HttpResponse:
     access = project_for(request.user, slug, Role.OWNER)
     form = InvitationForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
-        invitation = invite(access.project, request.user, form.terms())
-        messages.success(request, "The link is ready. Send it to the people you want to invite.")
-        return redirect(f"{request.path}#invitation-{invitation.pk}")
+        try:
+            if address := form.cleaned_data.get("mail_to"):
+                invitation = invite_by_mail(access.project, access.user, form.terms(), address)
+                said = "The link is ready, and a mail with it is on its way."
+            else:
+                invitation = invite(access.project, request.user, form.terms())
+                said = "The link is ready. Send it to the people you want to invite."
+        except UserError as error:
+            form.add_error(None, str(error))
+        else:
+            messages.success(request, said)
+            return redirect(f"{request.path}#invitation-{invitation.pk}")
     return people_page(request, access, form=form, status=422 if form.errors else 200)
 
 
@@ -226,15 +241,17 @@ def join(request: HttpRequest, token: str) -> HttpResponse:
     """Accept an invitation with the current login, or with a new one."""
     try:
         invitation = open_invitation(token, request.user)
+        address = address_of_link(token) if mail_is_configured() else ""
         form = None if request.user.is_authenticated else JoinForm(request.POST or None)
         if request.method == "POST" and (form is None or form.is_valid()):
-            return _join(request, invitation, form)
+            keep = address if "own_address" in request.POST else ""
+            return _join(request, invitation, form, keep)
     except UserError as error:
         context = {"refused": str(error)}
         return render(request, "annotation/invitations/refused.html", context, status=410)
     except NameTaken as taken:
         form.add_error("username", str(taken))
-    context = {"form": form, "invitation": invitation}
+    context = {"form": form, "invitation": invitation, "address": address}
     if form is None and (mine := _role_here(request, invitation)):
         context["kept"] = role_kept(mine, invitation.role)
     status = 422 if form is not None and form.errors else 200
@@ -274,14 +291,8 @@ class OwnPasswordForm(PasswordChangeForm):
         return old
 
 
-class EraseForm(OwnPasswordForm):
-    """The password keeps a session that was left open from erasing its owner."""
-
-    remove_votes = forms.BooleanField(
-        required=False,
-        label="Remove my votes as well",
-        help_text="Otherwise they stay under a pseudonym, without your comments.",
-    )
+class PasswordForm(OwnPasswordForm):
+    """Asks for the password again, so that a session that was left open can't do everything."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -292,6 +303,14 @@ class EraseForm(OwnPasswordForm):
 
     def clean(self) -> dict[str, Any]:
         return self.cleaned_data
+
+
+class EraseForm(PasswordForm):
+    remove_votes = forms.BooleanField(
+        required=False,
+        label="Remove my votes as well",
+        help_text="Otherwise they stay under a pseudonym, without your comments.",
+    )
 
 
 @never_cache
@@ -324,6 +343,90 @@ def own_data_file(request: HttpRequest) -> StreamingHttpResponse:
     return response
 
 
+class AddressForm(PasswordForm):
+    """Links for new passwords go to the address."""
+
+    address = forms.EmailField(
+        max_length=254, label="Your mail address", widget=forms.EmailInput(attrs={"dir": "ltr"})
+    )
+    field_order = ("address", "old_password")
+
+
+class MailForm(forms.ModelForm):
+    class Meta:
+        model = MailSettings
+        fields = OPTIONAL
+
+
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def own_mail(request: HttpRequest) -> HttpResponse:
+    """Show and change a person's address, and which mails they get."""
+    user, sent = cast(User, request.user), request.POST
+    form = AddressForm(request, sent if "address" in sent else None)
+    wanted = MailForm(sent if "wanted" in sent else None, instance=mail.settings_of(user))
+    asked = ""
+    if "wanted" in sent and wanted.is_valid():
+        mail.choose(user, **{name: wanted.cleaned_data[name] for name in OPTIONAL})
+        messages.success(request, "Your choice was saved.")
+        return redirect("own_mail")
+    if "remove" in sent:
+        User.objects.filter(pk=user.pk).update(email="")
+        messages.success(request, "Your address was removed. You get no more mail.")
+        return redirect("own_mail")
+    if form.is_bound and form.is_valid() and mail_is_configured():
+        asked = form.cleaned_data["address"]
+        with transaction.atomic():
+            mail.ask_to_confirm(user, asked)
+    context = {
+        "form": form,
+        "wanted": wanted,
+        "asked": asked,
+        "can_mail": mail_is_configured(),
+        "address": user.email,
+    }
+    status = 422 if form.errors else 200
+    return render(request, "annotation/people/own_mail.html", context, status=status)
+
+
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def mail_confirm(request: HttpRequest, token: str) -> HttpResponse:
+    """Ask the person who opened the link of a mail whether the address is theirs, and keep it."""
+    user, context = cast(User, request.user), {}
+    try:
+        context["address"] = mail.confirm(user, token, write=request.method == "POST")
+    except UserError as error:
+        context["refused"] = str(error)
+        return render(request, "annotation/people/mail_confirm.html", context, status=410)
+    if request.method == "POST":
+        know_what_waits(user)
+        messages.success(request, "FairJudge sends mail to you at this address from now on.")
+        return redirect("own_mail")
+    return render(request, "annotation/people/mail_confirm.html", context)
+
+
+@csrf_exempt
+@login_not_required
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def mail_off(request: HttpRequest, token: str) -> HttpResponse:
+    """Turn a kind of mail off by its signed link, which mail programs post to (RFC 8058).
+
+    Opening it asks first, since programs that look for bad links open it, too.
+    """
+    context: dict[str, Any] = {"done": request.method == "POST"}
+    try:
+        user, kind = mail.off_behind(token)
+    except UserError as error:
+        context = {"refused": str(error)}
+        return render(request, "annotation/people/mail_off.html", context, status=410)
+    if request.method == "POST":
+        mail.choose(user, **{kind: False})
+    context["what"] = MailSettings._meta.get_field(kind).verbose_name
+    return render(request, "annotation/people/mail_off.html", context)
+
+
 class ChangePassword(PasswordChangeView):
     form_class = OwnPasswordForm
 
@@ -331,6 +434,9 @@ class ChangePassword(PasswordChangeView):
         kwargs = super().get_form_kwargs()
         del kwargs["user"]
         return kwargs | {"request": self.request}
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        return super().get_context_data(**kwargs) | {"can_mail": mail_is_configured()}
 
 
 def people_page(
@@ -349,15 +455,21 @@ def people_page(
         "reset": reset,
         "members": members.order_by("joined_at", "pk"),
         "roles": Role.choices,
-        "invitations": [
-            (invitation, link_of(invitation)) for invitation in usable_invitations(project)
-        ],
+        "invitations": with_mails(usable_invitations(project)),
         "annotators": Annotator.objects.filter(project=project, user=None).order_by("number"),
         "teams": teams_for(project, cast(User, access.user)),
     }
     response = render(request, "annotation/people/people.html", context, status=status)
     add_never_cache_headers(response)
     return response
+
+
+def with_mails(invitations: Iterable[Invitation]) -> list[tuple[Invitation, str, Mail | None]]:
+    """Return each invitation with its link and, if it was to be mailed, the mail."""
+    found = list(invitations)
+    mails = Mail.objects.filter(event__in=map(invitation_event, found))
+    by_event = {each.event: each for each in mails}
+    return [(each, link_of(each), by_event.get(invitation_event(each))) for each in found]
 
 
 def role_kept(mine: str, offered: str) -> str:
@@ -375,11 +487,17 @@ def _role_here(request: HttpRequest, invitation: Invitation) -> str | None:
     return members.values_list("role", flat=True).first()
 
 
-def _join(request: HttpRequest, invitation: Invitation, form: JoinForm | None) -> HttpResponse:
+def _join(
+    request: HttpRequest, invitation: Invitation, form: JoinForm | None, address: str
+) -> HttpResponse:
     # In one transaction: if the last use went to somebody else, no login is left behind.
     with transaction.atomic():
         user = cast(User, request.user) if form is None else form.create()
         membership = accept_invitation(invitation, user)
+        if address and form is not None:
+            # The mail with the link came to this address.
+            User.objects.filter(pk=user.pk).update(email=address)
+            know_what_waits(user)
     if lacks_rights(membership.role, of=invitation.role):
         messages.warning(request, role_kept(membership.role, invitation.role))
     if form is not None:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from django import forms
 from django.contrib import messages
 from django.contrib.auth.models import AbstractUser
 from django.core.paginator import Paginator
@@ -13,6 +14,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.cache import add_never_cache_headers
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from annotation import retention
 from annotation.deletion import delete_project
 from annotation.pages.forms import ConfirmForm, SettingsForm, WebhookForm
 from annotation.queue.queue import OF_EACH_ITEM
@@ -110,6 +112,40 @@ def _in_words(value: Any) -> str:
         value = "yes" if value else "no"
     text = " ".join(str(value).split()) or "(empty)"
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN].rstrip()} …"
+
+
+class RetentionForm(forms.Form):
+    """A day for each kind of what can be removed. Empty keeps it."""
+
+    def __init__(self, plan: list[retention.Planned], *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for one in plan:
+            self.fields[one.what] = forms.DateField(
+                required=False,
+                initial=one.on,
+                label=f"Remove {one.label} on",
+                help_text=one.said,
+                widget=forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d"),
+            )
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def retention_dates(request: HttpRequest, slug: str) -> HttpResponse:
+    """Show what is removed from the project on which day, and change it."""
+    access = project_for(request.user, slug, Role.OWNER)
+    plan = retention.plan(access.project)
+    form = RetentionForm(plan, request.POST or None)
+    if form.is_bound and form.is_valid():
+        try:
+            retention.set_dates(access.project, access.user, form.cleaned_data)
+        except UserError as error:
+            form.add_error(None, str(error))
+        else:
+            messages.success(request, "The dates are saved.")
+            return redirect("retention", slug)
+    context = {**access.under("settings"), "form": form, "plan": plan, "waits": retention.WAITS}
+    status = 422 if form.errors else 200
+    return render(request, "annotation/settings/retention.html", context, status=status)
 
 
 @require_POST

@@ -159,7 +159,7 @@ def is_usable(link: CrowdLink) -> bool:
 
 def link_of(link: CrowdLink) -> str:
     """Return the link, with the placeholders that Prolific fills in if it has Prolific's names."""
-    token = signed_link(link.pk, link.nonce, _SALT)
+    token = signed_link(link.pk, link.nonce, salt=_SALT)
     address = settings.FAIRJUDGE_URL.rstrip("/") + reverse("crowd", args=[token])
     names = [name for name in (link.worker_name, link.study_name, link.session_name) if name]
     if link.worker_name != "PROLIFIC_PID":

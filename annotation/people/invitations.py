@@ -90,15 +90,16 @@ def maker_may_invite(project_of: str = "project") -> Q:
     return Q(created_by=None) | (Q(may) & ~Exists(lost))
 
 
-def link_of(invitation: Invitation) -> str:
-    """Return the link to send."""
-    token = signed_link(invitation.pk, invitation.nonce, _SALT)
+def link_of(invitation: Invitation, address: str = "") -> str:
+    """Return the link to send. A mail's link holds its address, for who joins by it to keep."""
+    named = (invitation.pk, invitation.nonce, *([address] if address else []))
+    token = signed_link(*named, salt=_SALT)
     return settings.FAIRJUDGE_URL.rstrip("/") + reverse("invite", args=[token])
 
 
-def signed_link(number: int, nonce: str, salt: str) -> str:
+def signed_link(*named: int | str, salt: str) -> str:
     """Return the token of a link. It stays the same, and so does an answer that shows it."""
-    return signing.Signer(salt=salt).sign_object([number, nonce])
+    return signing.Signer(salt=salt).sign_object(list(named))
 
 
 def unsigned_link(token: str, salt: str) -> Any:
@@ -119,7 +120,7 @@ def open_invitation(token: str, user: AbstractUser | AnonymousUser | None = None
     except signing.BadSignature:
         raise UserError("This invitation link is incomplete. Copy the whole link again.") from None
     # A link of an older version names the number alone, which may be another invitation's by now.
-    number, nonce = named if isinstance(named, list) else (named, "")
+    number, nonce = named[:2] if isinstance(named, list) else (named, "")
     invitation = Invitation.objects.select_related("project").filter(pk=number).first()
     if invitation is None or not constant_time_compare(invitation.nonce, nonce):
         raise UserError(_NOT_VALID)
@@ -127,6 +128,12 @@ def open_invitation(token: str, user: AbstractUser | AnonymousUser | None = None
         _refuse_who_lost_a_right(invitation, user)
     _refuse_dead(invitation)
     return invitation
+
+
+def address_of_link(token: str) -> str:
+    """Return the address to which the link of a valid token was mailed, or ""."""
+    named = unsigned_link(token, _SALT)
+    return str(named[2]) if isinstance(named, list) and len(named) > 2 else ""
 
 
 def _refuse_dead(invitation: Invitation) -> None:

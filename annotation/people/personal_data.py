@@ -39,11 +39,11 @@ from annotation.queue.settling import count_earlier_votes, hand_back, items_with
 from judging.core import leases, waking
 from judging.core.errors import UserError
 from judging.core.leases import Chunks, in_chunks
-from judging.projects import access
+from judging.projects import access, mail
 from judging.projects.access import owned_alone, preferences_of
-from judging.projects.models import ApiToken, AuditEvent, EarlierLook, LostRight, Membership
+from judging.projects.models import ApiToken, AuditEvent, EarlierLook, LostRight, Mail, Membership
 
-_ERASED = "erased person"
+ERASED = "erased person"
 # Items or events that are changed at once, at most.
 _MOST = 1000
 
@@ -57,6 +57,8 @@ def held_about(user: AbstractUser) -> Iterator[dict[str, Any]]:
     names = ("username", "email", "date_joined", "last_login")
     yield {"about": "login"} | {name: getattr(user, name) for name in names}
     yield {"about": "preferences"} | model_to_dict(preferences_of(user), exclude=["id", "user"])
+    wanted = model_to_dict(mail.settings_of(user), exclude=["id", "user"])
+    yield {"about": "choice of mail"} | wanted
     for about, rows, *columns in _tables(user):
         keys = [_short(name) for name in columns]
         for row in rows.order_by("pk").values_list(*columns).iterator():
@@ -81,6 +83,7 @@ def _tables(user: AbstractUser) -> list[tuple[Any, ...]]:
             ApiToken.objects.filter(user=user),
             *("name", "prefix", "scopes", "created_at", "last_used_at"),
         ),
+        ("mail", Mail.objects.filter(user=user), "kind", "state", "at", "tried_at"),
         (
             "membership",
             Membership.objects.filter(user=user),
@@ -214,25 +217,27 @@ def _anonymise_trail(user: AbstractUser) -> None:
     decided = Adjudication.objects.filter(Q(decided_by=user) | Q(decider=name))
     in_chunks(
         decided,
-        lambda keys: Adjudication.objects.filter(pk__in=keys).update(decider=_ERASED, reason=""),
+        lambda keys: Adjudication.objects.filter(pk__in=keys).update(decider=ERASED, reason=""),
     )
     made = Intervention.objects.filter(Q(user=user) | Q(actor=name))
-    made.update(actor=_ERASED, reason="")
+    made.update(actor=ERASED, reason="")
     theirs = AuditEvent.objects.filter(Q(user=user) | Q(actor=name))
-    _blank_reasons(theirs)
+    blank_reasons(theirs)
     in_chunks(
         theirs,
-        lambda keys: AuditEvent.objects.filter(pk__in=keys).update(actor=_ERASED, user=None),
+        lambda keys: AuditEvent.objects.filter(pk__in=keys).update(actor=ERASED, user=None),
         _MOST,
     )
     in_chunks(
         AuditEvent.objects.filter(subject=name),
-        lambda keys: AuditEvent.objects.filter(pk__in=keys).update(subject=_ERASED),
+        lambda keys: AuditEvent.objects.filter(pk__in=keys).update(subject=ERASED),
         _MOST,
     )
 
 
-def _blank_reasons(events: QuerySet[AuditEvent]) -> None:
+def blank_reasons(events: QuerySet[AuditEvent]) -> None:
+    """Empty the reasons that people gave, in chunks."""
+
     def blank(keys: list[int]) -> None:
         for event in AuditEvent.objects.filter(pk__in=keys):
             event.detail["reason"] = ""
@@ -265,7 +270,7 @@ def erase_annotator(
             _erase_from_items(annotator, chunk, remove_votes=remove_votes)
     others = Annotator.objects.filter(project=annotator.project).exclude(pk=annotator.pk)
     with transaction.atomic():
-        annotator.name = free_name(others, f"{_ERASED} {annotator.number}", "erased")
+        annotator.name = free_name(others, f"{ERASED} {annotator.number}", "erased")
         annotator.user = None
         annotator.save(update_fields=["name", "user"])
         if remove_votes:
@@ -275,7 +280,7 @@ def erase_annotator(
         # Why their votes were put aside may tell who they were.
         Intervention.objects.filter(annotator=annotator).update(reason="")
         about = AuditEvent.objects.filter(project=annotator.project)
-        _blank_reasons(about.filter(detail__annotator=annotator.pseudonym))
+        blank_reasons(about.filter(detail__annotator=annotator.pseudonym))
         access.record_event(annotator.project, by, "person erased", annotator.pseudonym)
     return 0 if remove_votes else n_kept
 

@@ -4,7 +4,7 @@ from contextlib import suppress
 
 from celery import shared_task
 
-from annotation import deletion
+from annotation import deletion, letters, retention
 from annotation.models import Round
 from annotation.people import personal_data
 from annotation.results.delivery import jobs
@@ -14,6 +14,7 @@ from annotation.results.sections.routing import select_what_was_learned
 from annotation.rounds import growing
 from annotation.rounds.changes import rounds_due
 from judging.core.errors import UserError
+from judging.projects import mail
 from judging.runs.models import Run
 
 
@@ -40,6 +41,12 @@ def go_on_deleting(deletion_id: int) -> None:
 
 
 @shared_task
+def remove_due(retention_id: int) -> None:
+    """Remove from a project what its owner wanted gone by today."""
+    retention.remove_due(retention_id)
+
+
+@shared_task
 def go_on_erasing(erasure_id: int) -> None:
     """Erase a person who asked for it."""
     with suppress(UserError):
@@ -58,6 +65,18 @@ def renew_report(run_id: int) -> None:
 def work_on_job(job_id: int) -> None:
     """Do what a program left to a worker. A message that comes twice finds nothing to do."""
     jobs.work_on(job_id)
+
+
+@shared_task
+def send_mail(server_id: int) -> None:
+    """Send the mails that are due. A message that comes twice finds nothing to do."""
+    mail.send_due(server_id, letters.write)
+
+
+@shared_task
+def look_who_waits(key: int) -> None:
+    """Queue mail for people for whom pairs or decisions wait."""
+    letters.look_who_waits()
 
 
 @shared_task

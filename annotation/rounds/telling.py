@@ -1,7 +1,8 @@
 """Telling webhooks of rounds: one is over, an item needs a decision, an audit was looked at.
 
-Workers look every 15 s, so that no vote waits for it. What was told last is kept and changed in the
-transaction of the event: nothing is lost if a process is killed, and of two workers one tells.
+People who want it get a mail when a round is over. Workers look every 15 s, so that no vote waits
+for it. What was told last is kept and changed in the transaction of the event: nothing is lost if a
+process is killed, and of two workers one tells.
 """
 
 from collections import defaultdict
@@ -10,13 +11,16 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import Exists, F, OuterRef, Q
 from django.utils import timezone
 
 from annotation.models import Item, Round, RoundTold, RoundWork, Selection
 from judging.core import leases, waking
-from judging.projects.access import listening, tell
+from judging.projects import mail
+from judging.projects.access import listening, tell, who_may
+from judging.projects.models import Role
 
 CERTIFICATE = ("certificate.issued", "certificate.refused")
 # A closed round without open decisions changes no more, unless it is reopened.
@@ -111,6 +115,16 @@ def _tell(round_: Round, told: RoundTold, standing: RoundStanding) -> None:
             tell(round_.project, "round.needs_decision", lambda: data | counts)
         if standing.complete and not was_complete:
             tell(round_.project, "round.complete", lambda: data)
+            _mail_the_end(round_, told)
+
+
+def _mail_the_end(round_: Round, told: RoundTold) -> None:
+    managers = who_may(Role.RESEARCHER).filter(project=round_.project)
+    users = User.objects.filter(pk__in=managers.values("user")).order_by("pk")
+    event = f"{round_.pk}:{told.version}"
+    mail.post_to_all(
+        mail.Kind.COMPLETE, event, mail.who_want(mail.Kind.COMPLETE, users), round=round_.pk
+    )
 
 
 def _look_at_audit(round_: Round, told: RoundTold, level: int) -> None:

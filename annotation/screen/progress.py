@@ -73,6 +73,7 @@ class OpenRound:
     finished: nothing in it waits for this person; left: they left it; held: the project hands
         nothing more out to them.
     waits: it opens for them after another round.
+    key: the round's primary key, which no page shows.
     n_skipped: pairs that they skipped and may take up again; skipped_token: the last of them.
     """
 
@@ -89,6 +90,7 @@ class OpenRound:
     n_skipped: int
     skipped_token: str
     waits: bool = False
+    key: int = 0
 
 
 def title_of(round_: Round) -> str:
@@ -182,6 +184,7 @@ def open_work(user: AbstractUser) -> list[OpenRound]:
             round_.n_skipped,
             round_.skipped or "",
             waits=round_.after_id is not None and not round_.may_begin,
+            key=round_.pk,
         )
         for round_ in _open_rounds(user)
     ]

@@ -47,6 +47,8 @@ class Api(Resource[F]):
     change_member = operation(calls.change_member)
     list_models = operation(calls.list_models)
     get_people_report = operation(calls.get_people_report)
+    get_retention = operation(calls.get_retention)
+    set_retention = operation(calls.set_retention)
     list_rounds = operation(calls.list_rounds)
     new_round = operation(calls.new_round)
     plan_round = operation(calls.plan_round)

@@ -553,6 +553,30 @@ def get_people_report(slug: str) -> Call[dict[str, Any]]:
     )
 
 
+def get_retention(slug: str) -> Call[list[m.RetentionOut]]:
+    """List what is removed from the project, and on which day."""
+    return Call(
+        "get_retention",
+        "GET",
+        _path("/api/v1/projects/", slug, "/retention"),
+        answer=list[m.RetentionOut],
+    )
+
+
+def set_retention(
+    slug: str, *, idempotency_key: str | None = None, **body: Unpack[m.RetentionIn]
+) -> Call[list[m.RetentionOut]]:
+    """Set days on which something is removed. `null` keeps it, and what isn't named stays."""
+    return Call(
+        "set_retention",
+        "PATCH",
+        _path("/api/v1/projects/", slug, "/retention"),
+        answer=list[m.RetentionOut],
+        key=idempotency_key,
+        body=body,
+    )
+
+
 def list_rounds(slug: str, *, limit: int = 50, cursor: str = "") -> Call[m.Page[m.RoundOut]]:
     """List the rounds, the oldest first."""
     return Call(

@@ -449,6 +449,8 @@ class ImportOut:
 
 class InvitationIn(TypedDict):
     days: NotRequired[int]
+    mail_to: NotRequired[str]
+    """Send the link there, if the site sends mail. The address isn't kept."""
     note: NotRequired[str]
     role: NotRequired[Literal["owner", "researcher", "reviewer", "observer", "annotator"]]
     uses: NotRequired[int]
@@ -808,6 +810,26 @@ class ResumeIn(TypedDict):
     max_tokens: NotRequired[int | None]
     retry: NotRequired[list[str]]
     """Statuses to repeat besides errors."""
+
+
+class RetentionIn(TypedDict):
+    comments: NotRequired[str | None]
+    logins: NotRequired[str | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetentionOut:
+    what: str
+    """`comments` or `logins`."""
+    said: str
+    """What removing it means."""
+    on: str | None
+    """The day on which it is removed; null: it is kept."""
+    done_at: datetime | None
+    n: int
+    """How many rows still hold something."""
+    waits: bool
+    """The day is past, and a round is still open."""
 
 
 class RoleIn(TypedDict):

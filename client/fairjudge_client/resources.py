@@ -550,6 +550,16 @@ class Project(Resource[F]):
         return (yield from self._session.ask(calls.update_settings(self.slug, **settings)))
 
     @method
+    def retention(self, **days: Unpack[m.RetentionIn]) -> Steps[list[m.RetentionOut]]:
+        """Return what is removed on which day. With days such as `comments="2027-12-31"`, set them.
+
+        None keeps it, and what you leave out stays. It needs the role of an owner.
+        """
+        if days:
+            return (yield from self._session.ask(calls.set_retention(self.slug, **days)))
+        return (yield from self._session.ask(calls.get_retention(self.slug)))
+
+    @method
     def delete(self, *, confirm: str) -> Steps[m.DeletionOut]:
         """Delete the project for good: `confirm` is its slug. `FairJudge.deletions` says how far.
 

@@ -9,6 +9,7 @@ from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpRespons
 from ninja import Router, Schema
 from pydantic import Field
 
+from annotation.letters import invite_by_mail
 from annotation.models import Annotator, CrowdLink, CrowdSubmission, Invitation, Round, Team
 from annotation.pages.crowd import CrowdForm
 from annotation.people import crowds
@@ -61,6 +62,10 @@ class InvitationIn(Schema):
     uses: Annotated[int, Field(ge=1, le=MAX_USES)] = 1
     days: Annotated[int, Field(ge=1, le=MAX_DAYS)] = 14
     note: Annotated[Text, Field(max_length=200)] = ""
+    mail_to: Annotated[Text, Field(max_length=254)] = Field(
+        default="",
+        description="Send the link there, if the site sends mail. The address isn't kept.",
+    )
 
 
 class InvitationOut(Schema):
@@ -187,7 +192,11 @@ def new_invitation(request: HttpRequest, slug: str, body: InvitationIn) -> HttpR
     access = access_to(request, slug, Role.OWNER)
 
     def work() -> HttpResponse:
-        made = invite(access.project, access.user, Terms(**body.dict()))
+        terms = Terms(**body.dict(exclude={"mail_to"}))
+        if body.mail_to:
+            made = invite_by_mail(access.project, access.user, terms, body.mail_to)
+        else:
+            made = invite(access.project, access.user, terms)
         return answer(InvitationOut(**_invitation(made)), 201)
 
     return once(request, work)

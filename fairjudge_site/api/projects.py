@@ -1,6 +1,6 @@
 """Projects, and who the token acts for."""
 
-from datetime import datetime
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 
@@ -9,6 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Router, Schema
 from pydantic import Field
 
+from annotation import retention
 from annotation.deletion import deletions_of, leave_to_worker
 from annotation.pages.forms import weights_in_lines
 from annotation.pages.settings import change_settings
@@ -97,6 +98,20 @@ class EventOut(Schema):
 
 Weight = Annotated[Decimal, Field(ge=0, max_digits=10, decimal_places=4)]
 Share = Annotated[Decimal, Field(ge=0, le=Decimal("0.5"), max_digits=4, decimal_places=3)]
+
+
+class RetentionOut(Schema):
+    what: str = Field(description="`comments` or `logins`.")
+    said: str = Field(description="What removing it means.")
+    on: date | None = Field(description="The day on which it is removed; null: it is kept.")
+    done_at: datetime | None
+    n: int = Field(description="How many rows still hold something.")
+    waits: bool = Field(description="The day is past, and a round is still open.")
+
+
+class RetentionIn(Schema):
+    comments: date | None = None
+    logins: date | None = None
 
 
 class SettingsIn(Schema):
@@ -212,6 +227,20 @@ def update_settings(request: HttpRequest, slug: str, body: SettingsIn) -> Projec
     if form.errors:
         raise refusal_of_form(form.errors)
     return Project.objects.get(pk=access.project.pk)
+
+
+@router.get("/projects/{slug}/retention", auth=READ, response=list[RetentionOut])
+def get_retention(request: HttpRequest, slug: str) -> list[retention.Planned]:
+    """List what is removed from the project, and on which day."""
+    return retention.plan(access_to(request, slug, Role.OWNER).project)
+
+
+@router.patch("/projects/{slug}/retention", auth=WRITE, response=list[RetentionOut])
+def set_retention(request: HttpRequest, slug: str, body: RetentionIn) -> list[retention.Planned]:
+    """Set days on which something is removed. `null` keeps it, and what isn't named stays."""
+    access = access_to(request, slug, Role.OWNER)
+    retention.set_dates(access.project, access.user, body.dict(exclude_unset=True))
+    return retention.plan(access.project)
 
 
 @router.get("/projects/{slug}/trail", auth=READ, response=Page[EventOut])

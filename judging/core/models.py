@@ -1,4 +1,4 @@
-"""The table of worker processes, and the field for who did something.
+"""The table of worker processes, the columns of a lease, and the field for who did something.
 
 A worker renews its row for as long as it runs.
 """
@@ -17,6 +17,16 @@ def user_or_none() -> models.ForeignKey:
     """Return a field for the user who did it: None for commands, and once the login is deleted."""
     user = settings.AUTH_USER_MODEL
     return models.ForeignKey(user, null=True, on_delete=models.SET_NULL, related_name="+")
+
+
+class Leased(models.Model):
+    """A row on which one process works at a time. `judging.core.leases` writes these columns."""
+
+    holder = models.CharField(max_length=120, blank=True)
+    lease_until = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        abstract = True
 
 
 class WorkerQuerySet(models.QuerySet["Worker"]):

@@ -14,7 +14,7 @@ from django.db.models.functions import MD5
 from numpy.typing import NDArray
 
 from judging.core.formatting import number_of
-from judging.core.models import user_or_none
+from judging.core.models import Leased, user_or_none
 from judging.methods.verdicts.verdicts import Label as Label
 from judging.projects.models import Project
 
@@ -33,7 +33,7 @@ class Image(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
 
 
-class Import(models.Model):
+class Import(Leased):
     class Kind(models.TextChoices):
         EXAMPLES = "examples", "pairs"
         POINTS = "points", "single responses"
@@ -67,8 +67,6 @@ class Import(models.Model):
     n_known = models.PositiveIntegerField(default=0)
     n_refused = models.PositiveIntegerField(default=0)
     n_conflicts = models.PositiveIntegerField(default=0)
-    holder = models.CharField(max_length=120, blank=True)
-    lease_until = models.DateTimeField(null=True, blank=True)
     images = models.ManyToManyField(Image, related_name="imports")
     created_by = user_or_none()
     created_at = models.DateTimeField(auto_now_add=True)

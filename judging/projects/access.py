@@ -48,7 +48,6 @@ _INCLUDED = {
     Role.RESEARCHER: {*Role} - {Role.OWNER},
     Role.OWNER: {*Role},
 }
-_LABELLING = [role for role, included in _INCLUDED.items() if Role.ANNOTATOR in included]
 NO_SUCH_ROLE = "Choose owner, researcher, reviewer, observer or annotator."
 
 
@@ -114,9 +113,15 @@ def lacks_rights(role: str, of: str) -> bool:
     return not _INCLUDED[Role(of)] <= _INCLUDED[Role(role)]
 
 
+def who_may(role: Role) -> QuerySet[Membership]:
+    """Return the memberships whose role includes `role`, of all projects."""
+    roles = [name for name, included in _INCLUDED.items() if role in included]
+    return Membership.objects.filter(role__in=roles)
+
+
 def who_label() -> QuerySet[Membership]:
     """Return the memberships whose role includes labelling, of all projects."""
-    return Membership.objects.filter(role__in=_LABELLING)
+    return who_may(Role.ANNOTATOR)
 
 
 def owned_by(user: AbstractUser) -> QuerySet[Project]:

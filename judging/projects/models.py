@@ -9,7 +9,7 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.utils import timezone
 
-from judging.core.models import user_or_none
+from judging.core.models import Leased, user_or_none
 from judging.core.sql.statements import LeavingOut
 from judging.methods.verdicts.verdicts import CriteriaRule
 
@@ -129,7 +129,7 @@ class Project(models.Model):
         return CriteriaRule(criteria, weights, self.tie_margin)
 
 
-class Deletion(models.Model):
+class Deletion(Leased):
     """A project that is being deleted, by one process at a time. A worker goes on after a kill.
 
     slug: as the project was called. Another project may be called so by now.
@@ -141,8 +141,24 @@ class Deletion(models.Model):
     user = user_or_none()
     n_done = models.PositiveIntegerField(default=0)
     n_total = models.PositiveIntegerField(default=0)
-    holder = models.CharField(max_length=120, blank=True)
-    lease_until = models.DateTimeField(null=True, blank=True)
+
+
+class Retention(models.Model):
+    """On which day something is removed from a project. `annotation.retention` does it."""
+
+    class What(models.TextChoices):
+        COMMENTS = "comments", "comments"
+        LOGINS = "logins", "names and logins"
+
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="retention")
+    what = models.CharField(max_length=10, choices=What)
+    on = models.DateField()
+    done_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["project", "what"], name="retention_once"),
+        ]
 
 
 class Role(models.TextChoices):
@@ -294,15 +310,46 @@ class KeptAnswer(models.Model):
         constraints = [models.UniqueConstraint(fields=["token", "key"], name="answered_once")]
 
 
-class Webhook(models.Model):
+class Receiver(Leased):
+    """Somebody to whom one process sends at a time. `judging.projects.deliveries` does it.
+
+    failures: attempts in a row that got no answer. Until `rest_until`, nothing is sent.
+    """
+
+    failures = models.PositiveIntegerField(default=0)
+    rest_until = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        abstract = True
+
+
+class Sent(models.Model):
+    """What a receiver is sent. It is written in the transaction of what causes it.
+
+    message: the id by which receivers recognise what comes twice.
+    began_at: from when the day of attempts counts; later than `at` if it was sent again.
+    status, said: of the last attempt: the status if there was an answer, and a sentence.
+    """
+
+    message = models.CharField(max_length=40)
+    attempts = models.PositiveIntegerField(default=0)
+    status = models.PositiveSmallIntegerField(null=True, blank=True)
+    said = models.CharField(max_length=600, blank=True)
+    at = models.DateTimeField(default=timezone.now)
+    began_at = models.DateTimeField(default=timezone.now)
+    next_at = models.DateTimeField(default=timezone.now)
+    tried_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        abstract = True
+
+
+class Webhook(Receiver):
     """An address that is told of events in a project, and how it has answered.
 
     The secret that signs what is sent is derived from the site's secret key and `salt`, so that
     neither the database nor a backup holds it. `former_salt` signs too until `former_until`, so
     that a receiver can change to a new secret without losing anything.
-
-    failures: attempts in a row that failed. Until `rest_until`, nothing is sent.
-    holder, lease_until: the one process that sends now.
     """
 
     class State(models.TextChoices):
@@ -318,10 +365,6 @@ class Webhook(models.Model):
     salt = models.CharField(max_length=43, default=secrets.token_urlsafe)
     former_salt = models.CharField(max_length=43, blank=True)
     former_until = models.DateTimeField(null=True, blank=True)
-    failures = models.PositiveIntegerField(default=0)
-    rest_until = models.DateTimeField(null=True, blank=True)
-    holder = models.CharField(max_length=120, blank=True)
-    lease_until = models.DateTimeField(null=True, blank=True)
     created_at = models.DateTimeField(default=timezone.now)
 
     class Meta:
@@ -330,13 +373,8 @@ class Webhook(models.Model):
         ]
 
 
-class Delivery(models.Model):
-    """An event that a webhook is told of. It is written in the transaction of the event.
-
-    message: the id by which receivers recognise an event that comes twice.
-    began_at: from when the day of attempts counts; later than `at` if it was sent again.
-    status, said: of the last attempt: the HTTP status if there was an answer, and a sentence.
-    """
+class Delivery(Sent):
+    """An event that a webhook is told of."""
 
     class State(models.TextChoices):
         WAITING = "waiting", "waiting"
@@ -344,17 +382,9 @@ class Delivery(models.Model):
         DEAD = "dead", "given up"
 
     webhook = models.ForeignKey(Webhook, on_delete=models.CASCADE, related_name="deliveries")
-    message = models.CharField(max_length=40)
     event = models.CharField(max_length=40)
     body = models.TextField()
     state = models.CharField(max_length=10, choices=State, default=State.WAITING)
-    attempts = models.PositiveIntegerField(default=0)
-    status = models.PositiveSmallIntegerField(null=True, blank=True)
-    said = models.CharField(max_length=600, blank=True)
-    at = models.DateTimeField(default=timezone.now)
-    began_at = models.DateTimeField(default=timezone.now)
-    next_at = models.DateTimeField(default=timezone.now)
-    tried_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         constraints = [
@@ -367,6 +397,75 @@ class Delivery(models.Model):
                 name="to_deliver",
             ),
         ]
+
+
+class MailServer(Receiver):
+    """The one row of the site's mail server, so that one process sends mail at a time."""
+
+
+class Mail(Sent):
+    """A mail to one person. What it says is written when it is sent, and is not kept.
+
+    event: what it is about, so that nobody is sent two mails of one event.
+    user: whose address it goes to, as it is when it is sent. to: the address without a login, kept
+        until the mail is sent or a week after it could not be.
+    about: keys of the rows that the mail is about.
+    """
+
+    class Kind(models.TextChoices):
+        INVITATION = "invitation", "invitation"
+        PASSWORD = "password", "link for a new password"
+        ADDRESS = "address", "check of an address"
+        WAITING = "waiting", "pairs wait"
+        DECISION = "decision", "a decision is needed"
+        COMPLETE = "complete", "a round is complete"
+        TEST = "test", "test"
+
+    class State(models.TextChoices):
+        WAITING = "waiting", "waiting"
+        SENDING = "sending", "being sent"
+        DELIVERED = "delivered", "sent"
+        UNSURE = "unsure", "perhaps sent"
+        DROPPED = "dropped", "no longer needed"
+        DEAD = "dead", "given up"
+
+    server = models.ForeignKey(MailServer, on_delete=models.CASCADE, related_name="mails")
+    kind = models.CharField(max_length=12, choices=Kind)
+    event = models.CharField(max_length=120, unique=True)
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.CASCADE, related_name="mails"
+    )
+    to = models.CharField(max_length=254, blank=True)
+    about = models.JSONField(default=dict)
+    state = models.CharField(max_length=10, choices=State, default=State.WAITING)
+
+    class Meta:
+        indexes = [
+            models.Index(
+                fields=["server", "next_at"],
+                condition=models.Q(state__in=["waiting", "sending"]),
+                name="to_mail",
+            ),
+        ]
+
+
+class MailSettings(models.Model):
+    """What mail a person wants, and what they were told of last. They have a row once it differs.
+
+    waiting_told, decision_told: keys of rounds. A mail follows once there is another one.
+    waiting_at, decision_at: when the last such mail was queued, since one a day is the most.
+    """
+
+    user = models.OneToOneField(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="mail_settings"
+    )
+    waiting = models.BooleanField("When pairs of a round wait for me", default=True)
+    decision = models.BooleanField("When an item needs my decision", default=True)
+    complete = models.BooleanField("When a round of my project is complete", default=True)
+    waiting_told = models.JSONField(default=list)
+    decision_told = models.JSONField(default=list)
+    waiting_at = models.DateTimeField(null=True)
+    decision_at = models.DateTimeField(null=True)
 
 
 class Preferences(models.Model):

@@ -1,31 +1,27 @@
 """Webhooks: addresses that are told of a project's events, signed as Standard Webhooks says.
 
-An event and what is to be sent of it are written in one transaction, so that none is lost and none
-is told of a change that was rolled back. A worker sends, one request at a time for each webhook,
-and tries again for a day. The payloads say what happened and where to read more. They hold nothing
-that a judge said about an example and no text of the data.
+The payloads say what happened and where to read more. They hold nothing that a judge said about an
+example and no text of the data. `deliveries` sends them.
 """
 
 import base64
 import hashlib
 import hmac
 import secrets
-import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import AbstractUser
 from django.db import transaction
-from django.db.models import Exists, F, OuterRef, Q, QuerySet
+from django.db.models import F, QuerySet
 from django.utils import timezone
 from django.utils.crypto import salted_hmac
 
-from judging.core import leases, outbound, waking
+from judging.core import outbound, waking
 from judging.core.errors import UserError
-from judging.core.leases import Lease, delete_rows, in_chunks, new_holder
-from judging.core.processes import stop_requested
 from judging.projects.access import (
     next_number,
     queue_deliveries,
@@ -34,6 +30,7 @@ from judging.projects.access import (
     version_of,
     wake_sender,
 )
+from judging.projects.deliveries import Courier, Outcome
 from judging.projects.models import AuditEvent, Delivery, Project, Webhook
 
 # What a webhook can be told of, in the order of the page.
@@ -51,20 +48,9 @@ EVENTS = {
 # Sent on demand, whatever a webhook is told of.
 TEST = "webhook.test"
 MOST_WEBHOOKS = 20
-# When the attempts begin, in seconds after the event; the last one after a day.
-ATTEMPTS = (0, 5, 60, 300, 1800, 7200, 18_000, 36_000, 57_600, 86_400)
 # After a rotation, both secrets sign for so long.
 BOTH_SECRETS = timedelta(hours=24)
-# Deliveries that have ended stay in the log for so long.
-KEPT = timedelta(days=30)
-LEASE = Lease(timedelta(seconds=60))
-# So long a worker sends for one webhook before other work gets its turn.
-AT_ONCE_SECONDS = 20.0
-# A receiver that doesn't answer costs a worker the whole timeout each time, so it is asked seldom.
-REST_SECONDS, LONGEST_REST_SECONDS = 15, 300
-ONE_WAKE_SECONDS = 10
 _GONE = 410
-_LONGEST_SAID = Delivery._meta.get_field("said").max_length
 State = Delivery.State
 
 
@@ -175,15 +161,11 @@ def send_test(hook: Webhook, user: AbstractUser | None) -> Delivery:
 
 def send_again(delivery: Delivery, user: AbstractUser | None) -> None:
     """Queue a delivery again, with the same message id, for another day of attempts."""
-    hook, now = delivery.webhook, timezone.now()
+    hook = delivery.webhook
     _refuse_off(hook)
     with transaction.atomic():
-        Delivery.objects.filter(pk=delivery.pk).update(
-            state=State.WAITING, began_at=now, next_at=now
-        )
-        Webhook.objects.filter(pk=hook.pk).update(failures=0, rest_until=None)
+        COURIER.send_again(delivery)
         _record(hook, user, "webhook sent again", message=delivery.message)
-        wake_sender(hook)
     delivery.refresh_from_db()
 
 
@@ -202,107 +184,32 @@ def _record(hook: Webhook, user: AbstractUser | None, action: str, **detail: Any
 # Sending
 
 
-def send_due(key: int) -> int:
-    """Send what is due for a webhook, and return how many requests were sent.
-
-    Another process that sends for the same webhook makes this one leave at once.
-    """
-    hook = _sending().filter(pk=key).first()
-    rows, holder = Webhook.objects.filter(pk=key, state=Webhook.State.ON), new_holder()
-    if hook is None or not LEASE.take(rows.filter(leases.abandoned(hook)), holder):
-        return 0
-    sent, until = 0, time.monotonic() + AT_ONCE_SECONDS
-    try:
-        while time.monotonic() < until and not stop_requested.is_set():
-            if not LEASE.renew(rows, holder):
-                break
-            hook.refresh_from_db()
-            delivery = _due(hook).first()
-            if delivery is None:
-                break
-            _attempt(hook, delivery, holder)
-            sent += 1
-    finally:
-        LEASE.held_by(Webhook.objects.filter(pk=key), holder).update(**leases.FREE)
-    # It may have been queued while this process held the lease, or its turn was over.
-    hook = _sending().filter(pk=key).first()
-    if hook is not None and _due(hook).exists():
-        waking.wake(waking.SEND_WEBHOOKS, key)
-    return sent
-
-
-def wake_to_send() -> None:
-    """Wake workers for what is due: later attempts, lost messages and killed senders."""
-    now = timezone.now()
-    due = Delivery.objects.filter(webhook=OuterRef("pk"), state=State.WAITING, next_at__lte=now)
-    hooks = _sending().filter(Exists(due))
-    leases.wake_abandoned(hooks, waking.SEND_WEBHOOKS, "webhook", ONE_WAKE_SECONDS)
-
-
-def forget_old() -> None:
-    """Delete what has ended long ago from the log."""
-    old = Delivery.objects.exclude(state=State.WAITING).filter(at__lt=timezone.now() - KEPT)
-    in_chunks(old, lambda keys: delete_rows(Delivery, pk__in=keys))
-
-
-def _sending() -> QuerySet[Webhook]:
-    """Return webhooks that may be sent to now."""
-    rested = Q(rest_until=None) | Q(rest_until__lte=timezone.now())
-    hooks = Webhook.objects.select_related("project").filter(rested, state=Webhook.State.ON)
+def _receivers() -> QuerySet[Webhook]:
+    hooks = Webhook.objects.select_related("project").filter(state=Webhook.State.ON)
     return hooks.filter(project__deleted_at=None)
 
 
-def _due(hook: Webhook) -> QuerySet[Delivery]:
-    now = timezone.now()
-    if hook.rest_until is not None and hook.rest_until > now:
-        return Delivery.objects.none()
-    waiting = Delivery.objects.filter(webhook=hook, state=State.WAITING, next_at__lte=now)
-    return waiting.order_by("next_at", "pk")
+COURIER = Courier("webhook", waking.SEND_WEBHOOKS, _receivers, Delivery, "webhook")
 
 
-def _attempt(hook: Webhook, delivery: Delivery, holder: str) -> None:
+def send_due(key: int) -> int:
+    """Send what is due for a webhook, and return how many requests were sent."""
+    return COURIER.send_due(key, _attempt)
+
+
+def _attempt(hook: Webhook, delivery: Delivery, begin: Callable[[], bool]) -> Outcome:
     body = delivery.body.encode()
-    status, said = None, ""
+    headers = _headers(hook, delivery, body)
     try:
-        found = outbound.post(
-            hook.url, body, _headers(hook, delivery, body), settings.FAIRJUDGE_WEBHOOK_HOSTS
-        )
-        status, said = found.status, found.text
+        found = outbound.post(hook.url, body, headers, settings.FAIRJUDGE_WEBHOOK_HOSTS)
     except outbound.Unreachable as error:
-        said = str(error)
-    now = timezone.now()
-    fields: dict[str, Any] = {"status": status, "said": said[:_LONGEST_SAID], "tried_at": now}
-    fields |= _what_follows(delivery, status)
-    with transaction.atomic():
-        if not LEASE.held_by(Webhook.objects.filter(pk=hook.pk), holder).update(
-            **_of_receiver(hook, status)
-        ):
-            # Another process has taken over, since this one seemed dead: it attempts it again.
-            return
-        same = Delivery.objects.filter(pk=delivery.pk, began_at=delivery.began_at)
-        same.update(attempts=F("attempts") + 1, **fields)
-        if status == _GONE:
-            _record(hook, None, "webhook ended by its receiver", status=_GONE)
-
-
-def _what_follows(delivery: Delivery, status: int | None) -> dict[str, Any]:
-    """Return the next state: delivered, another attempt, or given up after a day."""
-    if status is not None and 200 <= status < 300:
-        return {"state": State.DELIVERED}
-    passed = (timezone.now() - delivery.began_at).total_seconds()
-    later = next((offset for offset in ATTEMPTS if offset > passed), None)
-    if status == _GONE or later is None:
-        return {"state": State.DEAD}
-    return {"next_at": delivery.began_at + timedelta(seconds=later)}
-
-
-def _of_receiver(hook: Webhook, status: int | None) -> dict[str, Any]:
-    if status is None:
-        rest = min(REST_SECONDS * 2 ** min(hook.failures, 10), LONGEST_REST_SECONDS)
-        rest_until = timezone.now() + timedelta(seconds=rest)
-        return {"failures": hook.failures + 1, "rest_until": rest_until}
-    gone = {"state": Webhook.State.GONE} if status == _GONE else {}
-    return {"failures": 0, "rest_until": None} | gone
+        return Outcome(State.WAITING, said=str(error), rests=True)
+    if found.status == _GONE:
+        gone = {"state": Webhook.State.GONE}
+        ended = partial(_record, hook, None, "webhook ended by its receiver", status=_GONE)
+        return Outcome(State.DEAD, _GONE, found.text, receiver=gone, also=ended)
+    state = State.DELIVERED if 200 <= found.status < 300 else State.WAITING
+    return Outcome(state, found.status, found.text)
 
 
 def _headers(hook: Webhook, delivery: Delivery, body: bytes) -> dict[str, str]:

@@ -15,7 +15,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from judging.core.conversations import turns_by_field
 from judging.core.errors import UserError
-from judging.core.models import user_or_none
+from judging.core.models import Leased, user_or_none
 from judging.dataset.models import Example, Frame, Label, PointItem, judged_in
 from judging.llm.parsing.parse import Status
 from judging.llm.prompts.templates import ORDERS, JudgeForm, PromptVariant, balanced, stage_parts
@@ -53,7 +53,7 @@ class RunQuerySet(models.QuerySet["Run"]):
         return self.filter(state__in=busy)
 
 
-class Run(models.Model):
+class Run(Leased):
     class State(models.TextChoices):
         QUEUED = "queued", "waiting for a worker"
         RUNNING = "running", "running"
@@ -100,7 +100,6 @@ class Run(models.Model):
     reason = models.TextField(blank=True)
     progress = models.JSONField(default=dict, blank=True)
     holder = models.CharField(max_length=200, blank=True)
-    lease_until = models.DateTimeField(null=True, blank=True)
     # When a worker resumes a run that its endpoint's limit of a day has paused.
     resume_at = models.DateTimeField(null=True, blank=True)
     source_files = models.JSONField(default=list, blank=True)

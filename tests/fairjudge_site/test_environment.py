@@ -137,3 +137,54 @@ def test_a_data_folder_that_can_not_be_closed_is_refused_with_the_command(tmp_pa
     monkeypatch.setattr(type(tmp_path), "chmod", refuse)
     with pytest.raises(SettingError, match="Run: chmod o-rwx"):
         Environment({"X": str(tmp_path)}).folder("X", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("url", "host", "port", "ssl", "starttls"),
+    [
+        ("smtp://mail.example.org", "mail.example.org", 25, False, False),
+        ("submission://mail.example.org", "mail.example.org", 587, False, True),
+        ("smtps://mail.example.org", "mail.example.org", 465, True, False),
+        ("smtp://[::1]:2525", "::1", 2525, False, False),
+    ],
+)
+def test_the_scheme_of_mail_decides_port_and_encryption(url, host, port, ssl, starttls):
+    found = Environment({"X": url}).mail("X")
+    assert (found["EMAIL_HOST"], found["EMAIL_PORT"]) == (host, port)
+    assert (found["EMAIL_USE_SSL"], found["EMAIL_USE_TLS"]) == (ssl, starttls)
+    assert (found["EMAIL_HOST_USER"], found["EMAIL_HOST_PASSWORD"]) == ("", "")
+
+
+def test_the_user_and_the_password_of_mail_may_hold_any_character():
+    found = Environment({"X": "smtps://me%40example.org:p%2F%23%3A@mail.example.org"}).mail("X")
+    assert found["EMAIL_HOST_USER"] == "me@example.org"
+    assert found["EMAIL_HOST_PASSWORD"] == "p/#:"
+
+
+def test_mail_goes_to_the_console_or_to_a_folder_that_is_made(tmp_path):
+    assert "console" in Environment({"X": "console://"}).mail("X")["EMAIL_BACKEND"]
+    found = Environment({"X": f"file://{tmp_path}/mails"}).mail("X")
+    assert found["EMAIL_FILE_PATH"] == str(tmp_path / "mails")
+    assert (tmp_path / "mails").is_dir()
+    assert Environment({}).mail("X") == {}
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "mail.example.org", "smtp://", "http://mail.example.org", "smtp://u:hush@host:99999",
+        "smtp://u:hush@host/path", "smtp://u:hush#@host", "file://", "smtp://u:hush@[host",
+        "smtp://u:hush@host?tls=1", "smtp://u:hush@ho st.example",
+    ],
+)  # fmt: skip
+def test_an_address_of_mail_that_can_not_be_used_is_refused_without_its_password(url):
+    with pytest.raises(SettingError) as refused:
+        Environment({"X": url}).mail("X")
+    assert "X is not usable" in str(refused.value)
+    assert "hush" not in str(refused.value)
+
+
+def test_the_sender_of_mail_is_an_address():
+    assert Environment({}).sender("X", "fairjudge@localhost") == "fairjudge@localhost"
+    with pytest.raises(SettingError, match="no mail address"):
+        Environment({"X": "a@b.org\r\nBcc: c@d.org"}).sender("X", "")

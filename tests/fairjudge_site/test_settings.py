@@ -16,7 +16,7 @@ def read_settings(tmp_path, monkeypatch):
     """The settings as a start in this environment would read them."""
 
     def read(**variables):
-        for name in ("DATABASE_URL", "CELERY_BROKER_URL"):
+        for name in ("DATABASE_URL", "CELERY_BROKER_URL", "EMAIL_URL", "EMAIL_FROM"):
             monkeypatch.delenv(name, raising=False)
         for name, value in {"FAIRJUDGE_DATA": str(tmp_path), **variables}.items():
             monkeypatch.setenv(name, value)
@@ -54,6 +54,27 @@ def test_a_local_address_decides_the_port(read_settings):
     assert read_settings(FAIRJUDGE_URL="http://localhost:8123")["FAIRJUDGE_BIND"] == (
         "localhost:8123"
     )
+
+
+@pytest.mark.parametrize(
+    ("url", "sender"),
+    [
+        ("https://judge.example.org", "fairjudge@judge.example.org"),
+        ("http://127.0.0.1:8000", "fairjudge@localhost"),
+        ("http://[::1]:8000", "fairjudge@localhost"),
+    ],
+)
+def test_mail_comes_from_the_sites_host_unless_one_says_otherwise(read_settings, url, sender):
+    assert read_settings(FAIRJUDGE_URL=url)["DEFAULT_FROM_EMAIL"] == sender
+    mine = read_settings(FAIRJUDGE_URL=url, EMAIL_FROM="me@lab.org", EMAIL_URL="console://")
+    assert mine["DEFAULT_FROM_EMAIL"] == "me@lab.org"
+    assert mine["EMAIL_BACKEND"].endswith("console.EmailBackend")
+
+
+def test_without_a_server_no_mail_leaves(read_settings):
+    settings = read_settings()
+    assert settings["MAIL"] == {}
+    assert settings["EMAIL_BACKEND"].endswith("dummy.EmailBackend")
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.django_db
 # Rows that name a person, and tell no more of them than those that the file has.
 IN_OTHER_ROWS = {
     "Erasure": "the wish to be erased", "FirstChoice": "of a decision",
+    "MailSettings": "one row, which is shown",
     "PasswordLink": "a link that waits for them",
     "Preferences": "one row, which is shown",
     "Reading": "that guidelines were read", "Seat": "of the rounds in which they voted",

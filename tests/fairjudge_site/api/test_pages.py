@@ -21,6 +21,7 @@ PAGES = {
     "project_delete": "delete_project",
     "project_leave": "leave",
     "settings": "update_settings get_settings",
+    "retention": "get_retention set_retention",
     "trail": "list_events",
     "webhooks": "new_webhook list_webhooks",
     "webhook": """
@@ -110,7 +111,7 @@ PEOPLE_ALONE = {
     "It asks a person. A program that asks for judge output has answered.": "look",
     "Logins, passwords, tokens and own personal data belong to a person at a browser.": """
         demo_enter invite login logout password_change password_reset_confirm token_revoke tokens
-        own_data own_data_file
+        mail_confirm mail_off own_data own_data_file own_mail
     """,
     "It is for the operator, who has commands.": "site_status site_user site_users",
     "It is for everybody, without a login.": """

@@ -71,7 +71,7 @@ TABLE = {
         get_settings update_settings list_events list_members change_member remove_member
         add_team send_test_event delete_webhook list_deliveries send_delivery
         delete_project new_password_link get_crowd set_crowd withdraw_crowd list_submissions
-        get_submissions_file mark_submissions put_rejected_aside
+        get_submissions_file mark_submissions put_rejected_aside get_retention set_retention
     """,
 }
 GROUP = {name: group for group, names in TABLE.items() for name in names.split()}

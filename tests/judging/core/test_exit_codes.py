@@ -49,6 +49,7 @@ ARGUMENTS = {
     "import_judgments": ["none", "no-such-file.csv"],
     "import_scores": ["none", "no-such-file.csv"],
     "import_votes": ["none", "no-such-file.csv"],
+    "mail": ["--again", "0"],
     "open_round": ["none", "--all"],
     "password_link": ["nobody"],
     "put_aside": ["none", "1", "nobody", "--reason", "why"],

@@ -17,6 +17,7 @@ from judging.core.caching import report_cache
 from judging.core.errors import UserError
 from judging.projects import webhooks
 from judging.projects.access import tell
+from judging.projects.deliveries import ATTEMPTS
 from judging.projects.models import AuditEvent, Delivery, Webhook
 from judging.projects.webhooks import EVENTS, add_webhook, secret_of, send_due
 from tests.factories import make_project
@@ -143,7 +144,7 @@ def test_after_a_day_it_is_given_up_and_can_be_sent_again(hook, receiver, projec
         clock.now = only().next_at
         attempts.append((clock.now - only().began_at).total_seconds())
         assert send_due(hook.pk) == 1
-    assert tuple(attempts) == webhooks.ATTEMPTS
+    assert tuple(attempts) == ATTEMPTS
     assert attempts[-1] == DAY.total_seconds()
     assert only().state == "dead"
     assert send_due(hook.pk) == 0
@@ -359,7 +360,7 @@ def test_what_a_killed_sender_had_in_hand_is_sent_by_another(hook, receiver, pro
     assert only().state == "waiting"
     sent.clear()
     report_cache.delete(f"webhook:{hook.pk}")
-    webhooks.wake_to_send()
+    webhooks.COURIER.wake()
     assert sent == [(waking.SEND_WEBHOOKS, hook.pk)]
     assert send_due(hook.pk) == 1
     assert only().state == "delivered"
@@ -383,14 +384,14 @@ def test_a_sender_that_was_taken_over_writes_nothing(hook, receiver, project):
 
 def test_the_sweep_wakes_for_what_is_due_alone(hook, project, sent, clock):
     report_cache.delete(f"webhook:{hook.pk}")
-    webhooks.wake_to_send()
+    webhooks.COURIER.wake()
     happen(project)
     sent.clear()
     Delivery.objects.update(next_at=clock.now + timedelta(seconds=5))
-    webhooks.wake_to_send()
+    webhooks.COURIER.wake()
     assert not sent
     clock.pass_by(seconds=5)
-    webhooks.wake_to_send()
+    webhooks.COURIER.wake()
     assert sent == [(waking.SEND_WEBHOOKS, hook.pk)]
 
 
@@ -401,10 +402,10 @@ def test_the_log_is_kept_for_a_month(hook, receiver, project, clock):
     happen(project)
     send_due(hook.pk)
     clock.pass_by(days=29)
-    webhooks.forget_old()
+    webhooks.COURIER.forget_old()
     assert Delivery.objects.count() == 2
     clock.pass_by(days=2)
-    webhooks.forget_old()
+    webhooks.COURIER.forget_old()
     assert only().state == "waiting"
 
 

@@ -1,0 +1,339 @@
+"""What each mail says, and who is to be told that pairs or decisions wait for them.
+
+A mail is written when it is sent, from the rows that it is about. If nothing of it is true any
+more, it isn't sent. Links begin with the site's own address. No mail holds a text of the data, a
+name of a model, or what a judge said, so that reading it leaves people blind.
+"""
+
+import unicodedata
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+from django.contrib.auth.models import AbstractUser, User
+from django.db import transaction
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.utils import timezone
+
+from annotation.models import Invitation, Item, Round
+from annotation.people.invitations import Terms, invite, link_of, usable_invitations
+from annotation.screen.progress import OpenRound, open_work
+from judging.core.errors import UserError
+from judging.core.formatting import number_of
+from judging.core.text import UNPRINTABLE
+from judging.projects.access import record_event, who_label, who_may
+from judging.projects.accounts import link_again
+from judging.projects.mail import (
+    Kind,
+    Letter,
+    absolute,
+    confirming_link,
+    mail_is_configured,
+    off_link,
+    post,
+    settings_of,
+    usable_address,
+    who_want,
+)
+from judging.projects.models import Mail, MailSettings, PasswordLink, Project, Role
+
+# People get one mail of a kind in so long, over all their projects.
+AT_MOST_ONE_IN = timedelta(days=1)
+# An owner can't send a flood of mail to people who didn't ask for it.
+MOST_INVITATIONS_A_DAY = 200
+_LONGEST_NAME, _MOST_LINES = 80, 20
+_RTL = ("R", "AL", "AN")
+_ISOLATE = "\u2068{}\u2069"
+
+
+def write(mail: Mail) -> Letter | None:
+    """Return a mail as it is to be sent now, or None if it is no longer needed."""
+    if mail.user is not None and not mail.user.is_active:
+        return None
+    to = mail.to or (mail.user.email if mail.user else "")
+    said = _WRITERS[mail.kind](mail) if to else None
+    if said is None:
+        return None
+    headers = {}
+    if mail.user is not None and mail.kind in _WHY_OFF:
+        if not getattr(settings_of(mail.user), mail.kind):
+            return None
+        url = off_link(mail.user, mail.kind)
+        # RFC 8058: the mail program sends one POST, without asking anything.
+        headers = {
+            "List-Unsubscribe": f"<{url}>",
+            "List-Unsubscribe-Post": "List-Unsubscribe=One-Click",
+        }
+        said |= {"off_url": url, "why": _WHY_OFF[mail.kind]}
+    text = render_to_string("mail/letter.txt", said)
+    return Letter(to, said["subject"], text, render_to_string("mail/letter.html", said), headers)
+
+
+def named(name: str) -> str:
+    """Return a name that people chose, on one line, not too long, that turns nothing around."""
+    text = " ".join(UNPRINTABLE.sub(" ", name).split())
+    if len(text) > _LONGEST_NAME:
+        text = f"{text[: _LONGEST_NAME - 2].rstrip()} …"
+    is_rtl = any(unicodedata.bidirectional(letter) in _RTL for letter in text)
+    return _ISOLATE.format(text) if is_rtl else text
+
+
+# Invitations
+
+
+def invite_by_mail(
+    project: Project, by: AbstractUser | None, terms: Terms, address: str
+) -> Invitation:
+    """Make an invitation and queue a mail with its link. The project doesn't keep the address."""
+    address = usable_address(address)
+    if not mail_is_configured():
+        raise UserError("This site sends no mail. Copy the link instead. Nothing was made.")
+    with transaction.atomic():
+        since = timezone.now() - timedelta(days=1)
+        mails = Mail.objects.filter(kind=Kind.INVITATION, at__gt=since)
+        by_them = mails.filter(about__by=by.pk if by else None).count()
+        if by_them >= MOST_INVITATIONS_A_DAY:
+            raise UserError(
+                f"You have sent {MOST_INVITATIONS_A_DAY} invitations within a day. Copy the link "
+                "instead, or wait. Nothing was made."
+            )
+        invitation = invite(project, by, terms)
+        about = {"invitation": invitation.pk, "by": by.pk if by else None}
+        post(Kind.INVITATION, invitation_event(invitation), to=address, **about)
+        record_event(project, by, "invitation sent by mail", terms.note)
+    return invitation
+
+
+def invitation_event(invitation: Invitation) -> str:
+    """Return what names the mail of an invitation."""
+    return f"{Kind.INVITATION}:{invitation.pk}"
+
+
+def _invitation(mail: Mail) -> dict[str, Any] | None:
+    key = mail.about["invitation"]
+    found = Invitation.objects.select_related("project", "created_by").filter(pk=key).first()
+    if found is None or found.project.deleted_at is not None:
+        return None
+    if not usable_invitations(found.project).filter(pk=found.pk).exists():
+        return None
+    project = named(found.project.name)
+    who = named(found.created_by.get_username()) if found.created_by else "The operator"
+    return {
+        "subject": f"You are invited to {project}",
+        "paragraphs": [
+            f"{who} invites you to the project {project} on FairJudge, as {_ROLES[found.role]}.",
+            f"The link works until {_day(found.expires_at)}.",
+        ],
+        "url": link_of(found, mail.to),
+        "label": "Join the project",
+        "why": "If you don't know what this is about, you can ignore it. You get no further mail, "
+        "and FairJudge doesn't keep your address unless you join.",
+    }
+
+
+_ROLES = {
+    Role.OWNER: "an owner",
+    Role.RESEARCHER: "a researcher",
+    Role.REVIEWER: "a reviewer",
+    Role.OBSERVER: "an observer",
+    Role.ANNOTATOR: "an annotator: you compare two answers at a time and say which is better",
+}
+
+
+def _day(at: Any) -> str:
+    return f"{at:%d %B %Y, %H:%M} UTC"
+
+
+# Logins
+
+
+def mail_password_link(link: PasswordLink) -> None:
+    """Queue a mail with a link that sets a new password, in the transaction that makes the link.
+
+    The user needs an address. The mail holds the link only when it is sent.
+    """
+    post(Kind.PASSWORD, f"{Kind.PASSWORD}:{link.pk}", user=link.user, link=link.pk)
+
+
+def _password(mail: Mail) -> dict[str, Any] | None:
+    try:
+        url = link_again(mail.about["link"])
+    except UserError:
+        return None
+    name = named(mail.user.get_username()) if mail.user else ""
+    return {
+        "subject": "Your link for a new FairJudge password",
+        "paragraphs": [
+            f"With this link you set a new password for the login {name}. It works once, and for "
+            "three days at most."
+        ],
+        "url": url,
+        "label": "Set a new password",
+        "why": "If you didn't ask for it, ignore this mail. Your password stays as it is.",
+    }
+
+
+def _address(mail: Mail) -> dict[str, Any] | None:
+    if mail.user is None or not mail.to:
+        return None
+    return {
+        "subject": "Confirm your address for FairJudge",
+        "paragraphs": [
+            f"Somebody who is logged in as {named(mail.user.get_username())} wants FairJudge to "
+            "use this address. Confirm that it is yours. The link works for three days."
+        ],
+        "url": confirming_link(mail.user, mail.to),
+        "label": "Confirm this address",
+        "why": "If it wasn't you, ignore this mail. FairJudge doesn't keep your address.",
+    }
+
+
+def _test(mail: Mail) -> dict[str, Any]:
+    return {
+        "subject": "FairJudge can send mail",
+        "paragraphs": ["The operator sent this to try whether mail arrives."],
+        "url": absolute("/"),
+        "label": "Open FairJudge",
+        "why": "You get no further mail by this.",
+    }
+
+
+# What waits
+
+
+def look_who_waits() -> None:
+    """Queue mail for people who have new rounds to label or to decide in, at most one a day.
+
+    A round is new again once nothing of it waited for the person.
+    """
+    open_rounds = Round.objects.filter(state=Round.State.OPEN).exclude(kind=Round.Kind.IMPORT)
+    asked = who_label().filter(project__in=open_rounds.values("project"))
+    undecided = Item.objects.filter(state=Item.State.ADJUDICATE)
+    deciding = who_may(Role.REVIEWER).filter(project__in=undecided.values("round__project"))
+    for kind, members, find in (
+        (Kind.WAITING, asked, lambda user: {work.key for work in _work_of(user)}),
+        (Kind.DECISION, deciding, lambda user: {each.pk for each in _undecided_for(user)}),
+    ):
+        lately = {f"{kind}_at__gt": timezone.now() - AT_MOST_ONE_IN}
+        # Also who was told of what may be over by now, so that it can be new again.
+        told = MailSettings.objects.exclude(**{f"{kind}_told": []}).values("user")
+        users = User.objects.filter(Q(pk__in=members.values("user")) | Q(pk__in=told))
+        told_today = MailSettings.objects.filter(**lately).values("user")
+        for user in who_want(kind, users).exclude(pk__in=told_today).order_by("pk"):
+            _tell_once(kind, user, find(user))
+
+
+def know_what_waits(user: User) -> None:
+    """Count what waits now as told: the person is at a browser and sees it there."""
+    MailSettings.objects.get_or_create(user=user)
+    MailSettings.objects.filter(user=user).update(
+        waiting_told=sorted(work.key for work in _work_of(user)),
+        decision_told=sorted(each.pk for each in _undecided_for(user)),
+    )
+
+
+def _tell_once(kind: str, user: User, now: set[int]) -> None:
+    mine, _ = MailSettings.objects.get_or_create(user=user)
+    told, rows = set(getattr(mine, f"{kind}_told")), MailSettings.objects.filter(user=user)
+    at, since = timezone.now(), timezone.now() - AT_MOST_ONE_IN
+    if now <= told:
+        if now != told:
+            rows.update(**{f"{kind}_told": sorted(now)})
+        return
+    with transaction.atomic():
+        # Of two workers that look at once, one tells.
+        free = rows.filter(Q(**{f"{kind}_at": None}) | Q(**{f"{kind}_at__lte": since}))
+        if free.update(**{f"{kind}_at": at, f"{kind}_told": sorted(now)}):
+            post(kind, f"{kind}:{user.pk}:{at.isoformat()}", user=user)
+
+
+def _work_of(user: AbstractUser) -> list[OpenRound]:
+    """Return the rounds that hand out something to this person now."""
+    off = ("paused", "finished", "left", "held", "waits")
+    return [work for work in open_work(user) if not any(getattr(work, name) for name in off)]
+
+
+def _undecided_for(user: AbstractUser) -> QuerySet[Round, Any]:
+    """Return the rounds with items that this person may decide, with their number."""
+    mine = who_may(Role.REVIEWER).filter(user=user)
+    undecided = Q(items__state=Item.State.ADJUDICATE)
+    rounds = Round.objects.filter(project__in=mine.values("project"), project__deleted_at=None)
+    waiting = Item.objects.filter(round=OuterRef("pk"), state=Item.State.ADJUDICATE)
+    counted = rounds.filter(Exists(waiting)).annotate(n=Count("items", filter=undecided))
+    return counted.select_related("project").order_by("pk")
+
+
+def _waiting(mail: Mail) -> dict[str, Any] | None:
+    work = _work_of(mail.user) if mail.user else []
+    if not work:
+        return None
+    lines = [
+        (f"{named(each.where)}: {number_of(each.total - each.done, 'pair')}", absolute(each.url))
+        for each in work[:_MOST_LINES]
+    ]
+    return {
+        "subject": "Pairs wait for you on FairJudge",
+        "paragraphs": ["You can label in these rounds:"],
+        "lines": _shortened(lines, len(work)),
+    }
+
+
+def _decision(mail: Mail) -> dict[str, Any] | None:
+    rounds = list(_undecided_for(mail.user)) if mail.user else []
+    if not rounds:
+        return None
+    lines = [
+        (
+            f"{_round(each)}: {number_of(each.n, 'item')}",
+            absolute(reverse("adjudication", args=[each.project.slug, each.number])),
+        )
+        for each in rounds[:_MOST_LINES]
+    ]
+    return {
+        "subject": "Items need a decision on FairJudge",
+        "paragraphs": ["Votes on these items gave no majority. You can decide them:"],
+        "lines": _shortened(lines, len(rounds)),
+    }
+
+
+def _complete(mail: Mail) -> dict[str, Any] | None:
+    found = Round.objects.select_related("project").filter(pk=mail.about["round"]).first()
+    if found is None or found.project.deleted_at is not None:
+        return None
+    if not who_may(Role.RESEARCHER).filter(project=found.project, user=mail.user).exists():
+        return None
+    slug = found.project.slug
+    return {
+        "subject": f"{_round(found)} is complete",
+        "paragraphs": [f"No item of {_round(found)} waits for votes or needs a decision."],
+        "url": absolute(reverse("round", args=[slug, found.number])),
+        "label": "See the round",
+    }
+
+
+def _round(round_: Round) -> str:
+    return f"{named(round_.project.name)}, round {round_.number}"
+
+
+def _shortened(lines: list[tuple[str, str]], total: int) -> list[tuple[str, str]]:
+    more = total - len(lines)
+    return [*lines, (f"and {more} more", "")] if more > 0 else lines
+
+
+_WHY = "You get this mail because your FairJudge login has this address, at most once a day."
+_WHY_OFF = {
+    Kind.WAITING: _WHY,
+    Kind.DECISION: _WHY,
+    Kind.COMPLETE: "You get this mail because you own the project or run its rounds.",
+}
+_WRITERS: dict[str, Callable[[Mail], dict[str, Any] | None]] = {
+    Kind.INVITATION: _invitation,
+    Kind.PASSWORD: _password,
+    Kind.ADDRESS: _address,
+    Kind.WAITING: _waiting,
+    Kind.DECISION: _decision,
+    Kind.COMPLETE: _complete,
+    Kind.TEST: _test,
+}

@@ -1,0 +1,102 @@
+"""`manage.py mail`: show the log of mail, try whether it arrives, and send again."""
+
+from typing import Any
+
+from django.core.management.base import CommandParser
+from django.db import transaction
+from django.utils.crypto import get_random_string
+
+from annotation.letters import write
+from judging.core.commands import FairJudgeCommand
+from judging.core.errors import Failed, Misuse, UserError
+from judging.core.text import printable
+from judging.projects import mail
+from judging.projects.models import Mail
+
+_SHOWN = 50
+
+
+class Command(FairJudgeCommand):
+    help = (
+        "Show the log of mail: what kind, what became of it, and what the server said. The log "
+        "holds no text and, once a mail is sent, no address."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--test", metavar="ADDRESS", help="send a mail there now, and wait")
+        parser.add_argument(
+            "--again",
+            metavar="NUMBER",
+            help="queue a mail again that was given up or perhaps sent, or 'all' given up",
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if options["test"] is not None and options["again"] is not None:
+            raise Misuse("Give --test or --again, not both.")
+        if options["test"] is not None:
+            shown = [self._try(options["test"])]
+        elif options["again"] is not None:
+            shown = self._again(options["again"])
+        else:
+            shown = list(Mail.objects.select_related("user").order_by("-pk")[:_SHOWN])
+        if not self.as_json:
+            for each in shown:
+                self.stdout.write(_line(each))
+        self.tell({"mails": [_out(each) for each in shown]})
+
+    def _try(self, address: str) -> Mail:
+        _refuse_unconfigured()
+        event = f"{Mail.Kind.TEST}:{get_random_string(16)}"
+        queued = mail.post(Mail.Kind.TEST, event, to=mail.usable_address(address))
+        mail.send_due(queued.server_id, write)
+        queued.refresh_from_db()
+        if queued.state != Mail.State.DELIVERED:
+            said = printable(queued.said) or "A worker sends other mail at this moment."
+            raise Failed(f"The mail is {queued.get_state_display()}. {said}")
+        return queued
+
+    def _again(self, number: str) -> list[Mail]:
+        _refuse_unconfigured()
+        mails = Mail.objects.select_related("user", "server")
+        if number == "all":
+            chosen = [each for each in mails.filter(state=Mail.State.DEAD) if _has_address(each)]
+        elif number.isascii() and number.isdecimal() and len(number) < 18:
+            chosen = list(mails.filter(pk=int(number)))
+        else:
+            raise UserError(f"“{printable(number)}” is no number of a mail.")
+        if not chosen:
+            raise UserError("There is no such mail. Nothing was queued.")
+        with transaction.atomic():
+            for each in chosen:
+                mail.send_again(each)
+                each.refresh_from_db()
+        return chosen
+
+
+def _refuse_unconfigured() -> None:
+    if not mail.mail_is_configured():
+        raise UserError("This site sends no mail. Set EMAIL_URL first. Nothing was sent.")
+
+
+def _has_address(one: Mail) -> bool:
+    return bool(one.to or (one.user and one.user.email))
+
+
+def _out(one: Mail) -> dict[str, Any]:
+    return {
+        "number": one.pk,
+        "kind": one.kind,
+        "user": one.user.get_username() if one.user else None,
+        "state": one.state,
+        "attempts": one.attempts,
+        "status": one.status,
+        "said": one.said,
+        "at": one.at,
+        "tried_at": one.tried_at,
+    }
+
+
+def _line(one: Mail) -> str:
+    who = one.user.get_username() if one.user else "no login"
+    said = f": {printable(one.said)}" if one.said else ""
+    return f"{one.pk}  {one.at:%Y-%m-%d %H:%M}  {one.kind}  {who}  {one.get_state_display()}{said}"

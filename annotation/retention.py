@@ -1,0 +1,213 @@
+"""Removing a project's comments and people on the dates that its owner set.
+
+A worker does it on the day, in short transactions, and also after a restart. Labels, times and
+counts stay, so that results, reports and costs don't change. Doing it twice does no harm.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from django.contrib.auth.models import AbstractUser, User
+from django.db import transaction
+from django.db.models import Model, Q, QuerySet
+from django.utils import timezone
+
+from annotation.models import (
+    Adjudication,
+    Annotator,
+    CrowdSubmission,
+    Draft,
+    Flag,
+    Intervention,
+    Repeat,
+    Round,
+    Skip,
+    Vote,
+    VoteRevision,
+)
+from annotation.people.annotators import people_changed
+from annotation.people.personal_data import ERASED, blank_reasons, erase_annotator
+from judging.core import leases, waking
+from judging.core.errors import UserError
+from judging.core.leases import in_chunks
+from judging.projects.access import end_password_links, record_event, who_may
+from judging.projects.models import AuditEvent, Membership, Project, Retention, Role
+
+What = Retention.What
+# Of each table with words that people wrote: how its rows lead to the project, and the column.
+_WORDS: tuple[tuple[Any, str, str], ...] = (
+    (Vote.every, "example__project", "comment"),
+    (VoteRevision._base_manager, "annotation__example__project", "comment"),
+    (Draft.every, "item__round__project", "comment"),
+    (Repeat._base_manager, "round__project", "comment"),
+    (Skip._base_manager, "item__round__project", "reason"),
+    (Flag._base_manager, "item__round__project", "reason"),
+    (Adjudication._base_manager, "item__round__project", "reason"),
+    (Intervention._base_manager, "round__project", "reason"),
+)
+SAID = {
+    What.COMMENTS: "Comments on votes, and reasons for skips, flags, decisions and votes put "
+    "aside, are emptied. Labels and names stay.",
+    What.LOGINS: "All but owners, researchers and observers leave the project. Every annotator "
+    "becomes an erased person: their votes stay under the pseudonym, without comments. Logins that "
+    "came by a crowd link are deleted, with the panel's IDs and the background answers.",
+}
+WAITS = "It waits until all rounds of the project are closed."
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A kind of what is removed, as it is now. n: rows that still hold something."""
+
+    what: str
+    label: str
+    said: str
+    on: date | None
+    done_at: Any
+    n: int
+    waits: bool
+
+
+def plan(project: Project) -> list[Planned]:
+    """Return what is removed when, and how much there is of it."""
+    rows = {row.what: row for row in Retention.objects.filter(project=project)}
+    counts = {
+        What.COMMENTS: sum(words.count() for words in _words(project)),
+        What.LOGINS: _people(project).count(),
+    }
+    found = []
+    for what, label in What.choices:
+        row = rows.get(what)
+        on = row.on if row else None
+        waits = on is not None and on <= timezone.now().date() and _is_busy(project)
+        done = row.done_at if row else None
+        found.append(Planned(what, label, SAID[What(what)], on, done, counts[What(what)], waits))
+    return found
+
+
+def set_dates(
+    project: Project, user: AbstractUser | None, dates: Mapping[str, date | None]
+) -> None:
+    """Set on which day what is removed; None keeps it. Raises UserError for a day in the past."""
+    today = timezone.now().date()
+    with transaction.atomic():
+        Project.objects.select_for_update(no_key=True).get(pk=project.pk)
+        before = dict(Retention.objects.filter(project=project).values_list("what", "on"))
+        for what, on in dates.items():
+            if what not in What.values:
+                raise UserError(f"“{what}” is none of {', '.join(What.values)}.")
+            if on == before.get(what):
+                continue
+            if on is not None and on <= today:
+                raise UserError(
+                    f"{on} is not in the future. The first possible day is tomorrow, so that you "
+                    "can still change your mind. Nothing was changed."
+                )
+            Retention.objects.filter(project=project, what=what).delete()
+            if on is not None:
+                Retention.objects.create(project=project, what=what, on=on)
+            was = before.get(what)
+            record_event(
+                project, user, "retention changed", what,
+                before=str(was) if was else "kept", now=str(on) if on else "kept",
+            )  # fmt: skip
+
+
+def wake_due() -> None:
+    """Have a worker remove what is due, once rounds don't need it any more."""
+    for row in _due():
+        leases.wake_once(waking.REMOVE_DUE, "retention", row.pk, 3600)
+
+
+def remove_due(key: int) -> bool:
+    """Remove what is due by this row. False if it isn't, or if a round is still open."""
+    row = _due().filter(pk=key).first()
+    if row is None:
+        return False
+    n = {What.COMMENTS: _remove_comments, What.LOGINS: _remove_people}[What(row.what)](row.project)
+    with transaction.atomic():
+        if Retention.objects.filter(pk=key, done_at=None).update(done_at=timezone.now()):
+            record_event(row.project, None, f"{row.what} removed", str(row.on), n=n)
+    return True
+
+
+def _due() -> QuerySet[Retention]:
+    due = Retention.objects.filter(done_at=None, on__lte=timezone.now().date())
+    busy = Round.objects.exclude(kind=Round.Kind.IMPORT).exclude(state=Round.State.CLOSED)
+    rows = due.filter(project__deleted_at=None).exclude(project__in=busy.values("project"))
+    return rows.select_related("project").order_by("pk")
+
+
+def _is_busy(project: Project) -> bool:
+    rounds = project.rounds.exclude(kind=Round.Kind.IMPORT)
+    return bool(rounds.exclude(state=Round.State.CLOSED).exists())
+
+
+def _words(project: Project) -> list[QuerySet[Any]]:
+    return [rows.filter(**{path: project}).exclude(**{column: ""}) for rows, path, column in _WORDS]
+
+
+def _remove_comments(project: Project) -> int:
+    n = 0
+    for words, (_, _, column) in zip(_words(project), _WORDS, strict=True):
+        model: type[Model] = words.model
+        n += words.count()
+        in_chunks(
+            words,
+            lambda keys, model=model, column=column: model._base_manager.filter(pk__in=keys).update(
+                **{column: ""}
+            ),
+        )
+    blank_reasons(AuditEvent.objects.filter(project=project))
+    return n
+
+
+def _people(project: Project) -> QuerySet[Annotator]:
+    """Return annotators of whom something is known: a login, a name or a panel's ID."""
+    known = Q(user__isnull=False) | ~Q(name__startswith=ERASED)
+    by_panel = CrowdSubmission.objects.filter(annotator__project=project).exclude(worker_id="")
+    return Annotator.objects.filter(project=project).filter(
+        known | Q(pk__in=by_panel.values("annotator"))
+    )
+
+
+def _remove_people(project: Project) -> int:
+    annotators = list(_people(project).select_related("project", "user").order_by("pk"))
+    names = {each.user.get_username() for each in annotators if each.user is not None}
+    crowd = [each.user_id for each in annotators if each.is_crowd and each.user_id is not None]
+    for annotator in annotators:
+        erase_annotator(annotator, None)
+    managers = who_may(Role.OBSERVER).filter(project=project)
+    leaving = Membership.objects.filter(project=project).exclude(pk__in=managers.values("pk"))
+    names |= set(leaving.values_list("user__username", flat=True))
+    names -= set(managers.values_list("user__username", flat=True))
+    screened_out = CrowdSubmission.objects.filter(link__round__project=project)
+    screened_out.update(worker_id="", study_id="", session_id="", answers={})
+    with transaction.atomic():
+        end_password_links(leaving.values_list("user", flat=True))
+        leaving.delete()
+    decided = Adjudication.objects.filter(item__round__project=project, decider__in=names)
+    in_chunks(
+        decided,
+        lambda keys: Adjudication.objects.filter(pk__in=keys).update(
+            decider=ERASED, decided_by=None, reason=""
+        ),
+    )
+    made = Intervention.objects.filter(round__project=project, actor__in=names)
+    made.update(actor=ERASED, user=None, reason="")
+    events = AuditEvent.objects.filter(project=project)
+    blank_reasons(events.filter(actor__in=names))
+    in_chunks(
+        events.filter(actor__in=names),
+        lambda keys: AuditEvent.objects.filter(pk__in=keys).update(actor=ERASED, user=None),
+    )
+    in_chunks(
+        events.filter(subject__in=names),
+        lambda keys: AuditEvent.objects.filter(pk__in=keys).update(subject=ERASED),
+    )
+    # These open this project's round alone.
+    User.objects.filter(pk__in=crowd, memberships=None).delete()
+    people_changed(project)
+    return len(annotators)

@@ -1,0 +1,250 @@
+"""Comments and people that are removed from a project on the day that its owner set."""
+
+import json
+from datetime import timedelta
+
+import pytest
+from django.apps import apps
+from django.contrib.auth.models import User
+from django.core.management import CommandError, call_command
+from django.db.models import Count, Q
+from django.urls import reverse
+from django.utils import timezone
+
+from annotation import retention
+from annotation.models import (
+    Adjudication,
+    Annotator,
+    CrowdSubmission,
+    Draft,
+    Flag,
+    Item,
+    Repeat,
+    Round,
+    Skip,
+    Vote,
+    VoteRevision,
+)  # fmt: skip
+from annotation.people import crowds
+from annotation.queue.queue import claim_next, flag
+from annotation.results.tables.exports import ExportRequest, export
+from annotation.retention import remove_due, set_dates, wake_due
+from annotation.rounds.changes import close
+from annotation.rounds.opening import RoundSettings, open_round
+from annotation.votes.voting import decide, record_vote
+from judging.core import waking
+from judging.core.caching import report_cache
+from judging.core.errors import UserError
+from judging.projects.models import AuditEvent, Membership, Retention, Role
+from tests.factories import make_annotator, make_examples, make_member
+
+pytestmark = [pytest.mark.django_db, pytest.mark.databases]
+SECRET = "Ana from Kassel thinks so"
+
+
+@pytest.fixture(autouse=True)
+def sent(monkeypatch):
+    """The messages to workers, which nobody reads here."""
+    found = []
+    monkeypatch.setattr(waking, "wake", lambda task, *values: found.append((task, *values)) or True)
+    return found
+
+
+@pytest.fixture
+def tomorrow(monkeypatch):
+    """Lets a day pass."""
+    now = timezone.now()
+    return lambda: monkeypatch.setattr(timezone, "now", lambda: now + timedelta(days=1, hours=1))
+
+
+@pytest.fixture
+def voted(project, owner):
+    """A closed round with words of Ana's in every place."""
+    make_examples(project, 5)
+    round_ = open_round(project, owner, None, RoundSettings(everything=True, votes=2, seed=5))
+    ana, ben = make_annotator(project, "ana"), make_annotator(project, "ben")
+    for person, side in ((ana, "left"), (ben, "right")):
+        for _ in range(4):
+            record_vote(claim_next(round_, person), {"overall": side}, comment=SECRET)
+    flag(claim_next(round_, ana), SECRET)
+    voted = Count("slots", filter=Q(slots__vote__isnull=False))
+    undecided = Item.objects.annotate(n=voted).filter(n=2).order_by("pk").first()
+    Item.objects.filter(pk=undecided.pk).update(state=Item.State.ADJUDICATE)
+    decide(undecided, make_member(project, Role.REVIEWER, "rita"), "win", SECRET)
+    close(round_, owner)
+    return round_
+
+
+def day(n=1):
+    return timezone.now().date() + timedelta(days=n)
+
+
+def labels_of(project):
+    votes = Vote.every.filter(example__project=project).order_by("pk")
+    return list(votes.values_list("label", "answer", "submitted_at", "active_seconds"))
+
+
+def everything():
+    rows = [list(model._base_manager.values()) for model in apps.get_models()]
+    return json.dumps(rows, default=str)
+
+
+def test_comments_go_on_their_day_and_labels_stay(voted, project, owner, tomorrow, sent):
+    set_dates(project, owner, {"comments": day()})
+    before = labels_of(project)
+    row = Retention.objects.get()
+    assert not remove_due(row.pk)
+    assert SECRET in everything()
+    tomorrow()
+    report_cache.delete(f"retention:{row.pk}")
+    wake_due()
+    assert (waking.REMOVE_DUE, row.pk) in sent
+    assert remove_due(row.pk)
+    assert SECRET not in everything()
+    assert labels_of(project) == before
+    assert Annotator.objects.filter(name="ana").exists()
+    event = AuditEvent.objects.get(action="comments removed")
+    assert (event.project, event.actor) == (project, "command line")
+    assert event.detail["n"] >= 5
+    assert not remove_due(row.pk)
+    assert AuditEvent.objects.filter(action="comments removed").count() == 1
+
+
+def test_people_become_pseudonyms_and_managers_stay(voted, project, owner, researcher, tomorrow):
+    set_dates(project, owner, {"logins": day()})
+    before = labels_of(project)
+    pseudonyms = set(Annotator.objects.values_list("number", flat=True))
+    tomorrow()
+    assert remove_due(Retention.objects.get().pk)
+    assert labels_of(project) == before
+    assert set(Annotator.objects.values_list("number", flat=True)) == pseudonyms
+    assert not Annotator.objects.exclude(user=None).exists()
+    assert not Annotator.objects.exclude(name__startswith="erased person").exists()
+    members = Membership.objects.filter(project=project).values_list("user__username", flat=True)
+    assert sorted(members) == ["olga", "rosa"]
+    assert User.objects.filter(username="ana").exists()
+    trail = AuditEvent.objects.filter(project=project)
+    assert not trail.filter(actor__in=("ana", "ben", "rita")).exists()
+    assert not trail.filter(subject__in=("ana", "ben", "rita")).exists()
+    assert trail.filter(actor="olga").exists()
+    assert Adjudication.objects.get().decider == "erased person"
+    assert SECRET not in everything()
+
+
+def test_another_project_keeps_everything(voted, project, owner, tomorrow):
+    from tests.factories import make_project
+
+    other = make_project("other")
+    ana = User.objects.get(username="ana")
+    Membership.objects.create(project=other, user=ana, role=Role.ANNOTATOR)
+    example, *_ = make_examples(other, 1)
+    round_ = open_round(other, None, None, RoundSettings(everything=True, votes=1, seed=5))
+    record_vote(
+        claim_next(round_, make_annotator(other, "ana", ana)), {"overall": "left"}, comment="mine"
+    )
+    close(round_, owner)
+    set_dates(project, owner, {"comments": day(), "logins": day()})
+    tomorrow()
+    for row in Retention.objects.all():
+        assert remove_due(row.pk)
+    assert Vote.every.get(example=example).comment == "mine"
+    assert Annotator.objects.get(project=other).user == ana
+    assert Membership.objects.filter(project=other, user=ana).exists()
+
+
+def test_the_people_of_a_panel_are_forgotten(project, owner, tomorrow):
+    make_examples(project, 2)
+    round_ = open_round(project, owner, None, RoundSettings(everything=True, votes=1, seed=5))
+    link = crowds.set_up(round_, owner, {"consent": "We pay.", "completion_code": "DONE"})
+    user = User.objects.create_user("crowd-1")
+    annotator = make_annotator(project, "crowd-1", user)
+    Annotator.objects.filter(pk=annotator.pk).update(is_crowd=True)
+    Membership.objects.filter(user=user).delete()
+    for number, person in enumerate((annotator, None)):
+        CrowdSubmission.objects.create(
+            link=link, annotator=person, worker_id=f"worker-{number}", study_id="s",
+            session_id="z", answers={"age": "secret age"},
+        )  # fmt: skip
+    close(round_, owner)
+    set_dates(project, owner, {"logins": day()})
+    tomorrow()
+    assert remove_due(Retention.objects.get().pk)
+    assert not User.objects.filter(pk=user.pk).exists()
+    assert "worker-" not in everything()
+    assert "secret age" not in everything()
+
+
+def test_it_waits_while_a_round_is_open(voted, project, owner, tomorrow, as_owner):
+    set_dates(project, owner, {"comments": day()})
+    Round.objects.update(state=Round.State.OPEN)
+    tomorrow()
+    assert not remove_due(Retention.objects.get().pk)
+    assert SECRET in everything()
+    assert retention.plan(project)[0].waits
+    assert "waits until all rounds" in as_owner.get(reverse("retention", args=["vicuna"])).text
+
+
+@pytest.mark.parametrize("n", [0, -1])
+def test_a_day_that_is_not_in_the_future_is_refused(project, owner, n):
+    with pytest.raises(UserError, match="not in the future"):
+        set_dates(project, owner, {"comments": day(n)})
+    assert not Retention.objects.exists()
+
+
+def test_dates_are_changed_and_taken_back_on_record(project, owner):
+    set_dates(project, owner, {"comments": day(5), "logins": None})
+    set_dates(project, owner, {"comments": day(9)})
+    set_dates(project, owner, {"comments": None})
+    assert not Retention.objects.exists()
+    events = AuditEvent.objects.filter(action="retention changed").order_by("pk")
+    assert [event.detail["now"] for event in events] == [str(day(5)), str(day(9)), "kept"]
+
+
+def test_an_owner_sets_days_on_the_page(voted, as_owner):
+    page = reverse("retention", args=["vicuna"])
+    assert "Kept." in as_owner.get(page).text
+    answer = as_owner.post(page, {"comments": str(day(30)), "logins": ""}, follow=True)
+    assert f"Removed on {day(30):%-d %B %Y}" in answer.text
+    assert as_owner.post(page, {"comments": "soon"}).status_code == 422
+    assert as_owner.post(page, {"comments": str(day(-1))}).status_code == 422
+    assert Retention.objects.get().on == day(30)
+
+
+def test_the_command_shows_and_sets_days(voted, project, capsys):
+    call_command("retention", "vicuna", "--comments", str(day(3)))
+    assert f"comments: removed on {day(3)}; " in capsys.readouterr().out
+    call_command("retention", "vicuna", "--comments", "never", "--json")
+    told = json.loads(capsys.readouterr().out)
+    assert [one["on"] for one in told["retention"]] == [None, None]
+    with pytest.raises(CommandError, match="is no day"):
+        call_command("retention", "vicuna", "--comments", "soon")
+
+
+def test_votes_are_exported_with_the_same_labels_afterwards(voted, project, owner, tomorrow):
+    def votes():
+        pieces = b"".join(export(project, None, owner, ExportRequest("votes", "jsonl")))
+        kept = ("external_id", "annotator", "label", "submitted_at", "round")
+        return [{name: row[name] for name in kept} for row in map(json.loads, pieces.splitlines())]
+
+    before = votes()
+    set_dates(project, owner, {"comments": day(), "logins": day()})
+    tomorrow()
+    for row in Retention.objects.all():
+        assert remove_due(row.pk)
+    assert votes() == before
+
+
+def test_every_table_with_words_of_people_is_among_those_that_are_emptied():
+    named = {
+        (model, field.name)
+        for model in apps.get_app_config("annotation").get_models()
+        for field in model._meta.fields
+        if field.name in ("comment", "reason")
+    }
+    emptied = {(rows.model, column) for rows, _, column in retention._WORDS}
+    others = {(model.__name__, name) for model, name in named - emptied}
+    # Why a program's request was refused is FairJudge's own sentence.
+    assert others == {("Job", "reason")}
+    assert {Vote, VoteRevision, Draft, Repeat, Skip, Flag, Adjudication} <= {
+        model for model, _ in emptied
+    }
