@@ -35,8 +35,7 @@ TIDY_EVERY = 3600.0
 SWEPT = (
     *(sweep, resume_readings, wake_due, wake_unfinished, wake_deletions, release_absent),
     *(wake_erasures, carry_out_due, wake_for_reports, resume_imports, tell_of_rounds),
-    wake_jobs,
-    *(webhooks.COURIER.wake, mail.COURIER.wake, mail.wake_to_look, wake_undecided),
+    *(webhooks.COURIER.wake, mail.COURIER.wake, mail.wake_to_look, wake_jobs),
 )
 TIDIED = (
     *(tidy_uploads, webhooks.COURIER.forget_old, mail.COURIER.forget_old),
