@@ -126,8 +126,8 @@ class SettingsForm(forms.ModelForm):
             "cant_judge": "Annotators say why in the comment. The answer is paid and counts as "
             "received, but it isn't a label. The majority of the other votes decides, or a person "
             "if there is none.",
-            "ask_confidence": "Unsure, fairly sure, or sure. They answer it with every vote, unless "
-            "they can't judge the pair.",
+            "ask_confidence": "Unsure, fairly sure, or sure. They say it with every vote, "
+            "unless they can't judge the pair.",
             "ask_spans": "They select the words that their choice rests on, with the mouse or the "
             "keyboard, in either response. Nobody has to mark anything.",
             "hide_models": "Both models' names are replaced by “[model name hidden]” in both "

@@ -80,9 +80,7 @@ _SEEN = (
 _SEEN_IN = {"vote": "", "draft": "", "answer to a pair that came again": "draft__"}
 
 
-def _as_marked(
-    answer: dict[str, Any], left: int, are_hidden: bool, *models: str
-) -> dict[str, Any]:
+def _as_marked(answer: dict[str, Any], left: int, are_hidden: bool, *models: str) -> dict[str, Any]:
     """Return an answer with the text that the person marked on each side, as they saw it."""
     names = models if are_hidden else ()
     return answer | {"spans": by_side(answer["spans"], left, *names)}

@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 from annotation.rendering.responses import has_visible
@@ -175,7 +176,7 @@ def fault_of(spans: Any) -> str | None:
         mine = sorted((s["start"], s["end"]) for s in spans if s["response"] == response)
         if len(mine) > MOST_SPANS:
             return f"should have at most {MOST_SPANS} spans in a response"
-        if any(end > start for (_, end), (start, _) in zip(mine, mine[1:], strict=False)):
+        if any(end > start for (_, end), (start, _) in pairwise(mine)):
             return "should have spans that don't overlap"
     return None
 

@@ -3,30 +3,47 @@
 // aligned by their letters. Places are counted in UTF-16 units here, and in code points elsewhere.
 (function () {
   "use strict";
-  // A place after a gap is sure if as many letters are the same from there on.
-  const SURE = 8;
+  // After a gap, a place is sure if as many letters are the same from there on.
+  const SURE = [8, 3];
   const LONGEST_GAP = 400;
   // After a longer gap, such as a large formula, pieces of this length are looked for.
   const PIECE = 16;
   const MOST_PIECES = 400;
   const BLOCKS = "p, li, td, th, pre, h4, h5, h6, div, blockquote, dt, dd";
   const BLANK = /[\s\u200e\u200f\u202a-\u202e\u2066-\u2069]/;
+  const LETTER = /[\p{L}\p{M}\p{N}]/u;
+  // The stylesheet writes the numbers of a list.
+  const LIST_NUMBERS = /^[ \t>*+-]*(\d{1,9})[.)](?=\s)/gm;
 
-  function compact(text) {
+  // The letters and digits of a text, which laying it out keeps, and the place of each.
+  function lettersIn(text) {
+    const hidden = new Set();
+    for (const found of text.matchAll(LIST_NUMBERS)) {
+      const start = found.index + found[0].length - 1 - found[1].length;
+      for (let i = 0; i < found[1].length; i += 1) hidden.add(start + i);
+    }
     const places = [];
-    let letters = "";
-    for (let i = 0; i < text.length; i += 1) if (!BLANK.test(text[i])) { places.push(i); letters += text[i]; }
-    return { letters, places };
+    const letters = [];
+    let i = 0;
+    for (const letter of text) {
+      if (LETTER.test(letter) && !hidden.has(i)) {
+        for (let unit = 0; unit < letter.length; unit += 1) { places.push(i + unit); letters.push(letter[unit]); }
+      }
+      i += letter.length;
+    }
+    return { letters: letters.join(""), places };
   }
 
   // The smallest gap in both after which they go on alike. What is written and not shown comes first.
   function gap(shown, i, text, j) {
-    for (let size = 1; size <= LONGEST_GAP; size += 1) {
-      for (let a = 0; a <= size; a += 1) {
-        const b = size - a;
-        if (i + a >= shown.length || j + b >= text.length || shown[i + a] !== text[j + b]) continue;
-        const sure = Math.min(SURE, shown.length - i - a, text.length - j - b);
-        if (shown.startsWith(text.slice(j + b, j + b + sure), i + a)) return [a, b];
+    for (const enough of SURE) {
+      for (let size = 1; size <= LONGEST_GAP; size += 1) {
+        for (let a = 0; a <= size; a += 1) {
+          const b = size - a;
+          if (i + a >= shown.length || j + b >= text.length || shown[i + a] !== text[j + b]) continue;
+          const sure = Math.min(enough, shown.length - i - a, text.length - j - b);
+          if (shown.startsWith(text.slice(j + b, j + b + sure), i + a)) return [a, b];
+        }
       }
     }
     for (let n = 1; n <= MOST_PIECES; n += 1) {
@@ -38,14 +55,27 @@
     return null;
   }
 
+  // Signs between two letters that are found, in the order in which they come.
+  function alignSigns(at, shown, from, to, text, start, end) {
+    let j = start;
+    for (let i = from; i < to; i += 1) {
+      if (BLANK.test(shown[i])) continue;
+      const found = text.slice(j, end).indexOf(shown[i]);
+      if (found >= 0) { at[i] = j + found; j += found + 1; }
+    }
+  }
+
   // Where each unit of what is shown is in the text; -1 if it isn't in it.
   function align(shown, text) {
     const at = new Int32Array(shown.length).fill(-1);
-    const [one, two] = [compact(shown), compact(text)];
-    let i = 0; let j = 0;
+    const [one, two] = [lettersIn(shown), lettersIn(text)];
+    let i = 0; let j = 0; let seen = 0; let read = 0;
     while (i < one.letters.length && j < two.letters.length) {
       if (one.letters[i] === two.letters[j]) {
-        at[one.places[i]] = two.places[j];
+        const [here, there] = [one.places[i], two.places[j]];
+        alignSigns(at, shown, seen, here, text, read, there);
+        at[here] = there;
+        [seen, read] = [here + 1, there + 1];
         i += 1; j += 1;
       } else {
         const skipped = gap(one.letters, i, two.letters, j);
@@ -53,6 +83,7 @@
         i += skipped[0]; j += skipped[1];
       }
     }
+    alignSigns(at, shown, seen, shown.length, text, read, text.length);
     return at;
   }
 
@@ -66,7 +97,7 @@
       const block = node.parentElement.closest(BLOCKS);
       if (block !== last && shown) shown += "\n";
       last = block;
-      nodes.push({ node, from: shown.length });
+      nodes.push({ node, from: shown.length, isDrawn: Boolean(node.parentElement.closest("math")) });
       shown += node.data;
     }
     return { nodes, shown };
@@ -77,10 +108,15 @@
     const { nodes, shown } = lettersOf(part);
     let kept = aligned.get(part);
     if (!kept || kept.shown !== shown || kept.text !== text) {
-      kept = { shown, text, at: align(shown, text) };
+      kept = { shown, text, at: align(shown, text), drawn: new Uint8Array(shown.length) };
+      // A formula is one thing: its letters stand in another order and among others.
+      nodes.filter(({ isDrawn }) => isDrawn).forEach(({ node, from }) => {
+        kept.at.fill(-1, from, from + node.data.length);
+        kept.drawn.fill(1, from, from + node.data.length);
+      });
       aligned.set(part, kept);
     }
-    return { nodes, shown, at: kept.at };
+    return { nodes, shown, at: kept.at, drawn: kept.drawn };
   }
 
   // What a range covers of a part, as places in what is shown; null for nothing.
@@ -97,15 +133,18 @@
     return from < to && shown.slice(from, to).trim() ? [from, to] : null;
   }
 
-  // Of a formula, which is drawn otherwise, everything between its neighbours.
-  function toText({ at }, text, [from, to]) {
+  // A formula is taken whole: everything between its neighbours.
+  function toText({ at, drawn }, text, [from, to]) {
     let start = -1; let end = -1;
     for (let i = from; i < to; i += 1) if (at[i] >= 0) { if (start < 0) start = at[i]; end = at[i] + 1; }
-    if (start < 0) {
-      let before = from - 1; let after = to;
+    if (start < 0 || drawn[from]) {
+      let before = from;
       while (before >= 0 && at[before] < 0) before -= 1;
-      while (after < at.length && at[after] < 0) after += 1;
       start = before < 0 ? 0 : at[before] + 1;
+    }
+    if (end < 0 || drawn[to - 1]) {
+      let after = to - 1;
+      while (after < at.length && at[after] < 0) after += 1;
       end = after < at.length ? at[after] : text.length;
     }
     while (start < end && BLANK.test(text[start])) start += 1;
@@ -115,15 +154,20 @@
     return start < end ? [start, end] : null;
   }
 
-  function toShown({ at }, [start, end]) {
+  function toShown({ at, drawn }, text, [start, end]) {
     let from = -1; let to = -1; let before = -1; let after = at.length;
     for (let i = 0; i < at.length; i += 1) {
       if (at[i] < 0) continue;
       if (at[i] < start) before = i;
-      else if (at[i] >= end) { after = Math.min(after, i); } else { if (from < 0) from = i; to = i + 1; }
+      else if (at[i] >= end) after = Math.min(after, i);
+      else { if (from < 0) from = i; to = i + 1; }
     }
-    if (from < 0) [from, to] = [before + 1, after];
-    return from < to ? [from, to] : null;
+    if (from < 0) return before + 1 < after ? [before + 1, after] : null;
+    // A formula at an end, of which the span has the source.
+    const has = (one, other) => LETTER.test(text.slice(one, other));
+    for (let i = from - 1; i > before && has(start, at[from]); i -= 1) if (drawn[i]) { while (drawn[i - 1]) i -= 1; from = i; break; }
+    for (let i = to; i < after && has(at[to - 1] + 1, end); i += 1) if (drawn[i]) { while (drawn[i + 1]) i += 1; to = i + 1; break; }
+    return [from, to];
   }
 
   function unpaint(part) {
@@ -156,9 +200,10 @@
   // `places`: spans in the text, none over another, in order.
   function paint(part, text, places, made = () => Object.assign(document.createElement("mark"), { className: "span" })) {
     unpaint(part);
+    if (!places.length) return;
     const map = mapOf(part, text);
     for (const place of [...places].reverse()) {
-      const where = toShown(map, place);
+      const where = toShown(map, text, place);
       if (where) wrap(map.nodes, where, () => made(place));
     }
   }

@@ -124,14 +124,14 @@
   function segments(text, granularity) {
     if (!window.Intl?.Segmenter) return [...text.matchAll(granularity === "word" ? /[\p{L}\p{M}\p{N}]+/gu : /[^.!?\n]+[.!?]*/gu)].map((found) => [found.index, found.index + found[0].length]);
     const found = new Intl.Segmenter(form.lang || undefined, { granularity }).segment(text);
-    return [...found].filter((one) => granularity !== "word" || one.isWordLike || /\S/.test(one.segment)).map(({ index, segment }) => [index, index + segment.length]);
+    return [...found].filter((one) => granularity !== "word" || one.isWordLike || /\p{Extended_Pictographic}/u.test(one.segment)).map(({ index, segment }) => [index, index + segment.length]);
   }
 
   function begin(side) {
     end();
     unfold(form);
     const map = mapOf(partOf(side), texts[side]);
-    const words = segments(map.shown, "word").filter(([start]) => map.at[start] >= 0 || partOf(side).querySelector("math"));
+    const words = segments(map.shown, "word").filter(([start]) => map.at[start] >= 0 || map.drawn[start]);
     if (!words.length) { say(`The ${nameOfSide(side)} response has no text to mark.`, true); return; }
     const tab = form.querySelector(`.side-tabs a[href="#${side}"]`);
     if (tab?.offsetParent) tab.click();
