@@ -1,10 +1,14 @@
 """Confidence, reasons and marked text: by mouse and keyboard, kept, and shown to who decides."""
 
 import pytest
+from django.urls import reverse
 from playwright.sync_api import expect
 
 from annotation.models import Draft, Vote
+from annotation.rounds.opening import RoundSettings, open_round
+from judging.projects.models import Preferences
 from tests.browser.annotating import answer_of, said, settled, token_of, vote
+from tests.factories import make_annotator, make_examples, make_vote
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -280,8 +284,6 @@ def test_marking_leaves_the_other_keys_alone_and_can_be_moved(start, asks):
 
 
 def test_a_key_moved_to_one_of_a_new_action_keeps_its_meaning(start, asks, annotator):
-    from judging.projects.models import Preferences
-
     Preferences.objects.create(user=annotator, keys={"S": "M"})
     asks(ask_spans=True)
     page = start(response_1=PLAIN, response_2=PLAIN)
@@ -294,3 +296,47 @@ def test_without_any_of_it_the_screen_loads_none_of_it(start):
     assert page.locator("script[src*=spans], script[src*=more]").count() == 0
     assert page.locator(".more").count() == 0
     assert not {"M", "W", "7"} & set(page.locator("[data-places]").get_attribute("data-places"))
+
+
+def test_who_decides_reads_who_marked_which_words(project, owner, asks, log_in):
+    asks(ask_spans=True)
+    make_examples(project, 1, response_1=PLAIN)
+    settings = RoundSettings(everything=True, votes=2, seed=3)
+    item = open_round(project, None, None, settings).items.get()
+    for name, words in (("zoe", "first sentence"), ("ida", "sentence is")):
+        start = PLAIN.index(words)
+        span = {"response": 1, "start": start, "end": start + len(words), "text": words}
+        make_vote(item, make_annotator(project, name), "win", answer={"spans": [span]})
+    page = log_in(owner, reverse("example", args=[project.slug, item.example_id]) + "?run=people")
+    marks = page.locator("mark.span")
+    expect(marks).to_have_text(["first ", "sentence", " is"])
+    assert [mark.get_attribute("title") for mark in marks.all()] == [
+        "Marked by annotator-1",
+        "Marked by annotator-1, annotator-2",
+        "Marked by annotator-2",
+    ]
+    # Who listens reads it in the text.
+    expect(page.locator(".response", has=marks)).to_contain_text(
+        "sentence (marked by annotator-1, annotator-2)"
+    )
+
+
+def test_what_can_be_marked_has_names_for_people_who_listen(start, asks):
+    asks()
+    page = start(response_1=PLAIN, response_2=PLAIN)
+    select(page, "left", "first sentence")
+    page.get_by_role("button", name="Mark text").click()
+    group = page.get_by_role("group", name="Marked text")
+    expect(group.get_by_role("button")).to_have_count(2)
+    name = "Remove this mark from the left response: first sentence"
+    expect(group.get_by_role("button", name=name)).to_be_visible()
+    expect(page.locator("#announcer")).to_have_text("Marked in the left response: first sentence")
+    expect(page.get_by_role("group", name="Why?").get_by_role("checkbox")).to_have_count(2)
+    said_before = page.locator("mark.span").first.evaluate(
+        "(mark) => getComputedStyle(mark, '::before').content"
+    )
+    assert "marked" in said_before
+    page.keyboard.press("m")
+    expect(page.get_by_role("application", name="Left response")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("application")).to_have_count(0)

@@ -37,7 +37,7 @@ NO_CONFIDENCE = Undefined("no vote that counts says how sure its person is")
 NO_SPANS = Undefined("nobody whose votes count was asked to mark text")
 NO_JUDGE = "no example with a known label and a label of the judge has a vote that says how sure"
 # From much worse to much better, of response 1; and from the least sure.
-_STRENGTHS = {"much worse": -2, "worse": -1, "tie": 0, "better": 1, "much better": 2}
+_STRENGTHS = {"much_worse": -2, "worse": -1, "tie": 0, "better": 1, "much_better": 2}
 _LEVELS = {name: place for place, name in enumerate(CONFIDENCE)}
 
 
@@ -51,6 +51,14 @@ class OnScale:
     votes: int
     counts: Mapping[str, int]
     krippendorff_alpha: Figure
+
+    @property
+    def answers(self) -> list[tuple[str, int]]:
+        """How often each was said, in the words that people chose from."""
+        return [
+            (CONFIDENCE.get(name, name).lower().replace("_", " "), n)
+            for name, n in self.counts.items()
+        ]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -70,7 +70,7 @@ def voted(asked):
 def test_each_is_reported_with_its_agreement(voted):
     found = report(Analysis(voted.project, voted)).vote_details
     assert found.strength.counts == {
-        "much worse": 0, "worse": 0, "tie": 0, "better": 24, "much better": 24,
+        "much_worse": 0, "worse": 0, "tie": 0, "better": 24, "much_better": 24,
     }  # fmt: skip
     assert found.strength.krippendorff_alpha.value == 1
     assert (found.confidence.n, found.confidence.votes) == (24, 48)
