@@ -392,7 +392,7 @@ CHAPTERS = (
                 plots=(lambda report: sections_people.criteria_plot(report.criteria),),
             ),
             Section(
-                sections_details.DETAILS,
+                sections_people.DETAILS,
                 "results/_vote_details.html",
                 "How sure are people, and why?",
                 has=lambda report: not isinstance(report.vote_details, Undefined),
@@ -539,7 +539,9 @@ def report(of: Analysis) -> Report:
         pace=sections_people.pace(of),
         self_agreement=sections_people.self_agreement(of),
         criteria=sections_people.criteria(of),
-        vote_details=sections_details.vote_details(of),
+        vote_details=sections_details.vote_details(of)
+        if sections_people.says_more(of)
+        else sections_people.NOT_ASKED,
         by_category=win_rates.by_category(of.sheet, of.samples, of.rng, by_chance),
         category_differences=win_rates.category_differences(by_chance),
         # Rows of the database do not belong in what is kept.

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from django.db.models import Q
 from django.db.models.functions import Length
 
 from annotation.models import Protocol, Vote
@@ -14,7 +13,14 @@ from annotation.results.data.figures import Data, optional
 from annotation.results.data.sheet import Sheet
 from annotation.results.merge.final_labels import CHUNK
 from annotation.results.sections.analysis import Analysis
-from annotation.results.sections.people import MISSING, votes_on
+from annotation.results.sections.people import (
+    DETAILS,
+    MISSING,
+    NOT_ASKED,
+    asked_for_more,
+    asks_more,
+    votes_on,
+)
 from annotation.votes.agreement import strength_of
 from judging.dataset.models import frame_of
 from judging.methods.agreement.spans import span_overlap
@@ -30,8 +36,6 @@ from judging.methods.intervals.bootstrap import plus_two_mean
 from judging.methods.intervals.estimates import Figure, Undefined, holm_of_tested
 from judging.projects.models import Project
 
-DETAILS = "vote_details"
-NOT_ASKED = Undefined("no vote that counts says more than which response is better")
 NO_STRENGTH = Undefined("no vote that counts was given on a scale of five points")
 NO_CONFIDENCE = Undefined("no vote that counts says how sure its person is")
 NO_SPANS = Undefined("nobody whose votes count was asked to mark text")
@@ -120,8 +124,7 @@ def details_in(project: Project, sheet: Sheet) -> Data | Undefined:
         reason 1 or 0; `MISSING` where that wasn't asked. Spans as `span_overlap` takes them.
     """
     asked = {one.pk: one for one in Protocol.objects.filter(project=project).order_by("number")}
-    if not any(_asks(one) for one in asked.values()) and not _imported(project):
-        # Most projects ask for none, and need not pass through the reading to say so.
+    if not asked_for_more(project, list(asked.values())):
         return NOT_ASKED
     place = {
         vote.pk: row for row, say in enumerate(sheet.people) for vote in (say.votes if say else ())
@@ -131,7 +134,7 @@ def details_in(project: Project, sheet: Sheet) -> Data | Undefined:
     found = [
         (place[pk], person, left, asked[protocol], answer)
         for pk, person, left, protocol, answer in rows.values_list(*columns).iterator(CHUNK)
-        if pk in place and (_asks(asked[protocol]) or _says(answer))
+        if pk in place and (asks_more(asked[protocol]) or _says(answer))
     ]
     if not found:
         return NOT_ASKED
@@ -162,19 +165,8 @@ def details_in(project: Project, sheet: Sheet) -> Data | Undefined:
     return Data(arrays, {"names": names})
 
 
-def _asks(protocol: Protocol) -> bool:
-    more = protocol.ask_confidence or protocol.ask_spans or bool(protocol.reason_tags)
-    return more or protocol.scale == Project.Scale.FIVE
-
-
 def _says(answer: Mapping[str, object]) -> bool:
     return not answer.keys().isdisjoint(("confidence", "reasons", "spans"))
-
-
-def _imported(project: Project) -> bool:
-    says = Q(answer__has_key="confidence") | Q(answer__has_key="reasons")
-    votes = Vote.objects.filter(example__project=project, source=Vote.Source.IMPORT)
-    return votes.filter(says | Q(answer__has_key="spans")).exists()
 
 
 def _strength(left: int | None, protocol: Protocol, answer: Mapping[str, str]) -> int:
@@ -206,6 +198,7 @@ def _lengths(project: Project, sheet: Sheet) -> Codes:
 
 
 def vote_details(of: Analysis) -> VoteDetails | Undefined:
+    """Call it if `people.says_more`."""
     found = of.own(DETAILS, read_details)
     return found if isinstance(found, Undefined) else details_of(of.sheet, found, of.rng)
 

@@ -14,7 +14,8 @@ from annotation.results.delivery.package import Unpacked, deliver, pack
 from annotation.results.delivery.verify import verify
 from annotation.results.report.report import people_alone, report, report_json
 from annotation.results.sections.analysis import Analysis
-from annotation.results.sections.vote_details import NOT_ASKED, details_in
+from annotation.results.sections.people import NOT_ASKED
+from annotation.results.sections.vote_details import details_in
 from annotation.rounds.opening import RoundSettings, open_round
 from judging.methods.intervals.estimates import Undefined
 from judging.projects.models import Project
