@@ -17,7 +17,7 @@ from judging.core.text import HIDDEN_NAME
 from tests.annotation.screen.posting import ALL, first_item, post, text_of
 from tests.factories import make_annotator, make_examples, make_project, make_vote
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.databases]
 TAGS = ["factual error", "a, b"]
 FIRST, SECOND = "I am maple-7b 😀 and **right**.", "The other 好 one."
 ASKED = {"ask_confidence": True, "reason_tags": TAGS, "ask_spans": True}

@@ -21,7 +21,7 @@ from judging.methods.intervals.estimates import Undefined
 from judging.projects.models import Project
 from tests.factories import make_annotator, make_examples, make_run, make_verdict, make_vote
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.databases]
 LEVELS = ("low", "medium", "high")
 FIVE = ("right_much", "right", "tie", "left", "left_much")
 
