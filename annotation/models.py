@@ -173,6 +173,9 @@ class Protocol(models.Model):
     cant_judge = models.BooleanField(default=False)
     hide_models = models.BooleanField(default=False)
     show_reference = models.BooleanField(default=False)
+    ask_confidence = models.BooleanField(default=False)
+    reason_tags = models.JSONField(default=list)
+    ask_spans = models.BooleanField(default=False)
     criteria = models.JSONField(default=list)
     # Empty if the overall answer is asked.
     criteria_rule = models.JSONField(default=dict)
@@ -709,7 +712,8 @@ class Vote(models.Model):
     still cost what they cost, and their person doesn't vote on the pair again.
 
     slot: where the vote was cast; None while it is put aside, because somebody else may fill it.
-    answer: what was chosen, by side, and the rule that derived the overall choice, if one did;
+    answer: what was chosen, by side, and the rule that derived the overall choice, if one did; how
+        sure the person is, their reasons, and what they marked, by response (`rendering.spans`);
         label: win, tie or lose of response 1, derived from it. It is empty if the person can't
         judge the pair. The comment then says why.
     left_response: 1 or 2, the response on the left; null for imported votes that don't say.

@@ -23,13 +23,15 @@ from annotation.models import (
 )
 from annotation.pages.forms import DecisionForm
 from annotation.pages.rounds import round_for
-from annotation.queue.drafts import side_of
+from annotation.queue.drafts import more_said, side_of
 from annotation.queue.settling import counted_slots
 from annotation.rendering import render as rendered
 from annotation.rendering import render_shown, shown_of, without_names
+from annotation.rendering.spans import ShownText, painted
 from annotation.votes.voting import choose_first, decide, sides_for, withdraw
 from judging.core.errors import UserError
 from judging.core.queries import count_of
+from judging.dataset.models import Example
 from judging.projects.access import Access, preferences_of, version_of
 from judging.projects.models import Project
 
@@ -108,7 +110,7 @@ def round_item(request: HttpRequest, slug: str, number: int, item: int) -> HttpR
         **_texts(row, round_.protocol, left),
         "form": form,
         "version": version_of(decisions[0].pk if decisions else None),
-        **({} if is_blind else _said(row, decisions, left)),
+        **({} if is_blind else _said(row, decisions, left, round_.protocol)),
     }
     return render(
         request, "annotation/rounds/item.html", context, status=422 if form.errors else 200
@@ -212,17 +214,39 @@ def _texts(item: Item, protocol: Protocol, left: int) -> dict[str, object]:
     return {
         "question": render_shown(question, how),
         "reference": rendered(example.reference, how) if protocol.show_reference else "",
-        "sides": list(zip(("Left", "Right"), sides, strict=True)),
+        "sides": list(zip(("Left", "Right"), sides, ("marked-left", "marked-right"), strict=True)),
     }
 
 
-def _said(item: Item, decisions: list[Adjudication], left: int) -> dict[str, object]:
+def _shown_texts(example: Example, protocol: Protocol) -> dict[int, ShownText]:
+    names = (example.model_1, example.model_2) if protocol.hide_models else ()
+    responses = enumerate((example.response_1, example.response_2), start=1)
+    return {number: ShownText(text, names) for number, text in responses}
+
+
+def _said(
+    item: Item, decisions: list[Adjudication], left: int, protocol: Protocol
+) -> dict[str, object]:
     """Return the votes and decisions, with the sides on which this person sees the responses."""
+    votes, texts = list(_votes_on(item)), _shown_texts(item.example, protocol)
+    marked = [(vote.annotator.pseudonym, vote.answer.get("spans", ())) for vote in votes]
+    of_side = {1: left, 2: 3 - left}
     return {
         "votes": [
-            (vote, side_of(vote.label, left), vote.left_response == left)
-            for vote in _votes_on(item)
+            (
+                vote,
+                side_of(vote.label, left),
+                vote.left_response == left,
+                more_said(vote.answer, texts),
+            )
+            for vote in votes
         ],
+        "left_number": left,
+        "marked": {
+            name: found
+            for name, place in (("marked-left", 1), ("marked-right", 2))
+            if (found := painted(marked, of_side[place], texts[of_side[place]]))
+        },
         "skips": item.skips.select_related("annotator").order_by("pk"),
         "flags": item.flags.select_related("annotator").order_by("pk"),
         "decisions": [(decision, side_of(decision.label, left)) for decision in decisions],

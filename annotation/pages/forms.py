@@ -37,6 +37,7 @@ from judging.projects.models import AuditEvent, Project, Role
 from judging.projects.webhooks import EVENTS
 
 _MOST_CRITERIA = 12
+_MOST_TAGS, _LONGEST_TAG = 9, 40
 _WEIGHT = re.compile(r"\d{1,6}(?:\.\d{1,4})?", re.ASCII)
 # If one of these is wrong, the others are not compared with it.
 _OF_RULE = {"criteria", "criterion_weights", "tie_margin", "both_bad"}
@@ -66,6 +67,13 @@ class SettingsForm(forms.ModelForm):
         help_text="One per line, such as helpfulness, relevance, accuracy, level of detail. Each "
         "is asked before the overall question. Leave empty to ask only the overall question.",
     )
+    reason_tags = LinesField(
+        required=False,
+        label="Reasons to choose from",
+        widget=forms.Textarea(attrs={"rows": 4}),
+        help_text="One per line, such as factual error, better structure, too long. Annotators may "
+        "choose any number of them. Leave empty to ask for none.",
+    )
     criterion_weights = LinesField(
         required=False,
         label="Weights of the criteria",
@@ -88,6 +96,7 @@ class SettingsForm(forms.ModelForm):
         fields = (
             "name", "description", "question_asked", "guidelines", "scale", "both_bad",
             "cant_judge", "criteria", "overall_from", "criterion_weights", "tie_margin",
+            "ask_confidence", "reason_tags", "ask_spans",
             "rendering", "hide_models", "show_reference",
             "no_majority", "leave_out_unblinded", "annotator_advantage", "wage_usd",
             "minutes_per_vote", "cost_basis",
@@ -97,6 +106,8 @@ class SettingsForm(forms.ModelForm):
             "question_asked": "The question asked",
             "both_bad": "Offer “both are bad” as a choice",
             "cant_judge": "Offer “can't judge” as an answer",
+            "ask_confidence": "Ask annotators how sure they are",
+            "ask_spans": "Let annotators mark text in the responses",
             "hide_models": "Hide models' names from annotators",
             "show_reference": "Show the reference answer to annotators",
             "overall_from": "The overall answer is",
@@ -115,6 +126,10 @@ class SettingsForm(forms.ModelForm):
             "cant_judge": "Annotators say why in the comment. The answer is paid and counts as "
             "received, but it isn't a label. The majority of the other votes decides, or a person "
             "if there is none.",
+            "ask_confidence": "Unsure, fairly sure, or sure. They say it with every vote, "
+            "unless they can't judge the pair.",
+            "ask_spans": "They select the words that their choice rests on, with the mouse or the "
+            "keyboard, in either response. Nobody has to mark anything.",
             "hide_models": "Both models' names are replaced by “[model name hidden]” in both "
             "responses, on the annotators' screen only. Exports keep the texts.",
             "show_reference": "If an example has a reference answer, annotators see it below the "
@@ -153,6 +168,7 @@ class SettingsForm(forms.ModelForm):
         self.before = {name: getattr(self.instance, name) for name in self.fields}
         cast(forms.ChoiceField, self.fields["cost_basis"]).choices = _COST_BASES
         self.initial["criteria"] = "\n".join(self.instance.criteria)
+        self.initial["reason_tags"] = "\n".join(self.instance.reason_tags)
         self.initial["criterion_weights"] = weights_in_lines(self.instance.criterion_weights)
         for name in ("wage_usd", "minutes_per_vote", "annotator_advantage", "tie_margin"):
             self.initial[name] = Decimal(f"{self.initial[name].normalize():f}")
@@ -214,6 +230,18 @@ class SettingsForm(forms.ModelForm):
             raise forms.ValidationError(f"At most {_MOST_CRITERIA} criteria can be asked at once.")
         if any(len(name) > 60 or not name.isprintable() for name in names):
             raise forms.ValidationError("Give each criterion a short name on a line of its own.")
+        return names
+
+    def clean_reason_tags(self) -> list[str]:
+        names = [" ".join(line.split()) for line in self.cleaned_data["reason_tags"].splitlines()]
+        names = list(dict.fromkeys(name for name in names if name))
+        if len(names) > _MOST_TAGS:
+            raise forms.ValidationError(f"At most {_MOST_TAGS} reasons can be offered.")
+        if any(len(name) > _LONGEST_TAG or not name.isprintable() or ";" in name for name in names):
+            raise forms.ValidationError(
+                f"Give each reason a short name on a line of its own, of at most {_LONGEST_TAG} "
+                "characters and without a semicolon."
+            )
         return names
 
     def clean_criterion_weights(self) -> dict[str, str]:

@@ -36,6 +36,7 @@ from annotation.models import (
 from annotation.people.annotators import free_name, people_changed
 from annotation.queue.queue import WITH_REASON
 from annotation.queue.settling import count_earlier_votes, hand_back, items_with_lock, settle
+from annotation.rendering.spans import by_side
 from judging.core import leases, waking
 from judging.core.errors import UserError
 from judging.core.leases import Chunks, in_chunks
@@ -61,8 +62,28 @@ def held_about(user: AbstractUser) -> Iterator[dict[str, Any]]:
     yield {"about": "choice of mail"} | wanted
     for about, rows, *columns in _tables(user):
         keys = [_short(name) for name in columns]
-        for row in rows.order_by("pk").values_list(*columns).iterator():
-            yield {"about": about} | dict(zip(keys, row, strict=True))
+        seen = [f"{_SEEN_IN[about]}{name}" for name in _SEEN] if about in _SEEN_IN else []
+        for row in rows.order_by("pk").values_list(*columns, *seen).iterator():
+            found = {"about": about} | dict(zip(keys, row, strict=False))
+            if seen and "spans" in found["answer"]:
+                found["answer"] = _as_marked(found["answer"], *row[len(columns) :])
+            yield found
+
+
+# What tells how a person saw a pair, and the way to it from the answers that they gave.
+_SEEN = (
+    "left_response",
+    "item__round__protocol__hide_models",
+    "item__example__model_1",
+    "item__example__model_2",
+)
+_SEEN_IN = {"vote": "", "draft": "", "answer to a pair that came again": "draft__"}
+
+
+def _as_marked(answer: dict[str, Any], left: int, are_hidden: bool, *models: str) -> dict[str, Any]:
+    """Return an answer with the text that the person marked on each side, as they saw it."""
+    names = models if are_hidden else ()
+    return answer | {"spans": by_side(answer["spans"], left, *names)}
 
 
 def counts_held_about(user: AbstractUser) -> list[tuple[str, int]]:

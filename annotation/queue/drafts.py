@@ -16,6 +16,7 @@ from django.db.models import F, QuerySet
 from django.utils import timezone
 
 from annotation.models import Annotator, Draft, Item, Protocol, Seat
+from annotation.rendering.spans import ShownText, places_in
 from judging.core.errors import UserError
 from judging.core.sql.statements import Changed, insert_one, prepared, prepared_update
 from judging.dataset.models import Label
@@ -58,6 +59,13 @@ _FIVE_BUTTONS = (
 )
 _BOTH_BAD_BUTTON = AnswerOption(BOTH_BAD, "Both are bad", ("X",))
 _CANT_JUDGE_BUTTON = AnswerOption(CANT_JUDGE, "Can't judge", ("N",))
+_CONFIDENCE_BUTTONS = (
+    AnswerOption("low", "Unsure", ("7",)),
+    AnswerOption("medium", "Fairly sure", ("8",)),
+    AnswerOption("high", "Sure", ("9",)),
+)
+# From the least to the most.
+CONFIDENCE = {option.value: option.text for option in _CONFIDENCE_BUTTONS}
 
 
 def criterion_options(protocol: Protocol) -> tuple[AnswerOption, ...]:
@@ -78,6 +86,11 @@ def answer_options(protocol: Protocol) -> tuple[AnswerOption, ...]:
     return (*buttons, _CANT_JUDGE_BUTTON) if protocol.cant_judge else buttons
 
 
+def confidence_options(protocol: Protocol) -> tuple[AnswerOption, ...]:
+    """The buttons of how sure a person is, if the protocol asks it."""
+    return _CONFIDENCE_BUTTONS if protocol.ask_confidence else ()
+
+
 def answer_words(protocol: Protocol) -> dict[str, str]:
     """What each overall answer says, chosen or derived."""
     options = (*criterion_options(protocol), *answer_options(protocol))
@@ -94,7 +107,7 @@ def checked_answer(protocol: Protocol, answer: Any, comment: str = "") -> dict[s
 
     Raises UserError that says what is missing. Who can't judge a pair says why in the comment, and
     answers no criterion. Otherwise every criterion is answered, so that a rule can always derive
-    the overall answer. The rule is kept with it.
+    the overall answer. The rule is kept with it. Nobody has to give a reason or mark anything.
     """
     if not isinstance(answer, dict):
         raise UserError("The answer could not be read. Choose again; nothing was lost.")
@@ -105,17 +118,64 @@ def checked_answer(protocol: Protocol, answer: Any, comment: str = "") -> dict[s
     if overall == CANT_JUDGE and overall in offered:
         if not comment.strip():
             raise UserError("Say in the comment why you can't judge this pair, then submit.")
-        return {"overall": overall}
+        return {"overall": overall} | _grounds(protocol, answer)
     scale = criterion_values(protocol)
     chosen = answer.get("criteria") or {}
     missing = [name for name in protocol.criteria if chosen.get(name) not in scale]
     if missing:
         raise UserError(f"Answer every row before you submit. Missing: {', '.join(missing)}.")
     criteria = {name: chosen[name] for name in protocol.criteria}
+    more = _grounds(protocol, answer)
+    if protocol.ask_confidence:
+        if answer.get("confidence") not in CONFIDENCE:
+            raise UserError("Say how sure you are before you submit.")
+        more = {"confidence": answer["confidence"]} | more
     if protocol.criteria_rule and (rule := protocol.rule):
         derived = side_of(rule.overall(signs_of(criteria)), left_response=1)
-        return {"overall": derived, "criteria": criteria, "rule": protocol.criteria_rule}
-    return {"overall": overall, "criteria": criteria} if criteria else {"overall": overall}
+        answered = {"overall": derived, "criteria": criteria, "rule": protocol.criteria_rule}
+        return answered | more
+    found = {"overall": overall, "criteria": criteria} if criteria else {"overall": overall}
+    return found | more
+
+
+def _grounds(protocol: Protocol, answer: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the reasons, in the protocol's order, and the spans, if there are any."""
+    chosen = answer.get("reasons") or ()
+    reasons = [name for name in protocol.reason_tags if name in chosen]
+    found: dict[str, Any] = {"reasons": reasons} if reasons else {}
+    if protocol.ask_spans and (spans := answer.get("spans")):
+        found["spans"] = spans
+    return found
+
+
+@dataclass(frozen=True)
+class MoreSaid:
+    """What a vote says besides its label, for people who read votes.
+
+    quotes: what was marked, each with the number of its response.
+    """
+
+    confidence: str
+    reasons: tuple[str, ...]
+    quotes: tuple[tuple[int, str], ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.confidence or self.reasons or self.quotes)
+
+
+def more_said(answer: Mapping[str, Any], texts: Mapping[int, ShownText]) -> MoreSaid:
+    """Return the rest of an answer in words. Of responses without a text, nothing is quoted.
+
+    Args:
+        texts: both responses as the reader sees them, by number.
+    """
+    quotes = (
+        (number, shown.shown[slice(*place)])
+        for number, shown in texts.items()
+        for place in places_in(answer.get("spans", ()), number, shown)
+    )
+    confidence = CONFIDENCE.get(answer.get("confidence", ""), "")
+    return MoreSaid(confidence, tuple(answer.get("reasons", ())), tuple(quotes))
 
 
 def signs_of(criteria: Mapping[str, str]) -> dict[str, int]:

@@ -56,7 +56,9 @@ MOST_THRESHOLDS = 200
 _ASKED = ("question_asked", "guidelines", "scale", "both_bad", "criteria", "rendering")
 # Newer ones. Switched off they are left out of the digest, so that the same settings give the same
 # protocol as before they existed.
-_NEWER = ("cant_judge", "hide_models", "show_reference")
+_NEWER = (
+    "cant_judge", "hide_models", "show_reference", "ask_confidence", "reason_tags", "ask_spans",
+)  # fmt: skip
 
 
 CHECK_ACTIONS = ("warn", "pause", "stop")
@@ -490,7 +492,7 @@ def current_protocol(project: Project) -> Protocol:
     The same settings always give the same protocol.
     """
     asked = {name: getattr(project, name) for name in _ASKED}
-    asked |= {name: True for name in _NEWER if getattr(project, name)}
+    asked |= {name: value for name in _NEWER if (value := getattr(project, name))}
     if (rule := project.criteria_rule) is not None:
         asked["criteria_rule"] = rule.to_json()
     text = json.dumps(asked, sort_keys=True, ensure_ascii=False)

@@ -38,7 +38,7 @@ from annotation.screen.hand import (
     vote_on,
 )
 from annotation.screen.progress import progress_of, refusal, skipped_sentence, title_of
-from annotation.screen.views import KEYS, progress_context, show_ending, show_item
+from annotation.screen.views import KEYS, KEYS_OF_MORE, progress_context, show_ending, show_item
 from annotation.votes.voting import NotNeeded, RoundClosed, edit_vote, record_vote
 from judging.core.errors import UserError
 from judging.projects.models import Preferences
@@ -52,11 +52,12 @@ class PreferencesForm(forms.ModelForm):
     def clean_keys(self) -> dict[str, str]:
         """Refuse what is no key of the screen, and two actions on one key."""
         moved = self.cleaned_data["keys"] or {}
-        if not isinstance(moved, dict) or not moved.keys() <= set(KEYS):
+        if not isinstance(moved, dict) or not moved.keys() <= {*KEYS, *KEYS_OF_MORE}:
             raise forms.ValidationError("These keys could not be read. Nothing was changed.")
         for key in moved.values():
             if not isinstance(key, str) or len(key) > 1 or not key.isprintable() or key == " ":
                 raise forms.ValidationError("Choose one letter, digit or sign for each action.")
+        # A usual key of what only some protocols ask gives way to an action that was moved there.
         keys = [key for key in ({key: key for key in KEYS} | moved).values() if key]
         if len(set(keys)) < len(keys):
             raise forms.ValidationError("Two actions have the same key. Nothing was changed.")

@@ -4,7 +4,8 @@ A conversation is a chat: the messages that both responses share are the questio
 reference answer is shown as well if the protocol says so.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal, cast
 
@@ -23,6 +24,7 @@ from annotation.rendering import (
     without_names,
 )
 from annotation.rendering.responses import How, Shown
+from annotation.rendering.spans import ShownText, Span, marks_from, spans_from
 from judging.core.sql.statements import prepared
 from judging.dataset.models import Example
 
@@ -37,7 +39,8 @@ class BlindPair:
     """Safe HTML; "" for a text without anything visible.
 
     Only the server knows which response is on which side. `reference` is None unless the protocol
-    shows the reference answer and the example has one.
+    shows the reference answer and the example has one. `markable` is empty unless annotators mark
+    spans: then it has the text of each side as it was written, and what is marked in it.
     """
 
     question: SafeString
@@ -45,6 +48,20 @@ class BlindPair:
     right: SafeString
     view: View = "rendered"
     reference: SafeString | None = None
+    markable: tuple["Markable", ...] = ()
+
+
+@dataclass(frozen=True)
+class Markable:
+    """The text of a side, in which spans are counted, and its marks as forms have them."""
+
+    side: str
+    text: str
+    marks: str
+
+    @property
+    def text_id(self) -> str:
+        return f"text-{self.side}"
 
 
 @lru_cache(maxsize=_KEPT)
@@ -64,6 +81,7 @@ def blind_pair(draft: Draft, view: View = "rendered") -> BlindPair:
     protocol = draft.item.round.protocol
     *texts, conversation = _texts.first(example=draft.item.example_id)
     question, first, second = shown_of(texts, conversation) if conversation else texts
+    markable = _markable(draft, texts[1:]) if protocol.ask_spans else ()
     reference = ""
     if protocol.show_reference:
         (reference,) = _references.first(example=draft.item.example_id)
@@ -77,11 +95,46 @@ def blind_pair(draft: Draft, view: View = "rendered") -> BlindPair:
         marked = zip(differences(*written), written, strict=True)
         sides = [html if has_visible(text) else SafeString() for html, text in marked]
         answer = _rendered(reference, how) or None
-        return BlindPair(_rendered(question, how), *sides, view=view, reference=answer)
+        pair = BlindPair(_rendered(question, how), *sides, view=view, reference=answer)
+        return replace(pair, markable=markable)
     if view == "raw":
         how = "plain"
     shown = (_rendered(one, how) for one in (question, left, right))
-    return BlindPair(*shown, view=view, reference=_rendered(reference, how) or None)
+    answer = _rendered(reference, how) or None
+    return BlindPair(*shown, view=view, reference=answer, markable=markable)
+
+
+def _sides(draft: Draft) -> dict[str, int]:
+    return {"left": draft.left_response, "right": 3 - draft.left_response}
+
+
+def _shown_texts(draft: Draft, responses: Sequence[str]) -> dict[int, ShownText]:
+    """Return both responses as people see them, by number."""
+    names: Sequence[str] = ()
+    if draft.item.round.protocol.hide_models:
+        names = _models.first(example=draft.item.example_id)
+    return {number: ShownText(text, names) for number, text in enumerate(responses, start=1)}
+
+
+def _markable(draft: Draft, responses: Sequence[str]) -> tuple[Markable, ...]:
+    texts, spans = _shown_texts(draft, responses), draft.answer.get("spans", ())
+    return tuple(
+        Markable(side, texts[number].shown, marks_from(spans, number, texts[number]))
+        for side, number in _sides(draft).items()
+    )
+
+
+def spans_marked(draft: Draft, marks: Mapping[str, list[tuple[int, int]]]) -> list[Span]:
+    """Turn marks by side, as the screen sends them, into spans of responses 1 and 2.
+
+    This is the only place that does.
+    """
+    _, *responses, _ = _texts.first(example=draft.item.example_id)
+    texts, by_number = _shown_texts(draft, responses), _sides(draft)
+    found = {
+        number: spans_from(marks[side], number, texts[number]) for side, number in by_number.items()
+    }
+    return [*found[1], *found[2]]
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ from annotation.models import Annotator, Draft, Round, Vote
 from annotation.people import crowds
 from annotation.people.annotators import annotator_of
 from annotation.queue.drafts import (
+    CONFIDENCE,
     MAX_COMMENT,
     answer_options,
     criterion_values,
@@ -36,6 +37,8 @@ from annotation.queue.drafts import (
 )
 from annotation.queue.queue import claim_slot_of, heartbeat
 from annotation.queue.repeats import answer_again, may_answer_again
+from annotation.rendering.spans import read_marks
+from annotation.screen.blind import spans_marked
 from judging.core.sql.statements import prepared
 from judging.projects.access import project_for, projects_of
 from judging.projects.models import Role
@@ -58,7 +61,7 @@ _ROUND = (
 )
 _PROTOCOL = (
     "question_asked", "guidelines", "scale", "both_bad", "cant_judge", "criteria", "rendering",
-    "criteria_rule", "hide_models", "show_reference",
+    "criteria_rule", "hide_models", "show_reference", "ask_confidence", "reason_tags", "ask_spans",
 )  # fmt: skip
 _NEEDED = [
     *_DRAFT,
@@ -277,6 +280,18 @@ def entry_of(posted: Mapping[str, str], draft: Draft, now: datetime) -> Entry:
     }
     if criteria:
         answer["criteria"] = criteria
+    if protocol.ask_confidence and posted.get("confidence") in CONFIDENCE:
+        answer["confidence"] = posted["confidence"]
+    if reasons := [
+        name
+        for number, name in enumerate(protocol.reason_tags, start=1)
+        if posted.get(f"reason-{number}")
+    ]:
+        answer["reasons"] = reasons
+    if protocol.ask_spans:
+        marks = {side: read_marks(posted.get(f"spans-{side}", "")) for side in ("left", "right")}
+        if any(marks.values()) and (spans := spans_marked(draft, marks)):
+            answer["spans"] = spans
     comment = posted.get("comment", "").replace("\r\n", "\n").replace("\x00", "")
     passed = (now - draft.updated_at).total_seconds()
     # Never more than has passed since the last entry, so that a repeated post adds nothing.

@@ -15,7 +15,13 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
 from annotation.models import Annotator, Draft, Protocol, Reading, Round, Vote
-from annotation.queue.drafts import CANT_JUDGE, answer_options, answer_words, criterion_options
+from annotation.queue.drafts import (
+    CANT_JUDGE,
+    answer_options,
+    answer_words,
+    confidence_options,
+    criterion_options,
+)
 from annotation.queue.queue import NoItem, claim_next, is_held, why_no_items
 from annotation.screen.blind import VIEWS, Feedback, View, blind_pair, feedback_on, guidelines
 from annotation.screen.hand import (
@@ -78,7 +84,7 @@ def item_context(
     """
     protocol = draft.item.round.protocol
     buttons = answer_options(protocol)
-    chosen = draft.answer.get("criteria", {})
+    chosen, reasons = draft.answer.get("criteria", {}), draft.answer.get("reasons", ())
     base = reverse("annotate_item", args=[draft.token])
     round_ = draft.item.round
     can_go_back = round_.kind not in Round.PRACTICE and (progress is None or progress.done)
@@ -93,7 +99,14 @@ def item_context(
         "criteria": [Criterion(name, chosen.get(name, "")) for name in protocol.criteria],
         "criterion_choices": criterion_options(protocol),
         "is_derived": bool(protocol.criteria_rule),
-        "draft": {"overall": draft.answer.get("overall", ""), "comment": draft.comment},
+        "confidence_choices": confidence_options(protocol),
+        "reasons": [Criterion(name, "on" * (name in reasons)) for name in protocol.reason_tags],
+        "asks_spans": protocol.ask_spans,
+        "draft": {
+            "overall": draft.answer.get("overall", ""),
+            "confidence": draft.answer.get("confidence", ""),
+            "comment": draft.comment,
+        },
         "age": f"{(timezone.now() - draft.updated_at).total_seconds():.1f}",
         "voted": _words(protocol, vote) if vote else "",
         "error": error,
@@ -126,6 +139,8 @@ def _words(protocol: Protocol, vote: Vote) -> str:
 
 # The keys of one character. A person may move each to another one, by its place here.
 KEYS = "123450ATBXNSFCGEDRLV?"
+# Those of what a protocol may ask in addition: how sure a person is, why, and marking text.
+KEYS_OF_MORE = "789WM"
 _PAGE = 50
 _FINAL = "Another round that counts this vote was closed, so it can no longer be changed."
 _ASIDE = "The project put it aside: it doesn't count, and it can't be changed."
@@ -191,7 +206,7 @@ def annotate_item(request: HttpRequest, token: str) -> HttpResponse:
     if KEPT in request.GET:
         messages.warning(request, _NOT_SUBMITTED)
     context = item_context(draft, vote, view=_view(request), progress=progress)
-    context |= _own_settings(request)
+    context |= _own_settings(request, round_.protocol)
     context |= _skip_context(request)
     context["unread"] = bool(context["guidelines"]) and _is_first_item(draft)
     return render(request, "annotation/screen/screen.html", context)
@@ -309,7 +324,7 @@ def show_item(request: HttpRequest, draft: Draft, error: str, status: int) -> Ht
     """Show the item again, with what is missing."""
     progress = progress_of(draft.item.round, draft.annotator)
     context = item_context(draft, vote_on(draft), error=error, progress=progress)
-    context |= _own_settings(request)
+    context |= _own_settings(request, draft.item.round.protocol)
     return render(request, "annotation/screen/screen.html", context, status=status)
 
 
@@ -318,9 +333,11 @@ def _view(request: HttpRequest) -> View:
     return next((view for view in VIEWS if view == asked), "rendered")
 
 
-def _own_settings(request: HttpRequest) -> dict[str, Any]:
+def _own_settings(request: HttpRequest, protocol: Protocol) -> dict[str, Any]:
     preferences = preferences_of(cast(AbstractUser, request.user))
-    return {"preferences": preferences, "keys": json.dumps(preferences.keys), "places": KEYS}
+    asks_more = protocol.ask_confidence or protocol.reason_tags or protocol.ask_spans
+    places = KEYS + KEYS_OF_MORE if asks_more else KEYS
+    return {"preferences": preferences, "keys": json.dumps(preferences.keys), "places": places}
 
 
 def _skip_context(request: HttpRequest) -> dict[str, str]:

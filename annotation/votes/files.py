@@ -11,8 +11,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from annotation.queue.drafts import CANT_JUDGE
+from annotation.queue.drafts import CANT_JUDGE, CONFIDENCE
+from annotation.rendering.spans import Span, fault_of
 from annotation.votes.agreement import strength_of
+from judging.core.conversations import dumped
 from judging.core.errors import UserError
 from judging.core.text import a_name, is_name, unstorable
 from judging.dataset.files import Records, check_format
@@ -43,13 +45,15 @@ _SIDES = {"1": 1, "2": 2}
 _FIELDS = (
     "external_id", "id", "idx", "annotator", "label", "left_response", "unblinded",
     "active_seconds", "submitted_at", "raw_answer", "comment", "vote_id", "protocol",
-    "protocol_fingerprint", "example_votes_n", "overall_rule",
+    "protocol_fingerprint", "example_votes_n", "overall_rule", "confidence", "reasons", "spans",
 )  # fmt: skip
 _PANDALM = {"0": "tie", "1": "win", "2": "lose"}
 # Before the name of a criterion, so that none is called like a column.
 CRITERION = "criterion:"
 # The rule that derived the label from these, as JSON.
 OVERALL_RULE = "overall_rule"
+# What a protocol may ask in addition. An export has these columns if there is anything in them.
+MORE = ("confidence", "reasons", "spans")
 
 
 @dataclass(frozen=True)
@@ -135,7 +139,11 @@ class VoteReader:
 
     def _row(self, record: Record, by_id: Mapping[str, KnownExample]) -> VoteRow | Refused:
         # A list or an object counts as an empty cell: other programs' files hold such columns.
-        flat = (name for name, value in record.values.items() if not isinstance(value, list | dict))
+        flat = (
+            name
+            for name, value in record.values.items()
+            if not isinstance(value, list | dict) or plain(name) in ("reasons", "spans")
+        )
         spelled = {plain(name): name for name in flat}
         spelled |= {plain(name): name for name in _FIELDS if name in record.values}
         columns = {name: spelled[plain(name)] for name in _FIELDS if plain(name) in spelled}
@@ -171,6 +179,10 @@ class VoteReader:
             if name.startswith(CRITERION) and isinstance(value, str) and value
         }
         rule = _rule(cells, criteria, label, left_response)
+        expected = f"{listed(CONFIDENCE)} or nothing"
+        confidence = cells.one_of("confidence", {name: name for name in CONFIDENCE}, expected)
+        reasons = _reasons(cells, record.values.get(columns.get("reasons", "")))
+        spans = _spans(cells, record.values.get(columns.get("spans", "")))
         comment = cells.text("comment")
         vote_id, protocol = cells.text("vote_id"), cells.text("protocol")
         fingerprint = cells.text("protocol_fingerprint")
@@ -187,7 +199,10 @@ class VoteReader:
             submitted_at=submitted_at,
             answer=({"overall": answer} if answer else {})
             | ({"criteria": criteria} if criteria else {})
-            | ({"rule": rule} if rule else {}),
+            | ({"rule": rule} if rule else {})
+            | ({"confidence": confidence} if confidence else {})
+            | ({"reasons": reasons} if reasons else {})
+            | ({"spans": spans} if spans else {}),
             unblinded=bool(unblinded),
             vote_id=vote_id,
             protocol=protocol,
@@ -279,6 +294,33 @@ def _rule(
     elif (derived := rule.overall(strengths)) != label:
         cells.complain("label", f"The rule derives {derived} from the criteria, not {label}.")
     return rule.to_json()
+
+
+def _reasons(cells: Cells, value: Any) -> list[str]:
+    """Return the reasons of a list, or of a text that parts them by semicolons."""
+    if not isinstance(value, list):
+        value = cells.text("reasons").split(";")
+    names = [name.strip() if isinstance(name, str) else "" for name in value]
+    names = list(dict.fromkeys(name for name in names if name))
+    if wrong := next((name for name in names if not is_name(name) or ";" in name), None):
+        cells.expect("reasons", f"reasons of {a_name()}", wrong)
+        return []
+    return names
+
+
+def _spans(cells: Cells, value: Any) -> list[Span]:
+    """Return the spans of a vote, whose quotes are still to be compared with the responses."""
+    if value is None or value == "":
+        return []
+    try:
+        # Numbers of a file of JSON are texts of their own kind.
+        found = json.loads(value if isinstance(value, str) else dumped(value))
+    except (ValueError, RecursionError):
+        found = None
+    if fault := fault_of(found):
+        cells.complain("spans", f"{cells.column('spans')} {fault}.")
+        return []
+    return list(found)
 
 
 def vote_records(path: Path, file_format: str, sheet: str = "") -> Records:

@@ -6,9 +6,10 @@ person on the same example is listed as a conflict, and the vote that is there s
 
 import secrets
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 
 from django.contrib.auth.models import AbstractUser
@@ -24,6 +25,7 @@ from annotation.queue.settling import (
     leaving_out_unblinded,
     needs_decision,
 )
+from annotation.rendering.spans import checked_spans
 from annotation.rounds.opening import protocol_named
 from annotation.votes.files import KnownExample, VoteReader, VoteRow, names_of, vote_records
 from judging.core.leases import Chunks
@@ -31,7 +33,7 @@ from judging.core.sql import statements
 from judging.core.sql.statements import rows_came
 from judging.dataset.files import Records
 from judging.dataset.models import Example, Import
-from judging.dataset.records import Codes, compare, content_id
+from judging.dataset.records import Codes, Refused, compare, content_id, refusal
 from judging.dataset.whole_files import accepted, record_import
 from judging.dataset.writing import tell_of_import
 from judging.projects import access
@@ -205,7 +207,30 @@ def _checked_votes(records: Records, reader: VoteReader) -> list[VoteRow]:
             return None
         return f"{row.annotator} voted on {row.example.external_id} in line {earlier} already."
 
-    return list(accepted(reader.rows(records), second_vote, records.paths, "vote"))
+    rows = _with_quotes(reader.rows(records))
+    return list(accepted(rows, second_vote, records.paths, "vote"))
+
+
+def _with_quotes(rows: Iterable[VoteRow | Refused]) -> Iterator[VoteRow | Refused]:
+    """Compare each span with the response that it is in, and let it hold the text there."""
+    rest = iter(rows)
+    while chunk := list(islice(rest, _MOST)):
+        marked = {
+            row.example.pk
+            for row in chunk
+            if isinstance(row, VoteRow) and row.answer and "spans" in row.answer
+        }
+        texts = Example.objects.filter(pk__in=marked).only("response_1", "response_2")
+        responses = {one.pk: (one.response_1, one.response_2) for one in texts} if marked else {}
+        for row in chunk:
+            if isinstance(row, Refused) or not row.answer or "spans" not in row.answer:
+                yield row
+                continue
+            spans = checked_spans(row.answer["spans"], responses[row.example.pk])
+            if isinstance(spans, str):
+                yield refusal(row.place, "spans", f"In spans, {spans}.")
+            else:
+                yield replace(row, answer=row.answer | {"spans": spans})
 
 
 def _import_round(project: Project, user: AbstractUser | None, protocol: Protocol) -> Round:

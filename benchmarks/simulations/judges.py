@@ -15,6 +15,7 @@ from benchmarks.simulations.choices import CONFUSED, ChoiceJudge
 from benchmarks.simulations.coverage import Check, Found, Rng, held
 from judging.methods.agreement.accuracy import Comparison, Design, comparison
 from judging.methods.agreement.fewer_samples import expected_labels, expected_right
+from judging.methods.agreement.spans import span_overlap
 from judging.methods.agreement.votes import (
     agreement_interval,
     beyond_chance,
@@ -25,6 +26,7 @@ from judging.methods.agreement.votes import (
     gwet_ac1,
     kappa,
     krippendorff_alpha,
+    ordinal_alpha,
     percent_agreement,
 )
 from judging.methods.arrays import Codes, Floats, Signs
@@ -36,7 +38,7 @@ from judging.methods.calibration.probabilities import (
     choice_probabilities,
 )
 from judging.methods.calibration.table import icc, icc_columns, signs
-from judging.methods.intervals.bootstrap import design_effect, plus_two_ratio, share
+from judging.methods.intervals.bootstrap import design_effect, plus_two_mean, plus_two_ratio, share
 from judging.methods.intervals.covariates import explained_by
 from judging.methods.intervals.estimates import Estimate, Figure, Undefined, holm, median
 from judging.methods.intervals.win_rate import AuditedLabels, win_rate
@@ -455,6 +457,58 @@ def chance_checks() -> Iterator[Check]:
         yield Check(f"N={n}{together}, {people} people", draw)
 
 
+def _said(n: int, careless: float, each: int, levels: int, rng: Rng) -> tuple[Codes, Floats]:
+    """Three answers an example on a scale, each careless with this chance, and their counts."""
+    level = np.clip(np.rint(rng.normal(levels / 2, levels / 3, n)), 0, levels - 1)
+    drawn = rng.integers(0, levels, (n, 3))
+    answers = np.where(rng.random((n, 3)) < careless, drawn, level[:, None])
+    answers = _together(answers, each, rng).astype(np.intp)
+    return answers, category_counts(answers, np.ones_like(answers), np.arange(levels))
+
+
+@cache
+def _said_truth(careless: float, levels: int) -> float:
+    _, counts = _said(MANY, careless, 1, levels, np.random.default_rng(0))
+    kinds, often = np.unique(counts, axis=0, return_counts=True)
+    found = ordinal_alpha(kinds, often.astype(float))
+    assert isinstance(found, float)
+    return found
+
+
+def _marked(elsewhere: Floats) -> Codes:
+    """Spans of two people on each example: 8 characters, the same ones or others."""
+    place = np.where(elsewhere > 0, 20, 0)
+    votes = np.arange(2 * len(place))
+    start = np.stack((np.zeros_like(place), place), axis=1).reshape(-1)
+    return np.stack((votes, np.ones_like(votes), start, start + 8), axis=1)
+
+
+def detail_checks() -> Iterator[Check]:
+    """What people say besides which response is better. Of careless people, one of two marks other
+    words, so that the truth of F1 is the share of the examples on which nobody is careless."""
+    for (n, each), careless in product(DESIGNS, (0.02, 0.2, 0.6)):
+
+        def draw(
+            rng: Rng, n: int = n, each: int = each, careless: float = careless
+        ) -> dict[str, Found | None]:
+            question = _question(n, each)
+            found: dict[str, Found | None] = {}
+            for name, levels in (("strength", 5), ("confidence", 3)):
+                _, counts = _said(n, careless, each, levels, rng)
+                alpha = agreement_interval(ordinal_alpha, counts, question, rng)
+                found[f"ordinal alpha of {name}"] = held(alpha, _said_truth(careless, levels))
+            elsewhere = _together((rng.random(n) < careless).astype(float), each, rng)
+            pairs, lengths = np.arange(n).repeat(2), np.full((n, 2), 40)
+            f1 = span_overlap(pairs, _marked(elsewhere), lengths, question).f1
+            found["F1 of marked text"] = held(f1, 1 - careless)
+            sure = _together(rng.binomial(6, 1 - careless, n) / 6, each, rng)
+            mean = plus_two_mean(sure, (0.0, 1.0), question)
+            found["mean confidence"] = held(mean, 1 - careless)
+            return found
+
+        yield Check(f"N={n}, careless {careless:.0%}, {each} to a question", draw)
+
+
 def pace_checks() -> Iterator[Check]:
     for n in (6, 20, 100):
 
@@ -476,5 +530,6 @@ FIGURES: dict[str, Callable[[], Iterator[Check]]] = {
     "people's agreement": people_checks,
     "votes on criteria": criteria_checks,
     "agreement on criteria by chance": chance_checks,
+    "strength, confidence and marked text": detail_checks,
     "pace of votes": pace_checks,
 }

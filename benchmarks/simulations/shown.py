@@ -109,6 +109,8 @@ SIMULATED_BY: dict[str, tuple[str, ...]] = {
     "criteria.criteria.slope": ("votes on criteria",),
     "criteria.criteria.same_as_overall": (SHARES,),
     "criteria.criteria.*": (PEOPLE, "agreement on criteria by chance"),
+    "vote_details.reasons.*": (PEOPLE, "agreement on criteria by chance"),
+    "vote_details.*": ("strength, confidence and marked text",),
     "likelihood.*": (LIKELIHOOD,),
     "gate accuracy": (ACCURACY,),
     "gate final_accuracy": (FINAL,),

@@ -996,6 +996,10 @@ class SettingsIn(TypedDict):
     """What is left out stays as it is."""
 
     annotator_advantage: NotRequired[Decimal | float | str | None]
+    ask_confidence: NotRequired[bool | None]
+    """Whether people say how sure they are."""
+    ask_spans: NotRequired[bool | None]
+    """Whether people may mark text in responses."""
     both_bad: NotRequired[bool | None]
     cant_judge: NotRequired[bool | None]
     cost_basis: NotRequired[Literal["assumed", "measured"] | None]
@@ -1011,8 +1015,11 @@ class SettingsIn(TypedDict):
     overall_from: NotRequired[Literal["", "weighted", "lexicographic"] | None]
     """Whether the overall answer is asked (“”) or derived from the criteria."""
     question_asked: NotRequired[str | None]
+    reason_tags: NotRequired[list[str] | None]
+    """Reasons that people may choose from, at most 9."""
     rendering: NotRequired[Literal["markdown", "plain"] | None]
     scale: NotRequired[Literal["three", "five"] | None]
+    show_reference: NotRequired[bool | None]
     tie_margin: NotRequired[Decimal | float | str | None]
     """Sums of weights that differ by at most this are a tie."""
     wage_usd: NotRequired[Decimal | float | str | None]
@@ -1034,8 +1041,12 @@ class SettingsOut:
     """“” if it is asked, else weighted or lexicographic."""
     criterion_weights: dict[str, str]
     tie_margin: Decimal
+    ask_confidence: bool
+    reason_tags: list[str]
+    ask_spans: bool
     rendering: str
     hide_models: bool
+    show_reference: bool
     no_majority: str
     leave_out_unblinded: bool
     annotator_advantage: Decimal

@@ -75,8 +75,12 @@ class SettingsOut(Schema):
     overall_from: str = Field(description="“” if it is asked, else weighted or lexicographic.")
     criterion_weights: dict[str, str]
     tie_margin: Decimal
+    ask_confidence: bool
+    reason_tags: list[str]
+    ask_spans: bool
     rendering: str
     hide_models: bool
+    show_reference: bool
     no_majority: str
     leave_out_unblinded: bool
     annotator_advantage: Decimal
@@ -132,8 +136,14 @@ class SettingsIn(Schema):
     tie_margin: Weight | None = Field(
         None, description="Sums of weights that differ by at most this are a tie."
     )
+    ask_confidence: bool | None = Field(None, description="Whether people say how sure they are.")
+    reason_tags: list[Annotated[Text, Field(min_length=1, max_length=40)]] | None = Field(
+        None, description="Reasons that people may choose from, at most 9."
+    )
+    ask_spans: bool | None = Field(None, description="Whether people may mark text in responses.")
     rendering: Literal["markdown", "plain"] | None = None
     hide_models: bool | None = None
+    show_reference: bool | None = None
     no_majority: Literal["adjudicate", "tie", "judge"] | None = None
     leave_out_unblinded: bool | None = None
     annotator_advantage: Share | None = None
@@ -219,6 +229,7 @@ def update_settings(request: HttpRequest, slug: str, body: SettingsIn) -> Projec
     def data(now: Project) -> dict[str, Any]:
         fields = {name: getattr(now, name) for name in SettingsOut.model_fields} | sent
         fields["criteria"] = "\n".join(fields["criteria"])
+        fields["reason_tags"] = "\n".join(fields["reason_tags"])
         fields["criterion_weights"] = weights_in_lines(fields["criterion_weights"])
         # A box that is not ticked is not sent.
         return {name: value for name, value in fields.items() if value is not False}

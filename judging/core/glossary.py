@@ -153,6 +153,14 @@ _TERMS = (
         "Cohen's kappa: agreement beyond what chance alone would give; 1 is perfect, 0 is chance.",
     ),
     Term(
+        "span",
+        "Part of a response that a person marked, by its first and last character in the text.",
+    ),
+    Term(
+        "confidence",
+        "How sure a person says they are of their vote: low, medium or high.",
+    ),
+    Term(
         "Fleiss' kappa",
         "Agreement of several people or samples beyond chance, if each example has equally many; "
         "1 is perfect, 0 is chance.",

@@ -276,4 +276,15 @@ def hide_names(text: str, *names: str) -> str:
 
 
 def _hidden(found: re.Match[str]) -> str:
-    return (found["before"] or found["as"] or "") + HIDDEN_NAME
+    return _introduction(found) + HIDDEN_NAME
+
+
+def _introduction(found: re.Match[str]) -> str:
+    return found["before"] or found["as"] or ""
+
+
+def places_of_names(text: str, *names: str) -> list[tuple[int, int]]:
+    """Return where each name begins and ends that `hide_names` replaces, in order."""
+    pattern = _names_in(text, names)
+    found = pattern.finditer(text) if pattern else ()
+    return [(one.start() + len(_introduction(one)), one.end()) for one in found]

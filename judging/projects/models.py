@@ -70,6 +70,9 @@ class Project(models.Model):
     cant_judge = models.BooleanField(default=False)
     hide_models = models.BooleanField(default=False)
     show_reference = models.BooleanField(default=False)
+    ask_confidence = models.BooleanField(default=False)
+    reason_tags = models.JSONField(default=list, blank=True)
+    ask_spans = models.BooleanField(default=False)
     criteria = models.JSONField(default=list, blank=True)
     # How the overall answer comes from the criteria: see `criteria_rule`. Weights as text, by name.
     overall_from = models.CharField(

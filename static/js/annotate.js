@@ -28,7 +28,7 @@
   // While something about the pair is on its way, nothing can be entered that would not go with it.
   const isBusy = () => holds > 0;
   function freeze(isFrozen) {
-    form.querySelectorAll(".criteria, .scale, .closing").forEach((part) => { part.inert = isFrozen; });
+    form.querySelectorAll(".criteria, .scale, .more, .closing").forEach((part) => { part.inert = isFrozen; });
   }
   function hold(text) {
     if (holds === 0) focused = document.activeElement;
@@ -89,6 +89,7 @@
     linkScroll(form, () => isSet("link_scroll"));
     markChosen(form);
     askForReason(form);
+    window.annotation.more?.start(form, meant);
     showKeys(form);
     window.annotation.markFirst(form);
   }
@@ -168,6 +169,7 @@
     if (!open && lacksReason(form)) { form.elements.comment.focus(); return "Say in the comment why you can't judge this pair, then submit."; }
     if (!open) return "";
     window.annotation.mark(form, open);
+    if (open.dataset.missing) return open.dataset.missing;
     return open.classList.contains("criterion")
       ? `Answer every row: ${open.querySelector(".name").textContent} is missing.`
       : "Choose which response is better, or a tie, before you submit.";
@@ -368,6 +370,8 @@
       D: press("[data-view=differences]"),
       R: press("[data-view=raw]"),
       V: press(".side-tabs a:not([aria-current])"),
+      W: () => window.annotation.more?.reasons(),
+      M: () => window.annotation.more?.mark(),
       L: () => document.querySelector("[data-own]").click(),
     },
     chosen: () => {

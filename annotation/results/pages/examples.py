@@ -12,8 +12,10 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
 
 from annotation.models import Adjudication, Vote
+from annotation.queue.drafts import more_said
 from annotation.rendering import render as rendered
 from annotation.rendering import render_shown, shown_of
+from annotation.rendering.spans import ShownText, painted
 from annotation.results.data.browsing import SORTS, Filter, People, browse, keys_of, neighbours
 from annotation.results.merge.final_labels import Merged, merged_page
 from annotation.rounds.practice import change_check
@@ -345,8 +347,8 @@ def texts_of(example: Example, how: str) -> dict[str, object]:
         "question": question,
         "reference": rendered(example.reference, how) if example.reference else "",
         "responses": [
-            (1, example.model_1, responses[0]),
-            (2, example.model_2, responses[1]),
+            (1, example.model_1, responses[0], "marked-1"),
+            (2, example.model_2, responses[1], "marked-2"),
         ],
     }
 
@@ -354,12 +356,20 @@ def texts_of(example: Example, how: str) -> dict[str, object]:
 def people_about(example: Example, run: Run | None) -> dict[str, object]:
     """Return the final label, the votes and the decisions. An attention check has no final one."""
     (merged,) = merged_page(example.project, run, [example])
-    votes = Vote.every.filter(example=example).select_related("annotator", "item__round")
+    rows = Vote.every.filter(example=example).select_related("annotator", "item__round")
+    votes = list(rows.order_by("item__round__number", "pk"))
+    texts = {1: ShownText(example.response_1), 2: ShownText(example.response_2)}
+    marked = [(vote.annotator.pseudonym, vote.answer.get("spans", ())) for vote in votes]
     decisions = Adjudication.objects.filter(item__example=example)
     return {
         "verdict": merged.verdict,
         "final": None if example.is_check else merged,
-        "votes": votes.order_by("item__round__number", "pk"),
+        "votes": [(vote, more_said(vote.answer, texts)) for vote in votes],
+        "marked": {
+            f"marked-{number}": found
+            for number, shown in texts.items()
+            if (found := painted(marked, number, shown))
+        },
         "decisions": decisions.select_related("item__round").order_by("pk"),
     }
 

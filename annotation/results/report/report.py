@@ -23,6 +23,7 @@ from annotation.results.sections import position as sections_position
 from annotation.results.sections import review as sections_review
 from annotation.results.sections import review_gain, trust, win_rates
 from annotation.results.sections import routing as sections_routing
+from annotation.results.sections import vote_details as sections_details
 from annotation.results.sections.analysis import (
     Analysis,
     Dataset,
@@ -127,6 +128,7 @@ class Report:
     pace: Sequence[sections_people.Pace]
     self_agreement: Sequence[sections_people.SelfAgreement]
     criteria: sections_people.CriteriaFigures | Undefined
+    vote_details: sections_details.VoteDetails | Undefined
     by_category: Sequence[win_rates.CategoryFigures]
     category_differences: win_rates.CategoryDifferences
     cost: Costs
@@ -389,6 +391,14 @@ CHAPTERS = (
                 read=sections_people.read_criteria,
                 plots=(lambda report: sections_people.criteria_plot(report.criteria),),
             ),
+            Section(
+                sections_people.DETAILS,
+                "results/_vote_details.html",
+                "How sure are people, and why?",
+                has=lambda report: not isinstance(report.vote_details, Undefined),
+                read=sections_details.read_details,
+                anchor="vote-details",
+            ),
         ),
     ),
     Chapter(
@@ -529,6 +539,9 @@ def report(of: Analysis) -> Report:
         pace=sections_people.pace(of),
         self_agreement=sections_people.self_agreement(of),
         criteria=sections_people.criteria(of),
+        vote_details=sections_details.vote_details(of)
+        if sections_people.says_more(of)
+        else sections_people.NOT_ASKED,
         by_category=win_rates.by_category(of.sheet, of.samples, of.rng, by_chance),
         category_differences=win_rates.category_differences(by_chance),
         # Rows of the database do not belong in what is kept.
@@ -556,6 +569,7 @@ class PeopleAlone:
     pace: Sequence[sections_people.Pace]
     self_agreement: Sequence[sections_people.SelfAgreement]
     criteria: sections_people.CriteriaFigures | Undefined
+    vote_details: sections_details.VoteDetails | Undefined
     cost: Costs
 
 
@@ -568,6 +582,7 @@ def people_alone(project: Project, frame: Frame | None = None) -> PeopleAlone | 
     times = sections_people.times_of(project)
     again = sections_people.again_of(project)
     answers = sections_people.criterion_votes(project, sheet)
+    details = sections_details.details_in(project, sheet)
     rng = np.random.default_rng(0)
     return PeopleAlone(
         project=ProjectName(project.slug, project.name),
@@ -586,6 +601,9 @@ def people_alone(project: Project, frame: Frame | None = None) -> PeopleAlone | 
         criteria=answers
         if isinstance(answers, Undefined)
         else sections_people.criteria_of(sheet, answers, rng),
+        vote_details=details
+        if isinstance(details, Undefined)
+        else sections_details.details_of(sheet, details, np.random.default_rng(0)),
         cost=replace(project_costs(project, None), runs=()),
     )
 

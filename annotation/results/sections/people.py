@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
+from django.db.models import Q
 from django.db.models.query import QuerySet
 
-from annotation.models import Annotator, Vote
+from annotation.models import Annotator, Protocol, Vote
 from annotation.results.data.figures import (
     Data,
     Number,
@@ -647,6 +648,34 @@ def design_on(sheet: Sheet, voted: Booleans) -> Design | Undefined:
         )
     weights = design.weights()
     return weights if isinstance(weights, Undefined) else design
+
+
+DETAILS = "vote_details"
+NOT_ASKED = Undefined("no vote that counts says more than which response is better")
+
+
+def says_more(of: Analysis) -> bool:
+    """Return False if no vote says more than which response is better.
+
+    Most projects ask for no more, and need not pass through that section to say so.
+    """
+    if DETAILS in of.kept:
+        return not isinstance(of.kept[DETAILS], Undefined)
+    return asked_for_more(of.project, list(Protocol.objects.filter(project=of.project)))
+
+
+def asked_for_more(project: Project, protocols: Sequence[Protocol]) -> bool:
+    """Return True if one of these protocols asks for more, or imported votes say more."""
+    if any(map(asks_more, protocols)):
+        return True
+    says = Q(answer__has_key="confidence") | Q(answer__has_key="reasons")
+    votes = Vote.objects.filter(example__project=project, source=Vote.Source.IMPORT)
+    return votes.filter(says | Q(answer__has_key="spans")).exists()
+
+
+def asks_more(protocol: Protocol) -> bool:
+    more = protocol.ask_confidence or protocol.ask_spans or bool(protocol.reason_tags)
+    return more or protocol.scale == Project.Scale.FIVE
 
 
 def votes_on(signs: Codes, rows: Codes, person: Codes, n: int) -> tuple[Codes, Booleans]:

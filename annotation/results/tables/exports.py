@@ -46,7 +46,7 @@ from annotation.results.tables.people import (
     people_rows,
 )
 from annotation.results.tables.typed import Card, Sink, arrow_for_export, typed_file
-from annotation.votes.files import CRITERION, OVERALL_RULE
+from annotation.votes.files import CRITERION, MORE, OVERALL_RULE
 from annotation.votes.imports import vote_id
 from judging.core.conversations import ALONE, dumped, unpacked
 from judging.core.errors import UserError
@@ -173,14 +173,22 @@ UNBLINDED = "unblinded"
 def vote_columns(project: Project) -> tuple[str, ...]:
     """Return the fixed columns, one for each criterion of any protocol, and the last ones.
 
-    The rule that derived overall answers has a column if a protocol has one.
+    The rule that derived overall answers has a column if a protocol has one, and so have
+    confidence, reasons and spans if a protocol asks for them, or imported votes have them.
     """
     criteria: dict[str, None] = {}
     asked = list(Protocol.objects.filter(project=project).order_by("number"))
     for one in asked:
         criteria |= dict.fromkeys(f"{CRITERION}{name}" for name in one.criteria)
     rule = (OVERALL_RULE,) if any(one.criteria_rule for one in asked) else ()
-    return (*VOTE_COLUMNS, *criteria, *IDENTITY, *rule, UNBLINDED)
+    asks = {
+        "confidence": any(one.ask_confidence for one in asked),
+        "reasons": any(one.reason_tags for one in asked),
+        "spans": any(one.ask_spans for one in asked),
+    }
+    votes = Vote.objects.filter(example__project=project, source=Vote.Source.IMPORT)
+    more = [name for name in MORE if asks[name] or votes.filter(answer__has_key=name).exists()]
+    return (*VOTE_COLUMNS, *criteria, *IDENTITY, *rule, *more, UNBLINDED)
 
 
 def in_frame(rows: QuerySet[Row], example: str, frame: Frame | None) -> QuerySet[Row]:
@@ -225,6 +233,12 @@ def vote_rows(
         }
         if rule := vote.answer.get("rule"):
             row[OVERALL_RULE] = json.dumps(rule, ensure_ascii=False)
+        if confidence := vote.answer.get("confidence"):
+            row["confidence"] = confidence
+        if reasons := vote.answer.get("reasons"):
+            row["reasons"] = ";".join(reasons)
+        if spans := vote.answer.get("spans"):
+            row["spans"] = InJson(json.dumps(spans, ensure_ascii=False))
         criteria = vote.answer.get("criteria") or {}
         yield row | {f"{CRITERION}{name}": value for name, value in criteria.items()}
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -268,6 +269,14 @@ def krippendorff_alpha(
     return value if np.isfinite(value) else Undefined(ONE_CATEGORY)
 
 
+def ordinal_alpha(counts: Floats, times: Floats | None = None) -> float | Undefined:
+    """Return Krippendorff's alpha of ordered categories, such as how sure people are.
+
+    Args: counts, times: as in `percent_agreement`, the columns of counts in their order.
+    Returns: alpha, at most 1, or Undefined."""
+    return krippendorff_alpha(counts, times, ordinal=True)
+
+
 def _with(counts: Floats, times: Floats | None, fewest: int) -> tuple[Floats, Floats]:
     """Return the rows that occur and have at least `fewest` votes, and how often each occurs."""
     often = np.ones(len(counts)) if times is None else times
@@ -320,6 +329,7 @@ MANY: dict[Statistic, Callable[[Floats, Floats], Floats]] = {
     fleiss_kappa: _fleiss_kappas,
     gwet_ac1: _ac1s,
     krippendorff_alpha: _alphas,
+    ordinal_alpha: partial(_alphas, ordinal=True),
 }
 
 

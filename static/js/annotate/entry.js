@@ -13,10 +13,11 @@
   }
 
   function fill(form, fields) {
-    form.querySelectorAll("input[type=radio], [name=overall]").forEach((radio) => { radio.checked = false; });
+    form.querySelectorAll("input[type=radio], [name=overall], [name^=reason-]").forEach((radio) => { radio.checked = false; });
     for (const [name, value] of fields) {
       if (name === "comment") form.elements.comment.value = value;
-      else if (name === "overall" || name.startsWith("criterion-")) {
+      else if (name.startsWith("spans-")) { if (form.elements[name]) form.elements[name].value = value; }
+      else if (name === "overall" || name === "confidence" || /^(criterion|reason)-/.test(name)) {
         const radio = form.querySelector(`input[name="${CSS.escape(name)}"][value="${CSS.escape(value)}"]`);
         if (radio) radio.checked = true;
       }

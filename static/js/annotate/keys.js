@@ -65,8 +65,14 @@
     const button = buttonOf(form, name);
     if (!button) return false;
     // Who can't judge a pair answers no row. If the overall answer is derived, it is a row of none.
-    const group = button.value === CANT_JUDGE ? button.closest("[role=radiogroup]") : focusedGroup(form);
-    const radio = group ? group.querySelector(`input[value="${CSS.escape(button.value)}"]`) : button;
+    const radioIn = (row) => row?.querySelector(`input[value="${CSS.escape(button.value)}"]`);
+    let group = button.value === CANT_JUDGE ? button.closest("[role=radiogroup]") : focusedGroup(form);
+    // A row of other answers leaves the key to the first row that has its answer.
+    if (group && !radioIn(group)) {
+      const rows = groupsOf(form).filter(radioIn);
+      group = rows.find((row) => !isAnswered(row)) ?? rows.at(0);
+    }
+    const radio = group ? radioIn(group) : button;
     if (!radio) return false;
     radio.checked = radio.type === "radio" || !radio.checked;
     radio.focus();

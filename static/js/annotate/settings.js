@@ -19,7 +19,8 @@
     function moved() {
       try { return JSON.parse(form.elements.keys.value || "{}"); } catch { return {}; }
     }
-    const keyOf = (place) => moved()[place] ?? place;
+    // A usual key that another action was moved to is that action's.
+    const keyOf = (place) => moved()[place] ?? (Object.values(moved()).includes(place) ? "" : place);
 
     // The usual key in whose place this one was pressed; longer names, such as Enter, never move.
     function meant(name) {

@@ -220,8 +220,9 @@ def of_learned_routing(folder):
 def of_people():
     """Three people at different speeds on every example, which the judge gets wrong in part.
 
-    They answer two criteria."""
-    project = make_project()
+    They answer two criteria, and all that can be asked in addition."""
+    asks = {"ask_confidence": True, "ask_spans": True, "reason_tags": ["wrong", "long"]}
+    project = make_project(scale="five", **asks)
     run = make_run(project)
     for example in make_examples(project, 40):
         place = {"rank": example.number + 1, "label": "lose" if example.number < 8 else "win"}
@@ -235,7 +236,15 @@ def of_people():
             label = "tie" if n % 9 == 0 else "lose" if n % 5 == 0 or n % 7 == place else "win"
             timed = {"active_seconds": 30.0 + n, "submitted_at": start + timedelta(minutes=n)}
             said = {"tone": ("left", "tie", "right")[(n * 7 + place) % 3], "facts": label}
-            timed["answer"] = {"criteria": said}
+            start_of = 2 * ((n + place) % 3)
+            marked = {"response": 1, "start": start_of, "end": start_of + 6, "text": "xxxxxx"}
+            timed["answer"] = {
+                "overall": ("left", "left_much", "tie")[(n + place) % 3],
+                "criteria": said,
+                "confidence": ("low", "medium", "high")[(n * place) % 3],
+                "reasons": ["wrong"] if n % 4 else ["long"],
+                "spans": [marked],
+            }
             vote = make_vote(item, person, label, left_response=1 + (n + place) % 2, **timed)
             if n % 4 == place:
                 again = {"label": "win", "first_label": label, "submitted_at": start}
