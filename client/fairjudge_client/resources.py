@@ -808,6 +808,13 @@ class Project(Resource[F]):
         return (yield from self._session.ask(wanted, within=timeout))
 
     @method
+    def sizes(self, /, *, timeout: float | None = None, **study: Any) -> Steps[m.SizesOut]:
+        """Say how many labels a study needs, from what the primary run has measured so far."""
+        wanted = calls.get_project_sizes(self.slug, **study)
+        found: m.SizesOut = yield from self._session.ask(wanted, within=timeout)
+        return found
+
+    @method
     def people_report(self) -> Steps[dict[str, Any]]:
         """Return what people alone say, which needs no run and shows nothing of a judge."""
         return (yield from self._session.ask(calls.get_people_report(self.slug)))

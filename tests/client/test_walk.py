@@ -170,6 +170,10 @@ def test_every_operation_has_a_method(proxy, token, media, tmp_path, client, mon
         assert (removed.added, removed.examples) == (False, 2)
 
         assert do(project.settings()).scale == "three"
+        assert [one.what for one in do(project.retention())]
+        assert do(project.retention(comments=None)) == do(project.retention())
+        assert do(fj.sizes(win_rate=0.75)).goals[0].labels == 28
+        assert do(project.sizes(votes=1)).study.votes == 1
         assert do(project.update(wage_usd="20.5")).wage_usd == Decimal("20.5")
 
         assert do(project.runs.estimate(**JUDGE)).calls == 8
