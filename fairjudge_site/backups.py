@@ -34,7 +34,7 @@ from judging.core.bounds import (
 )
 from judging.core.caching import report_cache
 from judging.core.errors import UserError
-from judging.projects.models import ApiToken, Mail, Webhook
+from judging.projects.models import ApiToken, LoginSession, Mail, Webhook
 from judging.runs.models import Run
 
 _KIND = "fairjudge-backup"
@@ -44,7 +44,8 @@ _REPLACED = "replaced"
 _MANIFEST = "backup.json"
 _LARGEST_MANIFEST = MEBIBYTE
 _MIGRATIONS = "django_migrations"
-_SESSIONS = Session._meta.db_table
+# Whose keys open the site. Neither table refers to another one by them.
+_SESSIONS = (Session._meta.db_table, LoginSession._meta.db_table)
 # A dump of FairJudge has some 300 entries and a few hundred migrations.
 _MOST_ENTRIES = 20_000
 _LARGEST_LIST = 4 * MEBIBYTE
@@ -153,6 +154,7 @@ def _end_links_and_logins() -> None:
             for key in model._base_manager.values_list("pk", flat=True):
                 model._base_manager.filter(pk=key).update(**{NONCE: secrets.token_urlsafe()})
     Session.objects.all().delete()
+    LoginSession.objects.all().delete()
     ApiToken.objects.filter(revoked_at=None).update(revoked_at=timezone.now())
     waiting = Mail.objects.filter(state__in=(Mail.State.WAITING, Mail.State.SENDING))
     waiting.update(state=Mail.State.DROPPED, to="")
@@ -241,7 +243,10 @@ def _copy_sqlite(target: Path) -> None:
         source.backup(to)
         # Anyone who has the file could use the keys at the site. Overwritten, not only deleted.
         to.execute("PRAGMA secure_delete = ON")
-        to.execute(f"DELETE FROM {_SESSIONS}")
+        # Before an upgrade has made its tables, one of them may be missing.
+        found = {name for (name,) in to.execute("SELECT name FROM sqlite_master")}
+        for table in found.intersection(_SESSIONS):
+            to.execute(f"DELETE FROM {table}")
         to.commit()
         to.execute("PRAGMA journal_mode = DELETE")
 
@@ -270,8 +275,8 @@ def _sqlite_file() -> str:
 
 
 def _dump_postgresql(target: Path) -> None:
-    without_keys = f"--exclude-table-data={_SESSIONS}"
-    _run(["pg_dump", "--format=custom", "--no-owner", without_keys, f"--file={target}"])
+    without_keys = [f"--exclude-table-data={table}" for table in _SESSIONS]
+    _run(["pg_dump", "--format=custom", "--no-owner", *without_keys, f"--file={target}"])
 
 
 def _load_postgresql(source: Path) -> None:
