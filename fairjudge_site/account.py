@@ -220,9 +220,10 @@ def sessions_end(request: HttpRequest) -> HttpResponse:
     if number == "others":
         logins.end_sessions(user, but=request.session.session_key)
         messages.success(request, "You are logged out everywhere else.")
+    elif not number.isdecimal() or len(number) > 18:
+        messages.error(request, "Choose a session to end. Nothing was changed.")
     else:
-        key = int(number) if number.isdecimal() and len(number) < 19 else 0
-        session = get_object_or_404(LoginSession, pk=key, user=user)
+        session = get_object_or_404(LoginSession, pk=int(number), user=user)
         logins.end_session(session)
         messages.success(request, f"You are logged out there: {session.device}.")
     return redirect("account")

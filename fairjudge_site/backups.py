@@ -50,6 +50,8 @@ _SESSIONS = (Session._meta.db_table, LoginSession._meta.db_table)
 _MOST_ENTRIES = 20_000
 _LARGEST_LIST = 4 * MEBIBYTE
 _OWN_APPS = ("annotation", "judging")
+# Their tables are there, and stay empty, where single sign-on was configured at some time.
+_SIGN_ON_APPS = ("account", "socialaccount")
 # Every table to whose rows signed links refer has a field of this name.
 NONCE = "nonce"
 
@@ -201,6 +203,7 @@ def _refuse_other_schema(applied: set[tuple[str, str]]) -> None:
         raise UserError("The database in this backup isn't one of FairJudge. Nothing was changed.")
     here = MigrationLoader(None).disk_migrations
     known = set(here).union(*(migration.replaces for migration in here.values()))
+    known |= {one for one in applied if one[0] in _SIGN_ON_APPS}
     if unknown := sorted(f"{app}.{name}" for app, name in applied - known):
         raise UserError(
             "This backup was made by a newer FairJudge: its database has "
@@ -284,7 +287,7 @@ def _load_postgresql(source: Path) -> None:
     introspection = connections["default"].introspection
     tables = {*introspection.django_table_names(only_existing=True), _MIGRATIONS}
     # This release may have dropped a table that this database and the backup both still have.
-    own = tuple(f"{app}_" for app in _OWN_APPS)
+    own = tuple(f"{app}_" for app in (*_OWN_APPS, *_SIGN_ON_APPS))
     tables.update(name for name in introspection.table_names() if name.startswith(own))
     drops, whole = source.with_name("drops.sql"), source.with_name("whole.sql")
     names = ", ".join(connections["default"].ops.quote_name(table) for table in sorted(tables))

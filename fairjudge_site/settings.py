@@ -346,5 +346,6 @@ LOGGING = {
         "openai": {"level": "WARNING"},
         "aiohttp": {"level": "WARNING"},
         "axes": {"level": "WARNING"},
+        "fido2": {"level": "WARNING"},
     },
 }

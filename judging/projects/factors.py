@@ -112,7 +112,7 @@ def app_address(user: AbstractUser, secret: str) -> str:
 
     host = urlsplit(settings.FAIRJUDGE_URL).hostname or "localhost"
     app = pyotp.TOTP(secret)
-    return app.provisioning_uri(user.get_username(), issuer_name=f"FairJudge ({host})")
+    return app.provisioning_uri(name=user.get_username(), issuer_name=f"FairJudge ({host})")
 
 
 def picture_of(address: str) -> str:

@@ -9,7 +9,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('judging', '0023_images'),
+        ('judging', '0026_retention'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
