@@ -274,7 +274,7 @@ def site(environment_with_tables):
 
 def answers(url) -> bool:
     try:
-        return httpx.get(f"{url}/healthz").status_code == 200
+        return httpx.get(f"{url}/login/").status_code == 200
     except httpx.HTTPError:
         return False
 
@@ -292,7 +292,7 @@ def test_a_person_signs_on_and_is_erased_and_the_backup_goes_elsewhere(site, bro
     expect(page.get_by_text("You can log in with The University as ana@uni.")).to_be_visible()
     expect(page.get_by_text("Chrome on Linux")).to_be_visible()
     page.goto("/")
-    expect(page.get_by_role("link", name="New project")).to_be_visible()
+    expect(page.get_by_role("button", name="Create the project")).to_be_visible()
     page.get_by_role("button", name="Log out", exact=True).click()
     provider.change = lambda claims: claims | {"nonce": "another"}
     page.goto("/login/")
