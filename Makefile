@@ -7,7 +7,7 @@ RUN := $(VENV)/bin/python
 RUNS := $(VENV)/installed-run
 TESTS := $(VENV)/installed-test
 RUN_EXTRAS := local,grammars,pictures
-TEST_EXTRAS := $(RUN_EXTRAS),arrow,postgres,test
+TEST_EXTRAS := $(RUN_EXTRAS),arrow,login,postgres,test
 BENCHMARKS := $(filter-out simulate walks,$(basename $(notdir $(filter-out benchmarks/__init__.py,$(wildcard benchmarks/*.py)))))
 DATA ?=
 # A test run starts a hundred processes. Bytecode files spare them from compiling the modules again.
@@ -118,7 +118,7 @@ lock: $(TESTS)
 	$(RUN) -m pip install --quiet --disable-pip-version-check pip-tools
 	$(RUN) -m piptools compile --quiet --generate-hashes --strip-extras --no-header --no-annotate \
 	--no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
-	$(addprefix --extra=,grammars images local pictures postgres) --constraint constraints.txt \
+	$(addprefix --extra=,grammars images local login pictures postgres) --constraint constraints.txt \
 	--output-file requirements.lock pyproject.toml
 	sed -i '1i # What the image installs, with the hash of each file. Written by `make lock`.\n' requirements.lock
 

@@ -34,7 +34,7 @@ from judging.core.bounds import (
 )
 from judging.core.caching import report_cache
 from judging.core.errors import UserError
-from judging.projects.models import ApiToken, Mail, Webhook
+from judging.projects.models import ApiToken, LoginSession, Mail, Webhook
 from judging.runs.models import Run
 
 _KIND = "fairjudge-backup"
@@ -44,11 +44,14 @@ _REPLACED = "replaced"
 _MANIFEST = "backup.json"
 _LARGEST_MANIFEST = MEBIBYTE
 _MIGRATIONS = "django_migrations"
-_SESSIONS = Session._meta.db_table
+# Whose keys open the site. Neither table refers to another one by them.
+_SESSIONS = (Session._meta.db_table, LoginSession._meta.db_table)
 # A dump of FairJudge has some 300 entries and a few hundred migrations.
 _MOST_ENTRIES = 20_000
 _LARGEST_LIST = 4 * MEBIBYTE
 _OWN_APPS = ("annotation", "judging")
+# Their tables are there, and stay empty, where single sign-on was configured at some time.
+_SIGN_ON_APPS = ("account", "socialaccount")
 # Every table to whose rows signed links refer has a field of this name.
 NONCE = "nonce"
 
@@ -153,6 +156,7 @@ def _end_links_and_logins() -> None:
             for key in model._base_manager.values_list("pk", flat=True):
                 model._base_manager.filter(pk=key).update(**{NONCE: secrets.token_urlsafe()})
     Session.objects.all().delete()
+    LoginSession.objects.all().delete()
     ApiToken.objects.filter(revoked_at=None).update(revoked_at=timezone.now())
     waiting = Mail.objects.filter(state__in=(Mail.State.WAITING, Mail.State.SENDING))
     waiting.update(state=Mail.State.DROPPED, to="")
@@ -199,6 +203,7 @@ def _refuse_other_schema(applied: set[tuple[str, str]]) -> None:
         raise UserError("The database in this backup isn't one of FairJudge. Nothing was changed.")
     here = MigrationLoader(None).disk_migrations
     known = set(here).union(*(migration.replaces for migration in here.values()))
+    known |= {one for one in applied if one[0] in _SIGN_ON_APPS}
     if unknown := sorted(f"{app}.{name}" for app, name in applied - known):
         raise UserError(
             "This backup was made by a newer FairJudge: its database has "
@@ -241,7 +246,10 @@ def _copy_sqlite(target: Path) -> None:
         source.backup(to)
         # Anyone who has the file could use the keys at the site. Overwritten, not only deleted.
         to.execute("PRAGMA secure_delete = ON")
-        to.execute(f"DELETE FROM {_SESSIONS}")
+        # Before an upgrade has made its tables, one of them may be missing.
+        found = {name for (name,) in to.execute("SELECT name FROM sqlite_master")}
+        for table in found.intersection(_SESSIONS):
+            to.execute(f"DELETE FROM {table}")
         to.commit()
         to.execute("PRAGMA journal_mode = DELETE")
 
@@ -270,8 +278,8 @@ def _sqlite_file() -> str:
 
 
 def _dump_postgresql(target: Path) -> None:
-    without_keys = f"--exclude-table-data={_SESSIONS}"
-    _run(["pg_dump", "--format=custom", "--no-owner", without_keys, f"--file={target}"])
+    without_keys = [f"--exclude-table-data={table}" for table in _SESSIONS]
+    _run(["pg_dump", "--format=custom", "--no-owner", *without_keys, f"--file={target}"])
 
 
 def _load_postgresql(source: Path) -> None:
@@ -279,7 +287,7 @@ def _load_postgresql(source: Path) -> None:
     introspection = connections["default"].introspection
     tables = {*introspection.django_table_names(only_existing=True), _MIGRATIONS}
     # This release may have dropped a table that this database and the backup both still have.
-    own = tuple(f"{app}_" for app in _OWN_APPS)
+    own = tuple(f"{app}_" for app in (*_OWN_APPS, *_SIGN_ON_APPS))
     tables.update(name for name in introspection.table_names() if name.startswith(own))
     drops, whole = source.with_name("drops.sql"), source.with_name("whole.sql")
     names = ", ".join(connections["default"].ops.quote_name(table) for table in sorted(tables))

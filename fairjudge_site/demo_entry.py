@@ -5,7 +5,7 @@ open only the two logins that the demo created.
 """
 
 from django.conf import settings
-from django.contrib.auth import get_user_model, login
+from django.contrib.auth import get_user_model
 from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.views import LoginView
@@ -14,6 +14,8 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
 
 from annotation.results.demo import ANNOTATOR, OWNER, STUDY
+from judging.projects.logins import enter, log_in
+from judging.projects.mail import mail_is_configured
 
 LONGEST_NAME = 150
 ENTRIES = {"owner": OWNER, "annotator": ANNOTATOR}
@@ -34,15 +36,23 @@ class Login(LoginView):
     redirect_authenticated_user = True
 
     def get_context_data(self, **extra: object) -> dict[str, object]:
-        return super().get_context_data(demo=settings.FAIRJUDGE_DEMO, **extra)
+        return super().get_context_data(
+            demo=settings.FAIRJUDGE_DEMO,
+            providers=settings.FAIRJUDGE_OIDC.values(),
+            has_mail=mail_is_configured(),
+            **extra,
+        )
+
+    def form_valid(self, form: AuthenticationForm) -> HttpResponse:
+        return redirect(enter(self.request, form.get_user(), self.get_success_url()))
 
 
 @login_not_required
 @require_POST
-def enter(request: HttpRequest) -> HttpResponse:
+def demo_enter(request: HttpRequest) -> HttpResponse:
     name = ENTRIES.get(request.POST.get("as", ""))
     user = get_user_model().objects.filter(username=name).first() if name else None
     if not settings.FAIRJUDGE_DEMO or user is None or user.is_superuser or not user.is_active:
         raise Http404("There is no demo here.")
-    login(request, user, backend=settings.LOGIN_BACKEND)
+    log_in(request, user)
     return redirect("annotate") if name == ANNOTATOR else redirect("project", STUDY)

@@ -59,15 +59,20 @@ CHAPTERS = {
 }
 # Which page of the docs explains a page of the site, by the name of its URL or the start of it.
 HELP = {
+    "account": "pages#your-account",
     "api": "api",
     "annotate": "pages#the-annotators-screen",
+    "confirm": "pages#your-account",
     "example": "pages#one-example",
     "examples": "pages#data",
     "export": "files#labels-one-row-per-example",
+    "factor": "pages#your-account",
     "home": "pages#your-projects",
     "import": "files",
     "invite": "operators#people",
+    "login": "pages#your-account",
     "member": "operators#people",
+    "password": "pages#your-account",
     "people": "operators#people",
     "plan": "pages#plan-a-round",
     "project": "pages#overview",
@@ -76,6 +81,7 @@ HELP = {
     "round_crowd": "pages#crowd-links",
     "run": "pages#runs",
     "scores": "files#scores-of-single-responses-to-import",
+    "second": "pages#your-account",
     "settings": "pages#settings",
     "template": "pages#runs",
     "token": "api#tokens",

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured, ValidationError
@@ -30,6 +31,21 @@ PORT = re.compile(r"[0-9]{1,5}")
 # How mail leaves: the port, and whether TLS is there at once or begins with STARTTLS.
 SMTP = {"smtp": (25, False, False), "submission": (587, False, True), "smtps": (465, True, False)}
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# Identity providers. A name is part of an address, and the database keeps issuers.
+SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
+LONGEST_ISSUER = 300
+SCOPES = ["openid", "profile", "email"]
+PROVIDER_TEXTS = {"name", "label", "issuer", "client_id", "secret", "groups"}
+PROVIDER_FLAGS = {"second_factor", "trust_mail"}
+# What a group may give: a right on the whole site, or a role in one project.
+RIGHT = re.compile(
+    r"researcher|operator|[-a-zA-Z0-9_]{1,80}:(?:owner|researcher|reviewer|observer|annotator)"
+)
+PROVIDER_SHAPE = (
+    'it must be a JSON list such as [{"name": "uni", "issuer": "https://login.uni.example", '
+    '"client_id": "fairjudge", "secret": "UNI_SECRET"}]. The secret names a variable (it is not '
+    "the secret itself). docs/environment.md lists the other keys"
+)
 
 
 class SettingError(ImproperlyConfigured):
@@ -263,12 +279,7 @@ class Environment:
             f'"key": "LAB_KEY"}}]. The name has at most {LONGEST_NAME} characters. The key names a '
             "variable (it is not the key itself) and may be left out"
         )
-        try:
-            listed = json.loads(self.text(name, "[]"))
-        except (ValueError, RecursionError):
-            raise SettingError(name, shape) from None
-        if not isinstance(listed, list):
-            raise SettingError(name, shape)
+        listed = self.json_list(name, shape)
         endpoints: dict[str, dict[str, str]] = {}
         for entry in listed:
             if not is_endpoint(entry):
@@ -281,6 +292,58 @@ class Environment:
                 "key_variable": entry.get("key", ""),
             }
         return endpoints
+
+    def providers(self, name: str) -> dict[str, dict[str, Any]]:
+        """Return the identity providers for single sign-on by name, with all their settings."""
+        listed = self.json_list(name, PROVIDER_SHAPE)
+        providers: dict[str, dict[str, Any]] = {}
+        for entry in listed:
+            if not is_provider(entry):
+                raise SettingError(name, PROVIDER_SHAPE)
+            if entry["name"] in providers:
+                raise SettingError(name, f"the name {entry['name']!r} is taken")
+            issuer = split_url(name, entry["issuer"])
+            if issuer.scheme != "https" and issuer.hostname not in ("127.0.0.1", "localhost"):
+                raise SettingError(name, f"the issuer {entry['issuer']!r} must begin with https://")
+            usual = {"label": entry["name"], "secret": "", "domains": [], "groups": "groups"}
+            usual |= {"roles": {}, "second_factor": False, "trust_mail": False, "scopes": SCOPES}
+            providers[entry["name"]] = usual | entry | {"issuer": entry["issuer"].rstrip("/")}
+        return providers
+
+    def json_list(self, name: str, shape: str) -> list[Any]:
+        try:
+            listed = json.loads(self.text(name, "[]"))
+        except (ValueError, RecursionError):
+            raise SettingError(name, shape) from None
+        if not isinstance(listed, list):
+            raise SettingError(name, shape)
+        return listed
+
+
+def is_provider(entry: object) -> bool:
+    """Return True if it has the keys of a provider, each with a value that can be used."""
+    if not isinstance(entry, dict) or not {"name", "issuer", "client_id"} <= entry.keys():
+        return False
+    texts = {key: value for key, value in entry.items() if key in PROVIDER_TEXTS}
+    flags = [entry.get("second_factor", False), entry.get("trust_mail", False)]
+    roles = entry.get("roles", {})
+    return (
+        entry.keys() <= PROVIDER_TEXTS | {"domains", "scopes", "roles", *PROVIDER_FLAGS}
+        and all(
+            isinstance(text, str) and 0 < len(text) <= LONGEST_ISSUER for text in texts.values()
+        )
+        and SLUG.fullmatch(entry["name"]) is not None
+        and VARIABLE.fullmatch(entry.get("secret", "KEY")) is not None
+        and all(isinstance(flag, bool) for flag in flags)
+        and all(are_texts(entry.get(key, [])) for key in ("domains", "scopes"))
+        and isinstance(roles, dict)
+        and all(are_texts(rights) for rights in roles.values())
+        and all(RIGHT.fullmatch(right) for rights in roles.values() for right in rights)
+    )
+
+
+def are_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(text, str) and text for text in value)
 
 
 def is_endpoint(entry: object) -> bool:

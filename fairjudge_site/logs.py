@@ -52,4 +52,5 @@ def known_secrets() -> list[str]:
     secrets = [settings.SECRET_KEY, settings.DATABASES["default"].get("PASSWORD", "")]
     secrets += [settings.FAIRJUDGE_METRICS_TOKEN, settings.EMAIL_HOST_PASSWORD]
     secrets += settings.FAIRJUDGE_ENDPOINT_KEYS.values()
+    secrets += settings.FAIRJUDGE_OIDC_SECRETS.values()
     return [secret for secret in secrets if secret]

@@ -39,6 +39,7 @@ from annotation.screen.hand import expired
 from judging.core.incidents import AWAY_SECONDS, DATABASE_AWAY, log_context
 from judging.core.sql.statements import prepared
 from judging.projects.access import Access, StillBlind, project_for
+from judging.projects.logins import LISTED, note_use
 from judging.projects.models import Role
 
 # Static files
@@ -191,6 +192,12 @@ def crowd_keeps_to_its_round(
 
 
 class SessionStore(db.SessionStore):
+    def load(self) -> dict[str, Any]:
+        data: dict[str, Any] = super().load()
+        if LISTED in data:
+            note_use(self.session_key)
+        return data
+
     def _get_session_from_db(self) -> Session | None:
         session: Session | None = _live_sessions.first(key=self.session_key, now=timezone.now())
         if session is None:
@@ -284,7 +291,7 @@ def look(request: HttpRequest, slug: str) -> HttpResponse:
         access = project_for(request.user, slug, Role.OBSERVER)
         return _ask_to_look(request, access, request.GET.get("next", ""))
     project_for(request.user, slug, Role.OBSERVER, shows_judge=True, is_told=True)
-    return redirect(_own_address(request, request.POST.get("next", "")) or f"/p/{slug}/")
+    return redirect(own_address(request, request.POST.get("next", "")) or f"/p/{slug}/")
 
 
 def _ask_to_look(
@@ -294,13 +301,13 @@ def _ask_to_look(
         **access.under(""),
         "asks_to_look": True,
         "names_models": names_models,
-        "next": _own_address(request, asked),
+        "next": own_address(request, asked),
     }
     part = request.htmx  # type: ignore[attr-defined]
     return render(request, "parts/look_first.html" if part else "look_first.html", context)
 
 
-def _own_address(request: HttpRequest, address: str) -> str:
+def own_address(request: HttpRequest, address: str) -> str:
     """Return the path and the query of an address on this site, "" for any other address."""
     hosts, https = {request.get_host()}, request.is_secure()
     if not url_has_allowed_host_and_scheme(address, hosts, require_https=https):

@@ -61,6 +61,20 @@ FAIRJUDGE_ENDPOINT_KEYS = {
     if environment.text(endpoint["key_variable"])
 }
 
+# Logging in. Client secrets stay in this one mapping, by the name of their variable.
+FAIRJUDGE_OIDC = environment.providers("FAIRJUDGE_OIDC")
+FAIRJUDGE_OIDC_NEW_ACCOUNTS = environment.flag("FAIRJUDGE_OIDC_NEW_ACCOUNTS")
+FAIRJUDGE_OIDC_SECRETS = {
+    variable: environment.text(variable)
+    for variable in (provider["secret"] for provider in FAIRJUDGE_OIDC.values())
+    if environment.text(variable)
+}
+FAIRJUDGE_SECOND_FACTOR = environment.choice(
+    "FAIRJUDGE_SECOND_FACTOR", "OFF", "OFF", "OFFERED", "REQUIRED"
+)
+if FAIRJUDGE_SECOND_FACTOR != "OFF":
+    environment.require("FAIRJUDGE_SECOND_FACTOR", "fido2", "login")
+
 INSTALLED_APPS = [
     "fairjudge_site",
     "annotation.results",
@@ -97,6 +111,19 @@ MIDDLEWARE = [
     "fairjudge_site.requests.asks_to_look",
     "axes.middleware.AxesMiddleware",
 ]
+# Both are loaded only where they are used: they take time at each start and at each request.
+if FAIRJUDGE_SECOND_FACTOR == "REQUIRED":
+    MIDDLEWARE.append("fairjudge_site.account.asks_for_second_factor")
+if FAIRJUDGE_OIDC:
+    environment.require("FAIRJUDGE_OIDC", "allauth", "login")
+    INSTALLED_APPS += [
+        "allauth",
+        "allauth.account",
+        "allauth.socialaccount",
+        "allauth.socialaccount.providers.openid_connect",
+    ]
+    MIDDLEWARE.append("allauth.account.middleware.AccountMiddleware")
+    SOCIALACCOUNT_ADAPTER = "fairjudge_site.oidc.Accounts"
 ROOT_URLCONF = "fairjudge_site.urls"
 WSGI_APPLICATION = "fairjudge_site.wsgi.application"
 TEMPLATES = [
@@ -319,5 +346,6 @@ LOGGING = {
         "openai": {"level": "WARNING"},
         "aiohttp": {"level": "WARNING"},
         "axes": {"level": "WARNING"},
+        "fido2": {"level": "WARNING"},
     },
 }

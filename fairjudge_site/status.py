@@ -29,7 +29,8 @@ from judging.core.models import Worker
 from judging.core.processes import parts_down
 from judging.dataset.models import Import
 from judging.projects.accounts import set_active, set_research
-from judging.projects.models import AuditEvent, Deletion, Delivery, Mail
+from judging.projects.logins import reset_second_factor
+from judging.projects.models import AuditEvent, Deletion, Delivery, Mail, SecondFactor
 from judging.runs.models import Run
 
 MOST_ROWS = 50
@@ -179,26 +180,37 @@ def users(request: HttpRequest) -> HttpResponse:
         user=OuterRef("pk"), permission__codename="researcher"
     )
     found = User.objects.filter(username__icontains=asked) if asked else User.objects.all()
-    found = found.annotate(n_projects=Count("memberships"), researches=Exists(grant))
+    factors = SecondFactor.objects.filter(user=OuterRef("pk"))
+    found = found.annotate(
+        n_projects=Count("memberships"), researches=Exists(grant), has_factor=Exists(factors)
+    )
     page = Paginator(found.order_by("username"), PAGE).get_page(request.GET.get("page"))
     return render(request, "site/users.html", {"page": page, "q": asked})
 
 
 # What a form asks for, with what is then true of the login.
-CHANGES = {"deactivate": False, "activate": True, "grant": True, "withdraw": False}
+CHANGES = {
+    "deactivate": (set_active, False),
+    "activate": (set_active, True),
+    "grant": (set_research, True),
+    "withdraw": (set_research, False),
+}
 
 
 @require_POST
 def change_user(request: HttpRequest, number: int) -> HttpResponse:
-    """Deactivate or activate a login; grant the site permission to research, or withdraw it."""
+    """Deactivate or activate a login; grant or withdraw research; reset a second factor."""
     _refuse_others(request)
     user = get_object_or_404(User, pk=number)
     what = request.POST.get("what", "")
     try:
-        if what not in CHANGES:
+        if what == "reset":
+            messages.success(request, reset_second_factor(user, request.user))
+        elif what in CHANGES:
+            change, wanted = CHANGES[what]
+            messages.success(request, change(user, wanted, request.user))
+        else:
             raise UserError("Choose what to change. Nothing was changed.")
-        change = set_active if what in ("deactivate", "activate") else set_research
-        messages.success(request, change(user, CHANGES[what], request.user))
     except UserError as error:
         messages.error(request, str(error))
     return redirect("site_users")

@@ -4,7 +4,8 @@ from django.contrib.auth import views as auth
 from django.urls import include, path
 
 from annotation.pages.people import ChangePassword, SetPassword
-from fairjudge_site.demo_entry import Login, enter
+from fairjudge_site import account, sign_on
+from fairjudge_site.demo_entry import Login, demo_enter
 from fairjudge_site.docs_pages import docs, glossary, picture
 from fairjudge_site.health import healthz, readyz
 from fairjudge_site.metrics import metrics
@@ -22,8 +23,20 @@ urlpatterns = [
     path("site/users", users, name="site_users"),
     path("site/users/<int:number>", change_user, name="site_user"),
     path("login/", Login.as_view(), name="login"),
-    path("demo/enter", enter, name="demo_enter"),
+    path("demo/enter", demo_enter, name="demo_enter"),
+    path("login/second", account.second_step, name="second_step"),
+    path("login/confirm", account.confirm, name="confirm"),
+    path("login/with/<slug:name>", sign_on.begin, name="sign_on"),
+    path("login/with/<slug:name>/done", sign_on.done, name="sign_on_done"),
     path("logout/", auth.LogoutView.as_view(), name="logout"),
+    path("account/", account.account, name="account"),
+    path("account/sessions", account.sessions_end, name="sessions_end"),
+    path("account/app", account.factor_app, name="factor_app"),
+    path("account/passkey", account.factor_passkey, name="factor_passkey"),
+    path("account/codes", account.recovery_codes, name="recovery_codes"),
+    path("account/factors/<int:number>", account.factor_remove, name="factor_remove"),
+    path("account/sign-on/<int:number>", sign_on.remove, name="sign_on_remove"),
+    path("password/forgot", account.password_forgot, name="password_forgot"),
     path("password/", ChangePassword.as_view(success_url="/"), name="password_change"),
     path("password/<uidb64>/<token>/", SetPassword.as_view(), name="password_reset_confirm"),
     path("p/<slug:slug>/look", look, name="look"),

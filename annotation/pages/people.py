@@ -5,9 +5,8 @@ from collections.abc import Iterable
 from typing import Any, cast
 
 from django import forms
-from django.conf import settings
 from django.contrib import messages
-from django.contrib.auth import authenticate, login, logout
+from django.contrib.auth import authenticate, logout
 from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.forms import PasswordChangeForm, SetPasswordForm
 from django.contrib.auth.models import User
@@ -67,6 +66,7 @@ from judging.core.formatting import number_of
 from judging.projects import mail
 from judging.projects.access import Access, change_role, lacks_rights, project_for
 from judging.projects.accounts import PasswordLinks, password_link_behind, reset_link, use_up
+from judging.projects.logins import enter, is_proved, keep_listed, log_in
 from judging.projects.mail import OPTIONAL, mail_is_configured
 from judging.projects.models import Mail, MailSettings, Membership, Role
 
@@ -262,8 +262,6 @@ class SetPassword(PasswordResetConfirmView):
     """Set a password by a link. At each step its maker must still have the right to make it."""
 
     success_url = "/"
-    post_reset_login = True
-    post_reset_login_backend = settings.LOGIN_BACKEND
     token_generator = PasswordLinks()
 
     def form_valid(self, form: SetPasswordForm) -> HttpResponse:
@@ -274,7 +272,9 @@ class SetPassword(PasswordResetConfirmView):
             if link is None or not use_up(link):
                 self.validlink = False
                 return self.render_to_response(self.get_context_data())
-            return super().form_valid(form)
+            super().form_valid(form)
+            # The link replaces the password, and no second factor.
+            return redirect(enter(self.request, form.user, self.success_url))
 
 
 class OwnPasswordForm(PasswordChangeForm):
@@ -300,8 +300,12 @@ class PasswordForm(OwnPasswordForm):
         self.fields["old_password"].label = "Your password"
         # The page is read first.
         del self.fields["old_password"].widget.attrs["autofocus"]
+        if not self.user.has_usable_password():
+            del self.fields["old_password"]
 
     def clean(self) -> dict[str, Any]:
+        if "old_password" not in self.fields and not is_proved(self.request):
+            raise ValidationError("Log out and log in again, then erase within 15 minutes.")
         return self.cleaned_data
 
 
@@ -435,8 +439,11 @@ class ChangePassword(PasswordChangeView):
         del kwargs["user"]
         return kwargs | {"request": self.request}
 
-    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        return super().get_context_data(**kwargs) | {"can_mail": mail_is_configured()}
+    def form_valid(self, form: PasswordChangeForm) -> HttpResponse:
+        before = self.request.session.session_key
+        response = super().form_valid(form)
+        keep_listed(self.request, before)
+        return response
 
 
 def people_page(
@@ -501,7 +508,7 @@ def _join(
     if lacks_rights(membership.role, of=invitation.role):
         messages.warning(request, role_kept(membership.role, invitation.role))
     if form is not None:
-        login(request, user, backend=settings.LOGIN_BACKEND)
+        log_in(request, user)
     if membership.role == Role.ANNOTATOR:
         return redirect("annotate")
     return redirect("project", invitation.project.slug)

@@ -42,7 +42,18 @@ from judging.core.errors import UserError
 from judging.core.leases import Chunks, in_chunks
 from judging.projects import access, mail
 from judging.projects.access import owned_alone, preferences_of
-from judging.projects.models import ApiToken, AuditEvent, EarlierLook, LostRight, Mail, Membership
+from judging.projects.factors import tries_of
+from judging.projects.models import (
+    ApiToken,
+    AuditEvent,
+    EarlierLook,
+    LoginSession,
+    LostRight,
+    Mail,
+    Membership,
+    SecondFactor,
+    SignOn,
+)
 
 ERASED = "erased person"
 # Items or events that are changed at once, at most.
@@ -96,7 +107,8 @@ def _tables(user: AbstractUser) -> list[tuple[Any, ...]]:
     theirs = Annotator.objects.filter(user=user)
     mine = {"annotator__in": theirs}
     project = "item__round__project__name"
-    attempts = AccessAttempt.objects.filter(username=user.get_username())
+    name = user.get_username()
+    attempts = AccessAttempt.objects.filter(username__in=(name, tries_of(name)))
     return [
         ("failed login", attempts, "attempt_time", "ip_address", "user_agent"),
         (
@@ -105,6 +117,21 @@ def _tables(user: AbstractUser) -> list[tuple[Any, ...]]:
             *("name", "prefix", "scopes", "created_at", "last_used_at"),
         ),
         ("mail", Mail.objects.filter(user=user), "kind", "state", "at", "tried_at"),
+        (
+            "session",
+            LoginSession.objects.filter(user=user),
+            *("device", "began_at", "used_at"),
+        ),
+        (
+            "second factor",
+            SecondFactor.objects.filter(user=user),
+            *("kind", "name", "created_at", "used_at"),
+        ),
+        (
+            "single sign-on",
+            SignOn.objects.filter(user=user),
+            *("issuer", "subject", "email", "granted", "created_at", "used_at"),
+        ),
         (
             "membership",
             Membership.objects.filter(user=user),
@@ -224,7 +251,7 @@ def erase_person(user: AbstractUser, by: AbstractUser | None, *, remove_votes: b
         kept += erase_annotator(annotator, by, remove_votes=remove_votes)
     _anonymise_trail(user)
     with transaction.atomic():
-        AccessAttempt.objects.filter(username=name).delete()
+        AccessAttempt.objects.filter(username__in=(name, tries_of(name))).delete()
         user.delete()
     # Afterwards, since other people could vote now on what was skipped.
     for annotator in theirs:

@@ -210,13 +210,16 @@ def record_event(
     subject: str = "",
     **detail: Any,
 ) -> AuditEvent:
-    """Add an event to the audit trail. `user` is None for commands. Details hold no secrets."""
+    """Add an event to the audit trail. `user` is None for commands. Details hold no secrets.
+
+    An AnonymousUser with a name is another source of changes, such as single sign-on.
+    """
     known = user is not None and user.is_authenticated
     event = AuditEvent(
         project=project,
         project_slug=project.slug if project else "",
         user=user if known else None,
-        actor=user.get_username() if known else "command line",
+        actor=(user.get_username() if user is not None else "") or "command line",
         action=action,
         subject=subject[:_LONGEST_SUBJECT],
         detail=detail,

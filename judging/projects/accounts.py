@@ -10,6 +10,7 @@ from django.contrib.auth.models import AbstractUser, Permission, User
 from django.contrib.auth.tokens import PasswordResetTokenGenerator
 from django.contrib.sessions.models import Session
 from django.core.exceptions import ValidationError
+from django.core.validators import validate_email
 from django.db import IntegrityError, transaction
 from django.urls import reverse
 from django.utils import timezone
@@ -19,7 +20,7 @@ from django.utils.http import urlsafe_base64_encode
 from judging.core.errors import UserError
 from judging.projects import access
 from judging.projects.access import adopt_projects
-from judging.projects.models import Membership, PasswordLink, Project, Role
+from judging.projects.models import LoginSession, Membership, PasswordLink, Project, Role, SignOn
 
 _TOKEN = re.compile(r"([0-9]{1,18})-(\w+-\w+)", re.ASCII)
 # Cyrillic and Greek letters, and digits, that look like a Latin one.
@@ -30,7 +31,9 @@ _LOOKALIKES = str.maketrans(
 LONGEST_NAME = User._meta.get_field("username").max_length
 
 
-def create_login(name: str, *, researcher: bool = False, superuser: bool = False) -> User:
+def create_login(
+    name: str, *, researcher: bool = False, superuser: bool = False, email: str = ""
+) -> User:
     """Create a login without a password. The first superuser adopts projects without an owner."""
     name = unicodedata.normalize("NFKC", name.strip())
     try:
@@ -45,7 +48,7 @@ def create_login(name: str, *, researcher: bool = False, superuser: bool = False
         raise UserError(f"“{name}” looks like the user “{other}”. Choose another name.")
     try:
         with transaction.atomic():
-            user = User.objects.create_user(name, is_staff=superuser, is_superuser=superuser)
+            user = User.objects.create_user(name, email, is_staff=superuser, is_superuser=superuser)
             if researcher:
                 grant_research(user)
             if superuser and User.objects.filter(is_superuser=True).count() == 1:
@@ -53,6 +56,25 @@ def create_login(name: str, *, researcher: bool = False, superuser: bool = False
     except IntegrityError:
         raise UserError(f"A user “{name}” exists already.") from None
     return user
+
+
+def checked_mail(email: str) -> str:
+    """Return a mail address without blanks around it, or "" if none is given."""
+    email = email.strip()
+    try:
+        if email:
+            validate_email(email)
+    except ValidationError:
+        raise UserError(f"“{email}” is no mail address. Nothing was changed.") from None
+    return email
+
+
+def expect_sign_on(user: AbstractUser, email: str) -> None:
+    """Let the person with this mail address, which the provider must verify, log in as `user`."""
+    email = email.lower()
+    if SignOn.objects.filter(subject="", email=email).exists():
+        raise UserError(f"Another login expects {email} already. Nothing was changed.")
+    SignOn.objects.create(user_id=user.pk, email=email)
 
 
 def look_alike(name: str) -> str | None:
@@ -223,4 +245,5 @@ def forget_logins() -> None:
     """
     now = timezone.now()
     Session.objects.filter(expire_date__lt=now).delete()
+    LoginSession.objects.exclude(session_key__in=Session.objects.values("session_key")).delete()
     AccessAttempt.objects.filter(attempt_time__lt=now - settings.AXES_COOLOFF_TIME).delete()

@@ -1,4 +1,4 @@
-"""Tables of projects, their members and password links, the audit trail, exports, preferences."""
+"""Tables of projects, members, logins and links, the audit trail, exports, preferences."""
 
 import secrets
 from decimal import Decimal
@@ -255,6 +255,98 @@ class PasswordLink(models.Model):
     project = models.ForeignKey(Project, null=True, on_delete=models.CASCADE, related_name="+")
     nonce = models.CharField(max_length=43, unique=True, default=secrets.token_urlsafe)
     created_at = models.DateTimeField(auto_now_add=True)
+
+
+class LoginSession(models.Model):
+    """A session in which somebody is logged in, as they see it on their page. It has no address.
+
+    device: browser and system, by which people tell their sessions apart.
+    used_at: to some minutes.
+    """
+
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="login_sessions"
+    )
+    session_key = models.CharField(max_length=40, unique=True)
+    device = models.CharField(max_length=80)
+    began_at = models.DateTimeField(default=timezone.now)
+    used_at = models.DateTimeField(default=timezone.now)
+
+
+class SecondFactor(models.Model):
+    """An authenticator app or a passkey, which the login asks for after the password.
+
+    secret: of an app, encrypted with a key that is derived from the site's secret key.
+    last_step: the time step of the last code of an app, since a code counts once.
+    credential: of a passkey: its id and its public key, which are no secrets.
+    """
+
+    class Kind(models.TextChoices):
+        APP = "app", "authenticator app"
+        PASSKEY = "passkey", "passkey"
+
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="second_factors"
+    )
+    kind = models.CharField(max_length=8, choices=Kind)
+    name = models.CharField(max_length=60)
+    secret = models.TextField(blank=True)
+    last_step = models.BigIntegerField(default=0)
+    credential = models.TextField(blank=True)
+    created_at = models.DateTimeField(default=timezone.now)
+    used_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["user"], condition=models.Q(kind="app"), name="one_app_each"
+            ),
+        ]
+
+
+class RecoveryCode(models.Model):
+    """A code that replaces a second factor once. Only its keyed hash is stored."""
+
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="recovery_codes"
+    )
+    digest = models.CharField(max_length=64)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["user", "digest"], name="code_once")]
+
+
+class SignOn(models.Model):
+    """A person at an identity provider, who logs in as `user` with it.
+
+    Without a subject, the operator expects this mail address: the first sign-on with it, verified
+    by the provider, fills the row.
+
+    granted: the rights that the person's groups gave. What people gave by hand isn't in it, and
+    stays when a group no longer gives it.
+    """
+
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="sign_ons"
+    )
+    issuer = models.CharField(max_length=300, blank=True)
+    subject = models.CharField(max_length=255, blank=True)
+    email = models.CharField(max_length=254, blank=True)
+    granted = models.JSONField(default=list)
+    created_at = models.DateTimeField(default=timezone.now)
+    used_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["issuer", "subject"],
+                condition=~models.Q(subject=""),
+                name="sign_on_once",
+            ),
+            models.UniqueConstraint(
+                fields=["email"], condition=models.Q(subject=""), name="expected_once"
+            ),
+        ]
 
 
 class ApiToken(models.Model):

@@ -32,6 +32,7 @@ EXTRAS = {
     "grammars": "tree_sitter",
     "images": "PIL",
     "local": "xllamacpp",
+    "login": "allauth cryptography fido2 jwt pyotp qrcode",
     "pictures": "vl_convert",
     "postgres": "psycopg redis",
 }
@@ -104,6 +105,21 @@ def test_a_server_whose_driver_is_missing_is_refused_at_the_start(
         "Install it with: pip install 'fairjudge[postgres]'. "
     )
     assert "secret" not in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "package"),
+    [
+        ("FAIRJUDGE_SECOND_FACTOR", "OFFERED", "fido2"),
+        ("FAIRJUDGE_OIDC", '[{"name": "a", "issuer": "https://a.b", "client_id": "c"}]', "allauth"),
+    ],
+)
+def test_a_login_that_needs_packages_names_the_extra(without, variable, value, package):
+    refused = without(["login"], "check", **{variable: value})
+    assert refused.returncode == 1
+    assert f"it needs the package {package}" in refused.stderr
+    assert "pip install 'fairjudge[login]'" in refused.stderr
+    assert without([], "check", **{variable: value}).returncode == 0
 
 
 def test_judges_whose_extra_is_missing_start_no_run(without, tmp_path):

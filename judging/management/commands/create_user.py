@@ -3,9 +3,10 @@
 from typing import Any
 
 from django.core.management.base import CommandParser
+from django.db import transaction
 
 from judging.core.commands import FairJudgeCommand
-from judging.projects.accounts import create_login, password_link
+from judging.projects.accounts import checked_mail, create_login, expect_sign_on, password_link
 
 
 class Command(FairJudgeCommand):
@@ -17,11 +18,24 @@ class Command(FairJudgeCommand):
             "--researcher", action="store_true", help="may create projects and start runs"
         )
         parser.add_argument("--superuser", action="store_true", help="may do everything")
+        parser.add_argument("--email", default="", help="mail address, for a forgotten password")
+        parser.add_argument(
+            "--sign-on",
+            default="",
+            metavar="EMAIL",
+            help="the mail address with which the person comes by single sign-on",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        user = create_login(
-            options["name"], researcher=options["researcher"], superuser=options["superuser"]
-        )
+        with transaction.atomic():
+            user = create_login(
+                options["name"],
+                researcher=options["researcher"],
+                superuser=options["superuser"],
+                email=checked_mail(options["email"]),
+            )
+            if options["sign_on"]:
+                expect_sign_on(user, checked_mail(options["sign_on"]))
         self.stdout.write(f"{user.get_username()} sets a password here, once:")
         link = password_link(user)
         self.stdout.write("(in the JSON document)" if self.as_json else link)

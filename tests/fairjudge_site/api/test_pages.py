@@ -111,7 +111,9 @@ PEOPLE_ALONE = {
     "It asks a person. A program that asks for judge output has answered.": "look",
     "Logins, passwords, tokens and own personal data belong to a person at a browser.": """
         demo_enter invite login logout password_change password_reset_confirm token_revoke tokens
-        mail_confirm mail_off own_data own_data_file own_mail
+        account confirm factor_app factor_passkey factor_remove mail_confirm mail_off own_data
+        own_data_file own_mail password_forgot recovery_codes second_step sessions_end sign_on
+        sign_on_done sign_on_remove
     """,
     "It is for the operator, who has commands.": "site_status site_user site_users",
     "It is for everybody, without a login.": """

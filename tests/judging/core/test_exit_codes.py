@@ -53,6 +53,7 @@ ARGUMENTS = {
     "open_round": ["none", "--all"],
     "password_link": ["nobody"],
     "put_aside": ["none", "1", "nobody", "--reason", "why"],
+    "reset_second_factor": ["nobody"],
     "restore": ["no-such-file.zip", "--yes"],
     "runall": [],
     "verify": ["no-such-file.zip"],

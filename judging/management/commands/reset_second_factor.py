@@ -1,0 +1,27 @@
+"""`manage.py reset_second_factor`: let a person in who lost their second factor."""
+
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.core.management.base import CommandParser
+
+from judging.core.commands import FairJudgeCommand
+from judging.core.errors import UserError
+from judging.projects.logins import reset_second_factor
+
+
+class Command(FairJudgeCommand):
+    help = "Remove a person's second factors and recovery codes, and log them out everywhere."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("name", help="the name of the login")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        user = User.objects.filter(username=options["name"]).first()
+        if user is None:
+            raise UserError(f"There is no user “{options['name']}”.")
+        n = user.second_factors.count()
+        said = reset_second_factor(user, None)
+        if not self.as_json:
+            self.stdout.write(said)
+        self.tell({"user": user.get_username(), "removed": n})
