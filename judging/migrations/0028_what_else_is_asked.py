@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('judging', '0026_retention'),
+        ('judging', '0027_logins'),
     ]
 
     operations = [
