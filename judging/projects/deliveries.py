@@ -62,6 +62,8 @@ class Courier:
 
     name: of the kind, in the cache. task: sends for one receiver, by its key.
     receivers: those that are on, whether they rest or not.
+    on: the same as far as their own columns tell. A lease is taken under this condition: with one on
+        another table, two senders that wait for each other would both get it.
     to: the field of a row that leads to its receiver.
     """
 
@@ -70,6 +72,7 @@ class Courier:
     receivers: Callable[[], QuerySet[Any]]
     rows: type[Sent]
     to: str
+    on: Q = Q()
 
     def send_due(self, key: int, attempt: Attempt) -> int:
         """Send what is due for a receiver, and return how many attempts were made.
@@ -77,8 +80,10 @@ class Courier:
         Another process that sends to the same receiver makes this one leave at once.
         """
         receiver = self._ready().filter(pk=key).first()
-        rows, holder = self.receivers().filter(pk=key), new_holder()
-        if receiver is None or not LEASE.take(rows.filter(leases.abandoned(receiver)), holder):
+        if receiver is None:
+            return 0
+        rows, holder = self._still_on(receiver), new_holder()
+        if not LEASE.take(rows.filter(leases.abandoned(receiver)), holder):
             return 0
         # Who began to send these was killed: whether they arrived, nobody can tell.
         self._rows(key, SENDING).update(state=UNSURE)
@@ -131,6 +136,9 @@ class Courier:
         """Return receivers that may be sent to now."""
         return self.receivers().filter(Q(rest_until=None) | Q(rest_until__lte=timezone.now()))
 
+    def _still_on(self, receiver: Receiver) -> QuerySet[Any]:
+        return type(receiver)._base_manager.filter(self.on, pk=receiver.pk)
+
     def _rows(self, key: int, state: str) -> QuerySet[Any]:
         return self.rows._base_manager.filter(**{self.to: key}, state=state)
 
@@ -141,7 +149,7 @@ class Courier:
         return waiting.filter(next_at__lte=now).order_by("next_at", "pk")
 
     def _attempt(self, receiver: Receiver, row: Sent, holder: str, attempt: Attempt) -> None:
-        rows = self.receivers().filter(pk=receiver.pk)
+        rows = self._still_on(receiver)
         same = self.rows._base_manager.filter(pk=row.pk, began_at=row.began_at)
 
         def begin() -> bool:

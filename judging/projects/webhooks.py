@@ -16,7 +16,7 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth.models import AbstractUser
 from django.db import transaction
-from django.db.models import F, QuerySet
+from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 from django.utils.crypto import salted_hmac
 
@@ -189,7 +189,14 @@ def _receivers() -> QuerySet[Webhook]:
     return hooks.filter(project__deleted_at=None)
 
 
-COURIER = Courier("webhook", waking.SEND_WEBHOOKS, _receivers, Delivery, "webhook")
+COURIER = Courier(
+    "webhook",
+    waking.SEND_WEBHOOKS,
+    _receivers,
+    Delivery,
+    "webhook",
+    on=Q(state=Webhook.State.ON),
+)
 
 
 def send_due(key: int) -> int:

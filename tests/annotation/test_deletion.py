@@ -54,6 +54,7 @@ from judging.projects.models import (
     KeptAnswer,
     PasswordLink,
     Project,
+    Retention,
     Webhook,
 )
 from judging.runs.models import Batch, Call, JudgeTemplate, Parse, Sample, TextLikelihood
@@ -71,10 +72,11 @@ from tests.rows_written import rows_of_transactions
 
 pytestmark = [pytest.mark.django_db, pytest.mark.databases]
 
-# Not a project's: logins, their settings and teams, workers, what was learned of endpoints, the
-# trail.
+# Not a project's: logins, how they are protected, their settings, mails and teams, workers, what
+# was learned of endpoints, the trail.
 OTHERS = {
-    "AuditEvent", "Deletion", "EndpointLearned", "Erasure", "Preferences", "Team", "TeamMember",
+    "AuditEvent", "Deletion", "EndpointLearned", "Erasure", "LoginSession", "Mail", "MailServer",
+    "MailSettings", "Preferences", "RecoveryCode", "SecondFactor", "SignOn", "Team", "TeamMember",
     "Worker",
 }  # fmt: skip
 TABLES = [
@@ -121,6 +123,7 @@ def make_full_project(slug):
     GateLook.objects.create(
         project=project, run=run, requirements=[], number=1, confidence=0.95, result={}
     )
+    Retention.objects.create(project=project, what="comments", on="2099-01-01")
     hook = Webhook.objects.create(project=project, number=1, url="https://example.org/")
     Delivery.objects.create(webhook=hook, message="msg_1", event="run.done", body="{}")
     token = ApiToken.objects.create(user=member, project=project, prefix=slug)

@@ -70,6 +70,7 @@ def voted(project, owner):
     voted = Count("slots", filter=Q(slots__vote__isnull=False))
     undecided = Item.objects.annotate(n=voted).filter(n=2).order_by("pk").first()
     Item.objects.filter(pk=undecided.pk).update(state=Item.State.ADJUDICATE)
+    undecided.refresh_from_db()
     decide(undecided, make_member(project, Role.REVIEWER, "rita"), "win", SECRET)
     close(round_, owner)
     return round_

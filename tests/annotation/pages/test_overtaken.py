@@ -442,7 +442,7 @@ def test_a_file_that_somebody_reads_otherwise_is_not_imported_unread(
     of_column = {column: name for name, column in form.columns.items()}
     other, second = of_column["other"], of_column["response_2"]
     bens.post(check, **chosen | {other: "response_2", second: chosen[other]})
-    assert "mapped another way" in mine.post(begin)
+    assert "Somebody changed how the columns of this file are read" in mine.post(begin)
     imported.refresh_from_db()
     assert imported.state == Import.State.CHECKED
     mine.open(page)

@@ -121,7 +121,7 @@ def test_pages_open_rounds_and_change_what_people_are_told(as_owner, owner, proj
     assert example.explanation == "Since it is."
     assert AuditEvent.objects.filter(action="check changed").count() == 1
     other = as_owner.post(where, fields | {"gold_label": "lose"})
-    assert "A round asks about this pair" in told(other)
+    assert "A round already asks about this pair" in told(other)
     example.refresh_from_db()
     assert example.gold_label == "win"
     plain = Example.objects.filter(is_check=False).first()
