@@ -62,8 +62,8 @@ class Courier:
 
     name: of the kind, in the cache. task: sends for one receiver, by its key.
     receivers: those that are on, whether they rest or not.
-    on: the same as far as their own columns tell. A lease is taken under this condition: with one on
-        another table, two senders that wait for each other would both get it.
+    on: the same as far as their own columns tell. A lease is taken under this condition: under one
+        on another table, two senders that wait for each other would both get it.
     to: the field of a row that leads to its receiver.
     """
 
@@ -72,7 +72,7 @@ class Courier:
     receivers: Callable[[], QuerySet[Any]]
     rows: type[Sent]
     to: str
-    on: Q = Q()
+    on: Q = field(default_factory=Q)
 
     def send_due(self, key: int, attempt: Attempt) -> int:
         """Send what is due for a receiver, and return how many attempts were made.

@@ -126,7 +126,7 @@ def test_pages_open_rounds_and_change_what_people_are_told(as_owner, owner, proj
     assert example.gold_label == "win"
     plain = Example.objects.filter(is_check=False).first()
     where = reverse("example_check", args=[project.slug, plain.pk])
-    assert "Only a check" in told(as_owner.post(where, fields))
+    assert "This example isn't a check" in told(as_owner.post(where, fields))
 
 
 def told(response):
