@@ -179,11 +179,11 @@ def test_the_judges_page_holds_what_its_verdicts_say(page, project, examples, se
 
 def test_the_cut_is_the_readers(page, project, examples, server):
     finish(project)
-    assert "The filled bars are the top 20 % of all 4 examples (1 example), down to" in page()
-    assert "The filled bars are the top 50 % of all 4 examples (2 examples), down to" in page(
+    assert "The filled bars are the top 20&#8239;% of all 4 examples (1 example), down to" in page()
+    assert "The filled bars are the top 50&#8239;% of all 4 examples (2 examples), down to" in page(
         beta="50"
     )
-    assert "The filled bars are the top 20 %" in page(beta="sNaN")
+    assert "The filled bars are the top 20&#8239;%" in page(beta="sNaN")
 
 
 def test_failures_are_counted_by_kind_and_never_as_verdicts(page, project, examples, settings):
@@ -216,7 +216,7 @@ def test_of_a_stopped_run_the_cut_is_of_all_examples_and_says_what_is_ranked(
     run = finish(project)
     run.verdicts.filter(rank__gt=1).update(state="pending", rank=None, bpde=None)
     said = (
-        "The filled bars are the top 50 % of all 4 examples (2 examples), of which 1 is ranked so "
+        "The filled bars are the top 50&#8239;% of all 4 examples (2 examples), of which 1 is ranked so "
         "far. They contain"
     )
     assert said in page(beta="50")
