@@ -21,7 +21,7 @@ from judging.projects.access import record_event, refuse_for_last, tell, version
 from judging.projects.models import Project
 from judging.runs.endpoints import stored_url
 from judging.runs.forms.portia import check_splitter
-from judging.runs.models import Batch, Form, Method, Parse, Run, Verdict
+from judging.runs.models import Batch, Form, Method, Parse, Run, Share, Verdict
 
 LEASE = leases.Lease(timedelta(seconds=20))
 RENEW_SECONDS = 5.0
@@ -46,8 +46,9 @@ def take(run: Run, holder: str) -> bool:
 
 
 def renew(run_id: int, holder: str) -> bool:
-    """Keep the lease for another while. False when another holder took the run over."""
-    return LEASE.renew(Run.objects.filter(pk=run_id), holder)
+    """Keep the leases for another while. False when another holder took the run over."""
+    leads = LEASE.renew(Run.objects.filter(pk=run_id), holder)
+    return LEASE.renew(Share.objects.filter(run=run_id), holder) or leads
 
 
 def kept(run_id: int, holder: str) -> AbstractContextManager[None]:
@@ -251,10 +252,15 @@ def make_primary(run: Run) -> None:
         Project.objects.filter(free, pk=run.project_id).update(primary_run=run.pk)
 
 
-def fail(run_id: int, holder: str, reason: str) -> bool:
-    """Fail the run for a reason that another attempt would most likely meet again."""
+def fail(run: Run, holder: str, reason: str) -> None:
+    """Fail the run for a reason that another attempt would most likely meet again.
+
+    While another worker leads the run, it is paused instead.
+    """
     moves = dict.fromkeys((State.RUNNING, State.PAUSING, State.CANCELLING), State.FAILED)
-    return settle(run_id, holder, moves, reason=reason)
+    shared = Share.objects.filter(run=run, holder=holder).update(lease_until=None)
+    if not settle(run.pk, holder, moves, reason=reason) and shared:
+        pause(run, reason)
 
 
 def choose_primary(run: Run, user: Any, *, made_for: str | None = None) -> bool:
