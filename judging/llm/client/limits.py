@@ -400,7 +400,9 @@ return count
 # Longer than any call lasts, so that no worker takes an old refusal for a new one.
 REMEMBERED_MS = 6 * 3600 * 1000
 MICRO = 1_000_000
-REDIS_CONNECTIONS = 32
+REDIS_CONNECTIONS = 8
+# A busy process is late to see an answer.
+REDIS_SECONDS = 5.0
 TRY_AGAIN_SECONDS = 2.0
 
 
@@ -426,8 +428,8 @@ class RedisLimits:
         pool = BlockingConnectionPool.from_url(
             url,
             max_connections=REDIS_CONNECTIONS,
-            socket_timeout=2.0,
-            socket_connect_timeout=2.0,
+            socket_timeout=REDIS_SECONDS,
+            socket_connect_timeout=REDIS_SECONDS,
             decode_responses=True,
         )
         self._redis = Redis.from_pool(pool)

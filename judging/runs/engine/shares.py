@@ -301,4 +301,3 @@ def hand_over(run: Run, holder: str) -> bool:
     close(run.pk, holder)
     mine = lifecycle.LEASE.held_by(Run.objects.filter(pk=run.pk), holder)
     return bool(mine.update(**leases.FREE))
-

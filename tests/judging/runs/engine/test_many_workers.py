@@ -4,6 +4,7 @@ import json
 import random
 import signal
 import time
+from bisect import bisect_left
 from contextlib import contextmanager
 from decimal import Decimal
 
@@ -239,3 +240,24 @@ def started_as_led(settings, **choices):
     shares.open_share(run.pk, "elsewhere:1:1:a", run.concurrency)
     run.refresh_from_db()
     return run
+
+
+@pytest.mark.long
+@pytest.mark.brokers
+def test_four_workers_with_256_calls_in_flight_share_one_minute(settings, redis_url):
+    """No minute holds more than the limit, wherever it begins."""
+    settings.CELERY_BROKER_URL = redis_url
+    rpm, seconds = 900, 100
+    with loopback(settings, judge=STEADY, latency=fixed(1.0)) as server:
+        run = started(make_judged_project(1000), concurrency=4 * 256, rpm=rpm)
+        with workers_on(run, settings, server) as workers:
+            workers.start(4)
+            assert eventually(lambda: working(run) == 4)
+            time.sleep(seconds)
+            lifecycle.pause(run)
+            assert eventually(lambda: is_over(run))
+        arrived = sorted(entry.arrived for entry in server.log)
+    assert arrived[-1] - arrived[0] > 61
+    in_a_minute = max(bisect_left(arrived, at + 60) - n for n, at in enumerate(arrived))
+    # A busy machine sends a request up to a second after its turn.
+    assert rpm * 0.9 < in_a_minute <= rpm * 61 / 60
