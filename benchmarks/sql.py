@@ -230,7 +230,8 @@ def engine() -> Iterator[Pair]:
 
     from django.db.models import Exists, F, Max, Q
 
-    from judging.runs.engine import claims, recording, shares
+    from judging.runs import lifecycle
+    from judging.runs.engine import claims, recording
     from judging.runs.models import Call, Run, Share
     from judging.runs.samples import Ask
     from tests.factories import make_examples, make_project, make_run
@@ -246,8 +247,8 @@ def engine() -> Iterator[Pair]:
     asks = [Ask(example, "original", (0,), 1) for example in examples]
     cent = Decimal("0.0000001")
 
-    shares.open_share(run.pk, "me")
-    shares.settle(run.pk, "me", cent * 10**6)
+    lifecycle.open_share(run.pk, "me")
+    lifecycle.settle_usd(run.pk, "me", cent * 10**6)
     mine = Share.objects.filter(run=run.pk, holder="me")
 
     def orm_reserve() -> bool:
@@ -259,12 +260,12 @@ def engine() -> Iterator[Pair]:
     yield (
         "reserving for a batch",
         orm_reserve,
-        lambda: shares.reserve(run.pk, "me", cent),
+        lambda: lifecycle.reserve_usd(run.pk, "me", cent),
     )
     yield (
         "settling what a batch cost",
         lambda: mine.update(free_usd=F("free_usd") + cent - cent, spent_usd=F("spent_usd") + cent),
-        lambda: shares.settle(run.pk, "me", cent, cent),
+        lambda: lifecycle.settle_usd(run.pk, "me", cent, cent),
     )
     yield (
         "last numbers of a batch",
@@ -286,7 +287,7 @@ def engine() -> Iterator[Pair]:
                 )
             ),
         ),
-        lambda: (shares.lock(run.pk, "me"), recording.claimed_calls("me", ids)),
+        lambda: (lifecycle.lock_share(run.pk, "me"), recording.claimed_calls("me", ids)),
     )
 
 

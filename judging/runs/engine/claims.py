@@ -29,8 +29,8 @@ from judging.core.sql.statements import prepared
 from judging.llm.client.errors import CallFailure, FailureKind
 from judging.llm.client.messages import Choice, JudgeRequest, Reply, stored_logprobs
 from judging.llm.prices import PriceSnapshot, Usage
-from judging.runs.engine import shares
-from judging.runs.engine.shares import ZERO
+from judging.runs import lifecycle
+from judging.runs.lifecycle import ZERO
 from judging.runs.models import Batch, Call, Run, Share, place_of
 from judging.runs.planning.agenda import Questioner
 from judging.runs.samples import Ask
@@ -89,7 +89,7 @@ def claim(
         total = sum((amount or ZERO for amount in upper_bounds[:n]), ZERO)
         if calls := claimed(run_id, holder, asks[:n], upper_bounds, total, batch):
             break
-        if not shares.take_slice(run_id, holder, total):
+        if not lifecycle.take_slice(run_id, holder, total):
             n //= 2
     return [
         Claim(call, ask, request, call.reserved_usd)
@@ -108,7 +108,7 @@ def claimed(
     """Claim all of the asks, or none if the worker's slice doesn't hold them."""
     now = timezone.now()
     with transaction.atomic():
-        if not shares.reserve(run_id, holder, total):
+        if not lifecycle.reserve_usd(run_id, holder, total):
             return []
         seqs = next_seqs(run_id, asks)
         calls = [
@@ -188,7 +188,7 @@ def lose(run_id: int, holder: str, claims: Sequence[Claim]) -> None:
 def give_back(run_id: int, holder: str, claims: Sequence[Claim]) -> None:
     """Delete claims that were never sent, or were refused each time."""
     with transaction.atomic():
-        shares.lock(run_id, holder)
+        lifecycle.lock_share(run_id, holder)
         ids = [claim.call.pk for claim in claims]
         free(run_id, holder, Call.objects.filter(pk__in=ids, state=Call.State.CLAIMED))
 
@@ -198,7 +198,7 @@ def free(run_id: int, holder: str, calls: QuerySet[Call]) -> None:
     ours = calls.filter(run=run_id, holder=holder)
     reserved = ours.aggregate(usd=Sum("reserved_usd"))["usd"] or ZERO
     ours.delete()
-    shares.settle(run_id, holder, reserved)
+    lifecycle.settle_usd(run_id, holder, reserved)
 
 
 def lose_claims(run_id: int, holder: str | None = None) -> int:

@@ -23,8 +23,8 @@ from judging.llm.client.adaptation import EndpointCapabilities
 from judging.llm.client.errors import FailureKind
 from judging.methods.portia.stages import Stage
 from judging.runs.engine.batches import BatchStanding, standing_of
-from judging.runs.engine.shares import is_lost, money_of
 from judging.runs.forms.portia import PortiaSettings, slots_expected
+from judging.runs.lifecycle import is_lost, money_of
 from judging.runs.models import Call, Parse, Run, Share, subjects_of
 
 MOST = 3

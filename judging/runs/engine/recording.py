@@ -30,9 +30,9 @@ from judging.llm.parsing.parse import PARSER_VERSION, Parsed, Status, parse, tur
 from judging.llm.prices import PriceSnapshot
 from judging.llm.prompts.templates import Template
 from judging.runs import lifecycle
-from judging.runs.engine import claims, shares
+from judging.runs.engine import claims
 from judging.runs.engine.claims import FOLDER, Claim, forget, path_of, read_journal
-from judging.runs.engine.shares import ZERO
+from judging.runs.lifecycle import ZERO
 from judging.runs.models import Call, Parse, Run, Sample, Share, content_free, subject_of
 from judging.runs.planning.agenda import Questioner
 from judging.runs.samples import Ask
@@ -161,7 +161,7 @@ def save(run_id: int, holder: str, arrivals: Sequence[Arrival], read: Readings) 
     """Write what was read in one transaction, and return the arrivals that were still ours."""
     with transaction.atomic():
         # Who takes over locks the share as well, so that no call is lost before this ends.
-        shares.lock(run_id, holder)
+        lifecycle.lock_share(run_id, holder)
         still_ours = claimed_calls(holder, read)
         ours = [arrival for arrival in arrivals if arrival.claim.call.pk in still_ours]
         calls = [arrival.claim.call for arrival in ours]
@@ -170,7 +170,7 @@ def save(run_id: int, holder: str, arrivals: Sequence[Arrival], read: Readings) 
         spent = sum((call.usd or ZERO for call in calls), ZERO)
         statements.update(Call, calls, CALL_RESULT)
         save_samples([pair for call in calls for pair in read[call.pk]])
-        shares.settle(run_id, holder, freed, spent)
+        lifecycle.settle_usd(run_id, holder, freed, spent)
     return ours
 
 
@@ -342,7 +342,7 @@ def settle_one(run: Run, left: Left) -> None:
         claimed = theirs.values_list("pk", flat=True)
         claims.free(run.pk, left.holder, theirs.filter(pk__in=set(claimed) - left.sent))
     claims.lose_claims(run.pk, left.holder)
-    shares.close(run.pk, left.holder)
+    lifecycle.close_share(run.pk, left.holder)
 
 
 def save_safely(run_id: int, left: Left) -> None:
@@ -377,7 +377,9 @@ def take_over(run: Run, holder: str) -> bool:
 
     False if it has another holder, is over, or helpers still work on it.
     """
-    if not Run.objects.filter(leases.abandoned(run), pk=run.pk).exists() or shares.helpers(run.pk):
+    if not Run.objects.filter(leases.abandoned(run), pk=run.pk).exists() or lifecycle.helpers(
+        run.pk
+    ):
         return False
     left = what_holders_left(run)
     with transaction.atomic():
@@ -385,7 +387,7 @@ def take_over(run: Run, holder: str) -> bool:
         if not lifecycle.take(run, holder):
             return False
         settle_left(run, left)
-        shares.open_share(run.pk, holder, run.concurrency)
+        lifecycle.open_share(run.pk, holder, run.concurrency)
     forget_journals(run.pk, left)
     return True
 
@@ -400,7 +402,7 @@ def recover(run: Run) -> bool:
     after = AFTER_A_DEATH.get(State(run.state))
     if after is None or not Run.objects.filter(leases.abandoned(run), pk=run.pk).exists():
         return False
-    if shares.helpers(run.pk):
+    if lifecycle.helpers(run.pk):
         # One of them leads it at once.
         return False
     if after == State.CANCELLED and lifecycle.has_open_batches(run.pk):

@@ -26,7 +26,7 @@ from judging.llm.client.errors import CallFailure, FailureKind, sentence
 from judging.llm.client.messages import Choice, Reply
 from judging.llm.prices import PriceSnapshot
 from judging.runs import endpoints, lifecycle
-from judging.runs.engine import claims, recording, shares
+from judging.runs.engine import claims, recording
 from judging.runs.engine.claims import Claim, next_seqs, place
 from judging.runs.engine.recording import Arrival, read_again, save_samples
 from judging.runs.models import (
@@ -97,7 +97,7 @@ def _write_copies(
 ) -> bool:
     now, asks = timezone.now(), [ask for ask, _, _ in found]
     with transaction.atomic():
-        if not shares.reserve(run.pk, holder, FREE):
+        if not lifecycle.reserve_usd(run.pk, holder, FREE):
             return False
         seqs = next_seqs(run.pk, asks)
         calls = [
@@ -395,7 +395,7 @@ class RunStore:
         self.planned_for = self.example_count()
         self.agenda = agenda_of(self.run)
         if self.leads:
-            shares.start_plan(self.run)
+            lifecycle.start_plan(self.run)
         self.asked_in_pass = False
         self.inputs_planned = False
         self.planned: dict[int, Planned] = {}
@@ -422,9 +422,9 @@ class RunStore:
             back = self.came_back.pop()
             self.plan(back, asks_about(self.run, self.agenda, back.subjects))
             return True
-        if stretch := shares.take_stretch(self.run, self.holder, self.finished):
+        if stretch := lifecycle.take_stretch(self.run, self.holder, self.finished):
             self.finished = []
-            planned = Planned(stretch, shares.subjects_in(self.run, stretch))
+            planned = Planned(stretch, lifecycle.subjects_in(self.run, stretch))
             asks = asks_about(self.run, self.agenda, planned.subjects)
             self.plan(planned, asks)
             return True
@@ -506,7 +506,7 @@ class RunStore:
                     self.came_back.append(planned)
             self.planned = {}
             return False
-        if not shares.end_plan(self.run):
+        if not lifecycle.end_plan(self.run):
             return False
         asked, waits = self.asked_in_pass, self.agenda.waits
         grown = self.planned_for != self.example_count()
@@ -605,44 +605,44 @@ class RunStore:
         share = ours.select_related("run").first()
         if share is None:
             return None
-        if shares.lead(share.run, self.holder):
+        if lifecycle.lead(share.run, self.holder):
             self.leads, self.inputs_planned = True, False
-        elif shares.others_wait(share.run):
+        elif lifecycle.others_wait(share.run):
             return State.QUEUED
         return share.run.state
 
     def places(self, in_use: int) -> tuple[int, int]:
         """Return how many calls this worker may have in flight now, and how many workers work."""
-        if not shares.possible():
+        if not lifecycle.allows_helpers():
             return self.run.concurrency, 1
-        return shares.agree_on_places(self.run, self.holder, in_use)
+        return lifecycle.agree_on_places(self.run, self.holder, in_use)
 
     def keep_house(self) -> None:
         """Hand in what was spent; as leader, bury dead workers and call for more."""
         now = time.monotonic()
         if self.price and now - self.handed_in_at > HAND_IN_SECONDS:
             self.handed_in_at = now
-            shares.hand_in(self.run.pk, self.holder)
-        if self.leads and now - self.called_at > CALL_SECONDS and shares.possible():
+            lifecycle.hand_in(self.run.pk, self.holder)
+        if self.leads and now - self.called_at > CALL_SECONDS and lifecycle.allows_helpers():
             self.called_at = now
             self.bury_dead()
             if self.known_good and self.first_replies.most is None and not self.short_of_money:
-                shares.call_helpers(self.run)
+                lifecycle.call_helpers(self.run)
 
     def bury_dead(self) -> None:
         for share in self.run.shares.exclude(holder=self.holder):
-            if shares.is_lost(share):
+            if lifecycle.is_lost(share):
                 recording.bury(self.run, share)
 
     def alone(self) -> bool:
         """Return True if nobody else works on the run."""
-        if not shares.possible():
+        if not lifecycle.allows_helpers():
             return True
         self.bury_dead()
         return not self.run.shares.exclude(holder=self.holder).exists()
 
     def pause_for_budget(self) -> None:
-        shares.hand_in(self.run.pk, self.holder, slice_too=True)
+        lifecycle.hand_in(self.run.pk, self.holder, slice_too=True)
         self.run.refresh_from_db()
         ask = self.ready[0]
         request = self.questioner.request(ask.subject, ask.part, len(ask.slots))
@@ -661,7 +661,7 @@ class RunStore:
         claims.give_back(self.run.pk, self.holder, unsent)
         claims.lose_claims(self.run.pk, self.holder)
         if not self.leads:
-            shares.close(self.run.pk, self.holder)
+            lifecycle.close_share(self.run.pk, self.holder)
 
     def settle(self, after_running: str) -> None:
         """As leader, rank the examples, and give the run its next state.
@@ -670,9 +670,9 @@ class RunStore:
         """
         if not self.leads or self.look(PumpStatus(0, 0, None)) is None:
             return
-        if after_running == State.QUEUED and shares.hand_over(self.run, self.holder):
+        if after_running == State.QUEUED and lifecycle.hand_over(self.run, self.holder):
             return
-        shares.close(self.run.pk, self.holder)
+        lifecycle.close_share(self.run.pk, self.holder)
         self.run.stretches.all().delete()
         Run.objects.filter(pk=self.run.pk).update(planned_to=None)
         claims.recount(self.run.pk)

@@ -32,7 +32,7 @@ from judging.llm.endpoint import Endpoint
 from judging.local_judge import running_local_judge
 from judging.runs import lifecycle
 from judging.runs.endpoints import LOCAL, key_of, named_endpoint
-from judging.runs.engine import recording, shares
+from judging.runs.engine import recording
 from judging.runs.engine.batches import BatchPump
 from judging.runs.engine.claims import Journal
 from judging.runs.engine.pump import Pump, StoppableRateLimiter
@@ -67,7 +67,7 @@ def work_on(
     """
     holder = leases.new_holder()
     leads = recording.take_over(run, holder)
-    if not (leads or (helps and shares.join(run, holder))):
+    if not (leads or (helps and lifecycle.join(run, holder))):
         return False
     run.refresh_from_db()
     try:

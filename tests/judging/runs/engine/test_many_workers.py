@@ -14,7 +14,6 @@ from django.db.models import Sum
 from django.utils import timezone
 
 from judging.runs import lifecycle
-from judging.runs.engine import shares
 from judging.runs.engine.progress import progress_of
 from judging.runs.models import Call, Run, Share, Stretch, Verdict
 from tests.factories import make_run
@@ -220,24 +219,24 @@ STORY = "The first sentence says one thing. The second one says another. A third
 def test_who_may_not_help_is_refused(settings):
     settings.CELERY_BROKER_URL = "filesystem://"
     run = started_as_led(settings, concurrency=AT_ONCE)
-    assert shares.may_share(run)
+    assert lifecycle.may_share(run)
     for fields in ({"rpm": 60}, {"concurrency": 8}, {"endpoint": "local"}, {"planned_to": None}):
         other = Run.objects.get(pk=run.pk)
         for name, value in fields.items():
             setattr(other, name, value)
-        assert not shares.may_share(other), fields
+        assert not lifecycle.may_share(other), fields
     soon = timezone.now() + lifecycle.SEND_AGAIN
     waiting = make_run(run.project, state=Run.State.QUEUED, lease_until=soon)
-    assert shares.may_share(run)
-    Run.objects.filter(pk=waiting.pk).update(lease_until=soon - 2 * shares.PATIENCE)
-    assert not shares.may_share(run)
+    assert lifecycle.may_share(run)
+    Run.objects.filter(pk=waiting.pk).update(lease_until=soon - 2 * lifecycle.PATIENCE)
+    assert not lifecycle.may_share(run)
 
 
 def started_as_led(settings, **choices):
     with loopback(settings):
         run = started(make_judged_project(3), **choices)
     Run.objects.filter(pk=run.pk).update(state=Run.State.RUNNING, planned_to=-1)
-    shares.open_share(run.pk, "elsewhere:1:1:a", run.concurrency)
+    lifecycle.open_share(run.pk, "elsewhere:1:1:a", run.concurrency)
     run.refresh_from_db()
     return run
 

@@ -10,7 +10,7 @@ from judging.llm.client.errors import CallFailure, FailureKind
 from judging.llm.client.messages import Choice, Reply
 from judging.llm.prices import Usage
 from judging.runs import lifecycle
-from judging.runs.engine import claims, recording, shares
+from judging.runs.engine import claims, recording
 from judging.runs.engine.claims import recount
 from judging.runs.engine.recording import Arrival
 from judging.runs.engine.store import RunStore
@@ -48,7 +48,7 @@ def reply(*texts: str) -> Reply:
 
 def money(run) -> tuple[Decimal, Decimal]:
     run.refresh_from_db()
-    return shares.money_of(run, run.shares.all())
+    return lifecycle.money_of(run, run.shares.all())
 
 
 def test_a_claim_reserves_its_upper_bound_and_a_result_turns_it_into_its_cost(run, store):
