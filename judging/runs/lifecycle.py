@@ -311,6 +311,7 @@ BATCHES_A_SLICE = 8
 LEAST_PLACES = 8
 # A run that waits for so long finds no free worker, and helpers make room for it.
 PATIENCE = timedelta(seconds=3)
+CALL_AGAIN_SECONDS = 10
 BEFORE_THE_FIRST = -1
 EXAMPLES_A_STRETCH = 50
 
@@ -424,11 +425,11 @@ def start_plan(run: Run) -> None:
     Run.objects.filter(pk=run.pk).update(planned_to=BEFORE_THE_FIRST)
 
 
-def end_plan(run: Run) -> bool:
+def end_plan(run: Run, holder: str) -> bool:
     """Hand out no more stretches. False, and nothing changed, if somebody may still ask."""
     with transaction.atomic():
-        running = Run.objects.filter(pk=run.pk, state=State.RUNNING)
-        if not running.update(planned_to=None) or helpers(run.pk) or run.stretches.exists():
+        ours = LEASE.held_by(Run.objects.filter(pk=run.pk, state=State.RUNNING), holder)
+        if not ours.update(planned_to=None) or helpers(run.pk) or run.stretches.exists():
             transaction.set_rollback(True)
             return False
     run.planned_to = None
@@ -524,7 +525,9 @@ def call_helpers(run: Run) -> None:
     for worker in Worker.objects.alive():
         serves = settings.RUNS in worker.queues.split(",")
         if serves and f"{worker.hostname}:{worker.pid}" not in at_work:
-            waking.wake(waking.PUMP_RUN, run.pk)
+            # A busy worker leaves its messages in the queue.
+            name = f"helper-{worker.name}"
+            leases.wake_once(waking.PUMP_RUN, name, run.pk, CALL_AGAIN_SECONDS)
 
 
 def join(run: Run, holder: str) -> bool:

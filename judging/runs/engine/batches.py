@@ -201,6 +201,7 @@ class BatchPump:
         if await self.state() == Run.State.CANCELLING:
             await self.cancel()
         after = Run.State.QUEUED if self.worker_ends else Run.State.DONE
+        await self.in_thread(self.store.put_down, [])
         await self.in_thread(self.store.settle, after)
 
     @property

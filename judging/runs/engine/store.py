@@ -506,7 +506,7 @@ class RunStore:
                     self.came_back.append(planned)
             self.planned = {}
             return False
-        if not lifecycle.end_plan(self.run):
+        if not lifecycle.end_plan(self.run, self.holder):
             return False
         asked, waits = self.asked_in_pass, self.agenda.waits
         grown = self.planned_for != self.example_count()
@@ -635,8 +635,9 @@ class RunStore:
                 recording.bury(self.run, share)
 
     def alone(self) -> bool:
-        """Return True if nobody else works on the run."""
-        if not lifecycle.allows_helpers():
+        """Return True if nobody else works on the run, or if we lost it."""
+        ours = Run.objects.filter(pk=self.run.pk, holder=self.holder)
+        if not (lifecycle.allows_helpers() and ours.exists()):
             return True
         self.bury_dead()
         return not self.run.shares.exclude(holder=self.holder).exists()
