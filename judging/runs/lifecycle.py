@@ -553,8 +553,8 @@ def agree_on_places(run: Run, holder: str, in_use: int) -> tuple[int, int]:
         return 0, len(rows)
     fair = run.concurrency * (place + 1) // len(rows) - run.concurrency * place // len(rows)
     mine = rows[place][1]
-    if mine > fair and in_use <= fair:
-        run.shares.filter(holder=holder).update(places=fair)
+    if mine > fair:
+        run.shares.filter(holder=holder).update(places=max(fair, in_use))
     elif mine < fair:
         with transaction.atomic():
             if locked_share(run.pk, holder) is None:
