@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('judging', '0023_images'),
+        ('judging', '0028_what_else_is_asked'),
     ]
 
     operations = [
