@@ -228,10 +228,11 @@ def engine() -> Iterator[Pair]:
     """The statements of the engine, each of which is sent once for a batch of ten calls."""
     from decimal import Decimal
 
-    from django.db.models import F, Max, Q
+    from django.db.models import Exists, F, Max, Q
 
+    from judging.runs import lifecycle
     from judging.runs.engine import claims, recording
-    from judging.runs.models import Call, Run
+    from judging.runs.models import Call, Run, Share
     from judging.runs.samples import Ask
     from tests.factories import make_examples, make_project, make_run
 
@@ -246,22 +247,25 @@ def engine() -> Iterator[Pair]:
     asks = [Ask(example, "original", (0,), 1) for example in examples]
     cent = Decimal("0.0000001")
 
+    lifecycle.open_share(run.pk, "me")
+    lifecycle.settle_usd(run.pk, "me", cent * 10**6)
+    mine = Share.objects.filter(run=run.pk, holder="me")
+
     def orm_reserve() -> bool:
-        room = Q(budget_usd=None) | Q(budget_usd__gte=F("spent_usd") + F("reserved_usd") + cent)
-        ours = Run.objects.filter(room, pk=run.pk, holder="me", state=Run.State.RUNNING)
-        return ours.update(reserved_usd=F("reserved_usd") + cent) == 1
+        kept = Q(budget_usd=None) | Q(budget_usd__gte=F("spent_usd") + F("reserved_usd"))
+        running = Exists(Run.objects.filter(kept, pk=run.pk, state=Run.State.RUNNING))
+        ours = mine.filter(running, free_usd__gte=cent)
+        return ours.update(free_usd=F("free_usd") - cent) == 1
 
     yield (
         "reserving for a batch",
         orm_reserve,
-        lambda: claims.reserve(run.pk, "me", [cent]),
+        lambda: lifecycle.reserve_usd(run.pk, "me", cent),
     )
     yield (
         "settling what a batch cost",
-        lambda: Run.objects.filter(pk=run.pk).update(
-            reserved_usd=F("reserved_usd") - cent, spent_usd=F("spent_usd") + cent
-        ),
-        lambda: claims.reconcile(run.pk, cent, cent),
+        lambda: mine.update(free_usd=F("free_usd") + cent - cent, spent_usd=F("spent_usd") + cent),
+        lambda: lifecycle.settle_usd(run.pk, "me", cent, cent),
     )
     yield (
         "last numbers of a batch",
@@ -276,14 +280,14 @@ def engine() -> Iterator[Pair]:
     yield (
         "which calls are still claimed",
         lambda: (
-            Run.objects.select_for_update().filter(pk=run.pk).values_list("pk").first(),
+            mine.select_for_update().values_list("pk").first(),
             set(
                 Call.objects.filter(pk__in=ids, holder="me", state="claimed").values_list(
                     "pk", flat=True
                 )
             ),
         ),
-        lambda: recording.claimed_calls(run.pk, "me", ids),
+        lambda: (lifecycle.lock_share(run.pk, "me"), recording.claimed_calls("me", ids)),
     )
 
 

@@ -20,11 +20,11 @@ from judging.runs.verdicts.judge_figures import prepare_page
 
 @shared_task
 def pump_run(run_id: int) -> None:
-    """Work on a run until it ends, however long that takes."""
+    """Work on a run until it ends, however long that takes, or help who works on it."""
     run = Run.objects.select_related("project").filter(pk=run_id).first()
     if run is not None:
         with logged_as(run=f"{run.project.slug}/{run.number}"):
-            if work_on(run):
+            if work_on(run, helps=True):
                 prepare_page(run)
 
 

@@ -756,6 +756,8 @@ class ProgressOut:
     reused: int
     """Samples copied from other runs, at no cost."""
     worker_missing: bool
+    workers: list[str]
+    """The processes that work on it, the leading one first."""
 
 
 class ProjectIn(TypedDict):

@@ -195,6 +195,7 @@ class ProgressOut(RunOut):
     spent_usd: Decimal | None
     reused: int = Field(description="Samples copied from other runs, at no cost.")
     worker_missing: bool
+    workers: list[str] = Field(description="The processes that work on it, the leading one first.")
 
 
 class ResumeIn(Schema):

@@ -100,6 +100,9 @@ class Run(Leased):
     reason = models.TextField(blank=True)
     progress = models.JSONField(default=dict, blank=True)
     holder = models.CharField(max_length=200, blank=True)
+    # The number of the last example of which a worker has taken a stretch, or -1; None while no
+    # stretch can be taken.
+    planned_to = models.IntegerField(null=True, blank=True)
     # When a worker resumes a run that its endpoint's limit of a day has paused.
     resume_at = models.DateTimeField(null=True, blank=True)
     source_files = models.JSONField(default=list, blank=True)
@@ -212,6 +215,37 @@ class Run(Leased):
     def samples_an_order(self) -> int:
         """How many samples of each order the verdict waits for."""
         return self.k * len(self.counted_parts) // len(self.orders)
+
+
+class Share(models.Model):
+    """One worker's part of a run: its lease, its money, and how many calls it may have in flight.
+
+    `free_usd` is reserved for this worker and not yet for a call. `spent_usd` is what its calls
+    cost, as long as the run doesn't count it. The run's `reserved_usd` includes both.
+    """
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="shares")
+    holder = models.CharField(max_length=200)
+    lease_until = models.DateTimeField(null=True)
+    places = models.PositiveSmallIntegerField(default=0)
+    free_usd = models.DecimalField(max_digits=18, decimal_places=10, default=0)
+    spent_usd = models.DecimalField(max_digits=18, decimal_places=10, default=0)
+    progress = models.JSONField(default=dict)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["run", "holder"], name="share_once")]
+
+
+class Stretch(models.Model):
+    """The examples with numbers above `after`, up to `through`, about which one worker asks.
+
+    It is deleted once they have been asked about. It is free if its holder has no share any more.
+    """
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="stretches")
+    holder = models.CharField(max_length=200)
+    after = models.IntegerField()
+    through = models.IntegerField()
 
 
 class Batch(models.Model):

@@ -54,10 +54,12 @@ Wanted = Mapping[int, Mapping[str, int]]
 class Agenda(Protocol):
     """What a run asks about its subjects at this moment.
 
-    `open_ended`: whether it may ask for more once everything has been answered.
+    `open_ended`: whether it may ask for more about a subject once its answers are back.
+    `waits`: whether it may ask for more once everything has been answered.
     """
 
-    open_ended: bool
+    open_ended: bool = False
+    waits: bool = False
 
     def wanted(self, subjects: Sequence[Any]) -> Wanted: ...
 
@@ -72,7 +74,6 @@ class Everything(Agenda):
 
     parts: tuple[str, ...]
     k: int
-    open_ended: bool = False
 
     def wanted(self, subjects: Sequence[Any]) -> Wanted:
         each = dict.fromkeys(self.parts, self.k)
@@ -132,21 +133,32 @@ def asks_left(run: Run, agenda: Agenda | None = None) -> Iterator[list[Ask]]:
     """Yield what is left to ask, a page of subjects at a time; by default everything."""
     agenda = agenda or Everything(run.parts, run.k)
     for subjects in pages(run):
-        histories = read_histories(run, [subject.pk for subject in subjects])
-        wanted = agenda.wanted(subjects)
-        yield [
-            Ask(subject, part, tuple(slots), attempt)
-            for subject in subjects
-            for part, k in wanted[subject.pk].items()
-            for attempt, slots in sorted(histories[subject.pk, part].left(k).items())
-        ]
-    if inputs := content_free(run):
-        histories = read_histories(run)
-        yield [
-            Ask(subject, part, tuple(slots), attempt)
-            for part, subject in inputs.items()
-            for attempt, slots in sorted(histories[None, part].left(1).items())
-        ]
+        yield asks_about(run, agenda, subjects)
+    if content_free(run):
+        yield asks_about_nothing(run)
+
+
+def asks_about(run: Run, agenda: Agenda, subjects: Sequence[Any]) -> list[Ask]:
+    """Return what is left to ask about these subjects."""
+    histories = read_histories(run, [subject.pk for subject in subjects])
+    wanted = agenda.wanted(subjects)
+    return [
+        Ask(subject, part, tuple(slots), attempt)
+        for subject in subjects
+        for part, k in wanted[subject.pk].items()
+        for attempt, slots in sorted(histories[subject.pk, part].left(k).items())
+    ]
+
+
+def asks_about_nothing(run: Run) -> list[Ask]:
+    """Return what is left to ask about the content-free inputs."""
+    inputs = content_free(run)
+    histories = read_histories(run) if inputs else {}
+    return [
+        Ask(subject, part, tuple(slots), attempt)
+        for part, subject in inputs.items()
+        for attempt, slots in sorted(histories[None, part].left(1).items())
+    ]
 
 
 def pages(run: Run, size: int | None = None) -> Iterator[list[Any]]:

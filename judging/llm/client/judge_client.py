@@ -96,6 +96,15 @@ class JudgeClient(Opened):
         """The most requests that may be under way now."""
         return self._window.size
 
+    @property
+    def in_use(self) -> int:
+        """The places in use: requests under way, and those that wait for their turn."""
+        return self._window.in_use
+
+    def allow(self, places: int) -> None:
+        """Change how many requests may be under way. Those that are come back first."""
+        self._window.resize(places)
+
     async def paused(self) -> Pause:
         """Return for how long the endpoint wants no requests, and what it said."""
         return await self._shared.paused()

@@ -174,8 +174,15 @@ class Window:
     def follow(self, halvings: int) -> None:
         """Halve the window if the count has grown. The first count only sets where to start."""
         if self._halvings is not None and halvings > self._halvings:
-            self.size = max(1, self.size // 2)
+            self.size = max(min(1, self.limit), self.size // 2)
         self._halvings = halvings
+
+    def resize(self, limit: int) -> None:
+        """Change the limit. A window that refusals have made smaller grows as before."""
+        whole = self.size == self.limit
+        self.limit = limit
+        self.size = limit if whole else min(self.size, limit)
+        self._admit()
 
     async def take(self) -> None:
         if self.in_use >= self.size or self._waiting:
@@ -393,6 +400,10 @@ return count
 # Longer than any call lasts, so that no worker takes an old refusal for a new one.
 REMEMBERED_MS = 6 * 3600 * 1000
 MICRO = 1_000_000
+REDIS_CONNECTIONS = 8
+# A busy process is late to see an answer.
+REDIS_SECONDS = 5.0
+TRY_AGAIN_SECONDS = 2.0
 
 
 class RedisLimits:
@@ -409,12 +420,20 @@ class RedisLimits:
             for what in ("pause", "requests", "tokens", "halvings", "why")
         )
         # The package comes with the extra `postgres`: only a site that uses Redis has it.
-        from redis.asyncio import Redis
+        from redis.asyncio import BlockingConnectionPool, Redis
         from redis.exceptions import RedisError
 
-        self._redis = Redis.from_url(
-            url, socket_timeout=2.0, socket_connect_timeout=2.0, decode_responses=True
+        # An ordinary pool fails if more callers ask than it has connections. This one lets them
+        # wait, and Redis answers each within a fraction of a millisecond.
+        pool = BlockingConnectionPool.from_url(
+            url,
+            max_connections=REDIS_CONNECTIONS,
+            socket_timeout=REDIS_SECONDS,
+            socket_connect_timeout=REDIS_SECONDS,
+            decode_responses=True,
         )
+        self._redis = Redis.from_pool(pool)
+        self._away_until = 0.0
         self._failure = RedisError
         self._alone = ProcessLimits()
         self._warned = False
@@ -463,9 +482,13 @@ class RedisLimits:
 
     async def _run(self, script: str, keys: list[str], *values: int | str) -> Any:
         """Return the script's answer, or None if Redis can't be reached."""
+        if time.monotonic() < self._away_until:
+            return None
         try:
             return await self._redis.eval(script, len(keys), *keys, *map(str, values))
         except (self._failure, OSError) as error:
+            # Hundreds of callers must not each find out for themselves.
+            self._away_until = time.monotonic() + TRY_AGAIN_SECONDS
             if not self._warned:
                 logger.warning("Redis can't be reached; limits are not shared: %s", error)
                 self._warned = True

@@ -372,12 +372,14 @@ class Command(FairJudgeCommand):
             self.work(run)
 
     def wait_for_holder(self, run: Run) -> None:
-        """Wait until no other process holds the run. A dead process of this machine doesn't."""
+        """Wait until no other process works on the run. A dead one of this machine doesn't."""
         run.refresh_from_db()
         told = False
-        while not Run.objects.filter(leases.abandoned(run), pk=run.pk).exists():
+        free = Run.objects.filter(pk=run.pk)
+        while not free.filter(leases.abandoned(run)).exists() or lifecycle.helpers(run.pk):
             if not told:
-                self.stderr.write(f"Waiting for {run.holder}, which is working on run {run.name} …")
+                who = run.holder or "another worker"
+                self.stderr.write(f"Waiting for {who}, which is working on run {run.name} …")
                 told = True
             time.sleep(1)
             run.refresh_from_db()

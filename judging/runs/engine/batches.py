@@ -201,7 +201,8 @@ class BatchPump:
         if await self.state() == Run.State.CANCELLING:
             await self.cancel()
         after = Run.State.QUEUED if self.worker_ends else Run.State.DONE
-        await self.in_thread(self.store.settle, [], after)
+        await self.in_thread(self.store.put_down, [])
+        await self.in_thread(self.store.settle, after)
 
     @property
     def note(self) -> str:

@@ -1,9 +1,10 @@
 """Claiming calls before they are sent, their money, and the journal of what their holder did.
 
-Only the run's holder claims, while the run is running. Every call reserves its upper bound before
-it is sent, and holds its cost afterwards. Spent is the sum of the calls' known costs, reserved the
-sum of their reservations. A request that was cut off may have been billed, so its call keeps its
-upper bound reserved, even if a later request of the same call brought the answer.
+Only those who have a share of the run claim, while the run is running. Every call reserves its
+upper bound before it is sent, and holds its cost afterwards. Spent is the sum of the calls' known
+costs, reserved the sum of their reservations and of the workers' slices. A request that was cut off
+may have been billed, so its call keeps its upper bound reserved, even if a later request of the
+same call brought the answer.
 """
 
 import json
@@ -19,20 +20,21 @@ from typing import Any, Self
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F, Max, Q, QuerySet, Sum
+from django.db.models import Max, QuerySet, Sum
 from django.utils import timezone
 
 from judging.core.leases import boot, is_dead
 from judging.core.sql import statements
-from judging.core.sql.statements import Changed, prepared, prepared_update
+from judging.core.sql.statements import prepared
 from judging.llm.client.errors import CallFailure, FailureKind
 from judging.llm.client.messages import Choice, JudgeRequest, Reply, stored_logprobs
 from judging.llm.prices import PriceSnapshot, Usage
-from judging.runs.models import Batch, Call, Run, place_of
+from judging.runs import lifecycle
+from judging.runs.lifecycle import ZERO
+from judging.runs.models import Batch, Call, Run, Share, place_of
 from judging.runs.planning.agenda import Questioner
 from judging.runs.samples import Ask
 
-ZERO = Decimal(0)
 # What the columns hold, so that a sum of rounded amounts equals the sum of the rows.
 SMALLEST = Decimal("1e-10")
 
@@ -41,46 +43,15 @@ def rounded_up(usd: Decimal) -> Decimal:
     return usd.quantize(SMALLEST, ROUND_CEILING)
 
 
-def reserve(run_id: int, holder: str, amounts: Sequence[Decimal | None]) -> int:
-    """Reserve for as many of the first calls as the budget holds, and return their number.
-
-    The UPDATE only succeeds for the run's holder while the run is running. This also stops a worker
-    that was given up for dead. Call it in the transaction that claims.
-    """
-    n = len(amounts)
-    while n:
-        total = sum((amount or ZERO for amount in amounts[:n]), ZERO)
-        if _reserved.count(run=run_id, holder=holder, total=total):
-            return n
-        n //= 2
-    return 0
-
-
-@prepared_update()
-def _reserved(run: Any, holder: Any, total: Any) -> Changed:
-    affordable = Q(budget_usd=None) | Q(budget_usd__gte=F("spent_usd") + F("reserved_usd") + total)
-    ours = Run.objects.filter(affordable, pk=run, holder=holder, state=Run.State.RUNNING)
-    return ours, {"reserved_usd": F("reserved_usd") + total}
-
-
-def reconcile(run_id: int, released: Decimal, spent: Decimal) -> None:
-    _reconciled.count(run=run_id, released=released, spent=spent)
-
-
-@prepared_update()
-def _reconciled(run: Any, released: Any, spent: Any) -> Changed:
-    sums = {"reserved_usd": F("reserved_usd") - released, "spent_usd": F("spent_usd") + spent}
-    return Run.objects.filter(pk=run), sums
-
-
 def recount(run_id: int) -> None:
-    """Set spent and reserved from the calls themselves."""
+    """Set spent and reserved from the calls themselves. Only who is alone with the run may."""
     sums = Call.objects.filter(run_id=run_id).aggregate(
         spent=Sum("usd"), reserved=Sum("reserved_usd")
     )
     Run.objects.filter(pk=run_id).update(
         spent_usd=sums["spent"] or ZERO, reserved_usd=sums["reserved"] or ZERO
     )
+    Share.objects.filter(run=run_id).update(spent_usd=ZERO, free_usd=ZERO)
 
 
 NO_ANSWER = "The batch ended without this answer. It may have been billed."
@@ -106,17 +77,40 @@ def claim(
     price: PriceSnapshot | None,
     batch: Batch | None = None,
 ) -> list[Claim]:
-    """Claim as many of the first asks as the budget holds; none if the run has another holder.
+    """Claim as many of the first asks as the budget holds; none if the run was taken over.
 
     If another holder made a call in the meantime its `seq` is taken: the unique constraint on
     (run, example, part, seq) then refuses the whole transaction.
     """
     requests = [questioner.request(ask.subject, ask.part, len(ask.slots)) for ask in asks]
     upper_bounds = [upper_bound(request, price) for request in requests]
+    n = len(asks)
+    while n:
+        total = sum((amount or ZERO for amount in upper_bounds[:n]), ZERO)
+        if calls := claimed(run_id, holder, asks[:n], upper_bounds, total, batch):
+            break
+        if not lifecycle.take_slice(run_id, holder, total):
+            n //= 2
+    return [
+        Claim(call, ask, request, call.reserved_usd)
+        for call, ask, request in zip(calls if n else (), asks, requests, strict=False)
+    ]
+
+
+def claimed(
+    run_id: int,
+    holder: str,
+    asks: Sequence[Ask],
+    upper_bounds: Sequence[Decimal | None],
+    total: Decimal,
+    batch: Batch | None,
+) -> list[Call]:
+    """Claim all of the asks, or none if the worker's slice doesn't hold them."""
     now = timezone.now()
     with transaction.atomic():
-        affordable = reserve(run_id, holder, upper_bounds)
-        seqs = next_seqs(run_id, asks[:affordable])
+        if not lifecycle.reserve_usd(run_id, holder, total):
+            return []
+        seqs = next_seqs(run_id, asks)
         calls = [
             statements.new(
                 Call,
@@ -131,13 +125,10 @@ def claim(
                 reserved_usd=reserved,
                 batch_id=batch.pk if batch else None,
             )
-            for ask, reserved in zip(asks[:affordable], upper_bounds[:affordable], strict=True)
+            for ask, reserved in zip(asks, upper_bounds, strict=False)
         ]
         statements.insert(Call, calls)
-    return [
-        Claim(call, ask, request, call.reserved_usd)
-        for call, ask, request in zip(calls, asks, requests, strict=False)
-    ]
+    return calls
 
 
 def next_seqs(run_id: int, asks: Sequence[Ask]) -> defaultdict[Place, Iterator[int]]:
@@ -197,24 +188,35 @@ def lose(run_id: int, holder: str, claims: Sequence[Claim]) -> None:
 def give_back(run_id: int, holder: str, claims: Sequence[Claim]) -> None:
     """Delete claims that were never sent, or were refused each time."""
     with transaction.atomic():
+        lifecycle.lock_share(run_id, holder)
         ids = [claim.call.pk for claim in claims]
-        ours = Call.objects.filter(pk__in=ids, holder=holder, state=Call.State.CLAIMED)
-        ours.delete()
-        recount(run_id)
+        free(run_id, holder, Call.objects.filter(pk__in=ids, state=Call.State.CLAIMED))
 
 
-def lose_claims(run_id: int) -> int:
+def free(run_id: int, holder: str, calls: QuerySet[Call]) -> None:
+    """Delete the worker's calls, and put what they reserve back into its slice."""
+    ours = calls.filter(run=run_id, holder=holder)
+    reserved = ours.aggregate(usd=Sum("reserved_usd"))["usd"] or ZERO
+    ours.delete()
+    lifecycle.settle_usd(run_id, holder, reserved)
+
+
+def lose_claims(run_id: int, holder: str | None = None) -> int:
     """Mark claims lost whose holder is gone. They may be billed, so they stay reserved.
 
     Calls in a batch are not lost: the endpoint keeps their answers until they are collected.
+
+    Args:
+        holder: whose claims; None for all of the run.
     """
-    lost = Call.objects.filter(run_id=run_id, state=Call.State.CLAIMED, batch=None).update(
+    theirs = Call.objects.filter(run_id=run_id, state=Call.State.CLAIMED, batch=None)
+    if holder is not None:
+        theirs = theirs.filter(holder=holder)
+    return theirs.update(
         state=Call.State.LOST,
         finished_at=timezone.now(),
         error="The worker stopped before the answer was recorded. It may have been billed.",
     )
-    recount(run_id)
-    return lost
 
 
 FOLDER = "departures"
@@ -246,8 +248,6 @@ class Journal:
         self.unrecorded: dict[int, bytes] = {}
         try:
             self.path.parent.mkdir(mode=0o700, exist_ok=True)
-            for earlier in self.path.parent.glob(f"{run_id}-*"):
-                earlier.unlink(missing_ok=True)
         except OSError:
             return
         self.rewrite()

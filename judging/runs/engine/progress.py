@@ -24,7 +24,8 @@ from judging.llm.client.errors import FailureKind
 from judging.methods.portia.stages import Stage
 from judging.runs.engine.batches import BatchStanding, standing_of
 from judging.runs.forms.portia import PortiaSettings, slots_expected
-from judging.runs.models import Call, Parse, Run, subjects_of
+from judging.runs.lifecycle import is_lost, money_of
+from judging.runs.models import Call, Parse, Run, Share, subjects_of
 
 MOST = 3
 # These have a status of their own, or stop the run and become its reason.
@@ -181,6 +182,22 @@ class Evidence:
     text: str
 
 
+def workers_of(run: Run, shares: Sequence[Share]) -> tuple[tuple[str, ...], int, int]:
+    """Return who works on the run, its holder first, their calls in flight, and the most of them.
+
+    The most is 0 if that is not known.
+    """
+    working = [share for share in shares if run.holder and not is_lost(share)]
+    working.sort(key=lambda share: share.holder != run.holder)
+    names = (share.holder.split(":") for share in working)
+    statuses = [share.progress for share in working if share.holder != run.holder]
+    in_flight, window = (
+        sum(int(status.get(name) or 0) for status in (run.progress, *statuses))
+        for name in ("in_flight", "window")
+    )
+    return tuple(f"{host}, process {process}" for host, process, *_ in names), in_flight, window
+
+
 @dataclass(frozen=True, slots=True)
 class RunProgress:
     """How far a run is. Counts are of sample slots unless the name says calls.
@@ -210,6 +227,7 @@ class RunProgress:
     learned: tuple[str, ...]
     recent: tuple[Evidence, ...]
     worker_missing: bool
+    workers: tuple[str, ...] = ()
     batches: Sequence[BatchStanding] = ()
     reused: int = 0
     notes: tuple[str, ...] = ()
@@ -248,6 +266,10 @@ def progress_of(run: Run) -> RunProgress:
         calls[state] += n
         noticed[notice] += n
     statuses, rate = status_counts(counts), calls_per_minute(run)
+    shares = list(run.shares.order_by("pk"))
+    workers, in_flight, window = workers_of(run, shares)
+    at_once = window or run.concurrency
+    spent, reserved = money_of(run, shares)
     priced = run.price is not None
     return RunProgress(
         state=run.state,
@@ -260,18 +282,19 @@ def progress_of(run: Run) -> RunProgress:
         calls_done=calls[Call.State.DONE],
         calls_failed=calls[Call.State.FAILED],
         calls_lost=calls[Call.State.LOST],
-        in_flight=int(run.progress.get("in_flight", 0)),
+        in_flight=in_flight,
         calls_per_minute=rate,
-        eta_seconds=eta(run, expected - settled),
-        spent_usd=run.spent_usd if priced else None,
-        reserved_usd=run.reserved_usd if priced else None,
+        eta_seconds=eta(run, expected - settled, at_once),
+        spent_usd=spent if priced else None,
+        reserved_usd=reserved if priced else None,
         budget_usd=run.budget_usd,
-        concurrency=int(run.progress.get("window") or run.concurrency),
+        concurrency=at_once,
         paused_for=pause_left(run),
         paused_why=str(run.progress.get("paused_why", "")),
         learned=EndpointCapabilities.from_json(run.learned).notes() if run.learned else (),
         recent=recent_evidence(run),
         worker_missing=worker_is_missing(run),
+        workers=workers,
         batches=standing_of(run) if run.in_batches else (),
         reused=run.n_reused,
         notes=notes_of(run, expected - settled),
@@ -321,7 +344,7 @@ PACED_CALLS = 240
 STRETCHES = 12
 
 
-def eta(run: Run, slots_left: int) -> float | None:
+def eta(run: Run, slots_left: int, at_once: int) -> float | None:
     """Return the seconds left at the median pace of the last calls, or None before that is known.
 
     The median of stretches holds against a slow call, a pause, and a burst, so that the figure
@@ -333,7 +356,6 @@ def eta(run: Run, slots_left: int) -> float | None:
         state=Call.State.LOST
     )
     times = list(ended.order_by("-pk").values_list("claimed_at", "finished_at")[:PACED_CALLS])
-    at_once = int(run.progress.get("window") or run.concurrency)
     pace = seconds_per_call([(a.timestamp(), b.timestamp()) for a, b in times if a], at_once)
     if pace is None:
         return None

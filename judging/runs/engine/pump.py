@@ -130,6 +130,8 @@ class Pump:
     concurrency: int
     report: Callable[["Pump"], None] = lambda pump: None
     open: int = 0
+    places: int = 0
+    workers: int = 1
     paused: Pause = field(default_factory=Pause)
     longest: float = 0.0
     stopped_at: float | None = None
@@ -140,6 +142,8 @@ class Pump:
     sending: set[asyncio.Task[CallOutcome]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
+        # A helper gets places once others have given them up.
+        self.places = self.concurrency if self.store.leads else 0
         self.waiting: asyncio.Queue[Claim | None] = asyncio.Queue(self.batch)
         self.something_arrived = asyncio.Event()
         self.something_written = asyncio.Event()
@@ -149,7 +153,16 @@ class Pump:
     @property
     def batch(self) -> int:
         """Half a batch waits and half is being claimed: one call ahead for each caller."""
-        return max(1, self.concurrency // 2)
+        return max(1, (self.places or self.concurrency) // 2)
+
+    @property
+    def room(self) -> int | None:
+        """Return how many more calls may be claimed now; None: any number."""
+        first = self.store.first_replies.room(self.open, self.concurrency)
+        if self.places >= self.concurrency:
+            return first
+        here = 2 * self.places - self.open
+        return here if first is None else min(here, first)
 
     async def run(self) -> None:
         """Ask until nothing is left or the run is stopped, and write everything that came back.
@@ -173,18 +186,27 @@ class Pump:
             self.all_arrived.set()
             await writer
             watcher.cancel()
-        goes_on = self.worker_ends or self.away is not None
-        after = Run.State.QUEUED if goes_on else Run.State.DONE
-        await self.in_thread(self.store.settle, self.unsent, after)
+        await self.in_thread(self.store.put_down, self.unsent)
+        while not (self.goes_on or await self.in_thread(self.store.alone)):
+            await asyncio.sleep(WATCH_SECONDS)
+        after = Run.State.QUEUED if self.goes_on else Run.State.DONE
+        await self.in_thread(self.store.settle, after)
         if self.away is not None:
             raise self.away
+
+    @property
+    def goes_on(self) -> bool:
+        """Return True if another worker has to go on with the run."""
+        self.worker_ends |= stop_requested.is_set()
+        return self.worker_ends or self.away is not None or not self.store.leads
 
     @property
     def note(self) -> str:
         if self.paused.seconds:
             why = f" ({self.paused.why})" if self.paused.why else ""
             return f"the endpoint asked to wait {self.paused.seconds:.0f} s{why}"
-        return f"{self.client.under_way} in flight"
+        others = f", {self.workers} workers" if self.workers > 1 else ""
+        return f"{self.client.under_way} in flight{others}"
 
     async def in_thread(self, work: Callable[..., Any], *values: Any) -> Any:
         loop = asyncio.get_running_loop()
@@ -219,7 +241,7 @@ class Pump:
         if not self.store.known_good:
             await self.ask_alone()
         while self.stopped_at is None:
-            room = self.store.first_replies.room(self.open, self.concurrency)
+            room = self.room
             if room is not None and room < 1:
                 self.something_written.clear()
                 await self.something_written.wait()
@@ -231,14 +253,22 @@ class Pump:
                 continue
             if self.open:
                 await self.something_written.wait()
+            elif not self.store.leads:
+                # Whatever is left, the run's holder sees to it.
+                return
+            elif not await self.in_thread(self.store.alone):
+                await asyncio.sleep(WATCH_SECONDS)
             elif await self.in_thread(self.store.everything_asked):
                 return
-            elif self.store.ready:
+            else:
                 await self.nothing_claimed()
 
     async def nothing_claimed(self) -> None:
-        """Stop: what is left can't be claimed because of a stop, another holder, or the budget."""
+        """Stop if what is left can't be claimed: for a stop, another holder, or the budget."""
         state = await self.in_thread(self.store.look, self.standing())
+        if state == Run.State.RUNNING and not self.store.ready:
+            # Another pass begins.
+            return
         if state == Run.State.RUNNING:
             await self.in_thread(self.store.pause_for_budget)
         self.stop()
@@ -323,9 +353,24 @@ class Pump:
             elif stop_requested.is_set() and self.stopped_at is None:
                 self.worker_ends = True
                 self.stop()
+            elif self.stopped_at is None:
+                await self.share()
             self.report(self)
             if self.stopped_at is not None and (state is None or self.out_of_patience):
                 self.abandon()
+
+    async def share(self) -> None:
+        """Agree with the other workers on who has how many calls in flight, and keep house."""
+        try:
+            places, self.workers = await self.in_thread(self.store.places, self.client.in_use)
+            await self.in_thread(self.store.keep_house)
+        except DATABASE_AWAY as error:
+            self.miss_database(error)
+            return
+        if places != self.places:
+            self.places = min(places, self.concurrency)
+            self.client.allow(self.places)
+            self.something_written.set()
 
     async def look(self) -> str | None:
         """Return the state of the run; `running` while the database is away."""

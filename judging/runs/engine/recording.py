@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
@@ -31,8 +31,9 @@ from judging.llm.prices import PriceSnapshot
 from judging.llm.prompts.templates import Template
 from judging.runs import lifecycle
 from judging.runs.engine import claims
-from judging.runs.engine.claims import FOLDER, ZERO, Claim, forget, path_of, read_journal
-from judging.runs.models import Call, Parse, Run, Sample, content_free, subject_of
+from judging.runs.engine.claims import FOLDER, Claim, forget, path_of, read_journal
+from judging.runs.lifecycle import ZERO
+from judging.runs.models import Call, Parse, Run, Sample, Share, content_free, subject_of
 from judging.runs.planning.agenda import Questioner
 from judging.runs.samples import Ask
 
@@ -159,28 +160,22 @@ def read_arrival(
 def save(run_id: int, holder: str, arrivals: Sequence[Arrival], read: Readings) -> list[Arrival]:
     """Write what was read in one transaction, and return the arrivals that were still ours."""
     with transaction.atomic():
-        still_ours = claimed_calls(run_id, holder, read)
+        # Who takes over locks the share as well, so that no call is lost before this ends.
+        lifecycle.lock_share(run_id, holder)
+        still_ours = claimed_calls(holder, read)
         ours = [arrival for arrival in arrivals if arrival.claim.call.pk in still_ours]
         calls = [arrival.claim.call for arrival in ours]
         before = sum((arrival.claim.reserved or ZERO for arrival in ours), ZERO)
-        released = before - sum((call.reserved_usd or ZERO for call in calls), ZERO)
-        claims.reconcile(run_id, released, sum((call.usd or ZERO for call in calls), ZERO))
+        freed = before - sum((call.reserved_usd or ZERO for call in calls), ZERO)
+        spent = sum((call.usd or ZERO for call in calls), ZERO)
         statements.update(Call, calls, CALL_RESULT)
         save_samples([pair for call in calls for pair in read[call.pk]])
+        lifecycle.settle_usd(run_id, holder, freed, spent)
     return ours
 
 
-def claimed_calls(run_id: int, holder: str, ids: Iterable[int]) -> set[int]:
-    """Return the calls not marked lost; none can be before the transaction ends."""
-    if connection.features.has_select_for_update:
-        # All writers lock the run before its calls, so that no two wait for each other.
-        _locked_run.all(run=run_id)
+def claimed_calls(holder: str, ids: Iterable[int]) -> set[int]:
     return {pk for (pk,) in _still_claimed.all(ids=list(ids), holder=holder)}
-
-
-@prepared
-def _locked_run(run: Any) -> QuerySet[Run, Any]:
-    return Run.objects.select_for_update().filter(pk=run).values_list("pk")
 
 
 @prepared
@@ -291,9 +286,10 @@ class Left:
 
 
 def what_holders_left(run: Run) -> list[Left]:
-    """Read the journals of those who claimed calls of the run that are still open."""
+    """Read the journals of all who claimed calls of the run that are still open, or share it."""
     open_calls = Call.objects.filter(run_id=run.pk, state=Call.State.CLAIMED, batch=None)
     holders = set(open_calls.order_by().values_list("holder", flat=True)) - {""}
+    holders |= set(run.shares.values_list("holder", flat=True))
     return [left_by(run, holder, open_calls.filter(holder=holder)) for holder in sorted(holders)]
 
 
@@ -327,11 +323,26 @@ def left_by(run: Run, holder: str, open_calls: QuerySet[Call]) -> Left:
 
 
 def settle_left(run: Run, left: Sequence[Left]) -> None:
-    """Record the answers that had arrived, free what was never sent, and mark the rest lost."""
+    """Settle what everybody left, of a run on which nobody works."""
     for of_one in left:
-        save_safely(run.pk, of_one)
-        free_unsent(run.pk, of_one)
+        settle_one(run, of_one)
     claims.lose_claims(run.pk)
+    claims.recount(run.pk)
+
+
+def settle_one(run: Run, left: Left) -> None:
+    """Record the answers that had arrived, free what was never sent, and mark the rest lost."""
+    # Runs that an earlier version worked on have no shares.
+    Share.objects.get_or_create(run=run, holder=left.holder)
+    save_safely(run.pk, left)
+    if left.sent is not None:
+        theirs = Call.objects.filter(
+            run_id=run.pk, state=Call.State.CLAIMED, batch=None, holder=left.holder
+        )
+        claimed = theirs.values_list("pk", flat=True)
+        claims.free(run.pk, left.holder, theirs.filter(pk__in=set(claimed) - left.sent))
+    claims.lose_claims(run.pk, left.holder)
+    lifecycle.close_share(run.pk, left.holder)
 
 
 def save_safely(run_id: int, left: Left) -> None:
@@ -348,17 +359,6 @@ def save_safely(run_id: int, left: Left) -> None:
             incident(log, f"an answer in the journal of run {run_id} could not be recorded")
 
 
-def free_unsent(run_id: int, left: Left) -> None:
-    """Delete the claims that a former holder never sent, or for which it was only refused."""
-    if left.sent is None:
-        return
-    theirs = Call.objects.filter(
-        run_id=run_id, state=Call.State.CLAIMED, batch=None, holder=left.holder
-    )
-    claimed = theirs.values_list("pk", flat=True)
-    theirs.filter(pk__in=set(claimed) - left.sent).delete()
-
-
 def forget_journals(run_id: int, left: Sequence[Left]) -> None:
     for of_one in left:
         forget(path_of(run_id, of_one.holder))
@@ -373,16 +373,28 @@ AFTER_A_DEATH = {
 
 
 def take_over(run: Run, holder: str) -> bool:
-    """Take the lease, record what an earlier holder's journal has, and mark the rest lost."""
-    if not Run.objects.filter(leases.abandoned(run), pk=run.pk).exists():
+    """Lead the run, record what an earlier holder's journal has, and mark the rest lost.
+
+    False if it has another holder, is over, or helpers still work on it.
+    """
+    if not Run.objects.filter(leases.abandoned(run), pk=run.pk).exists() or lifecycle.helpers(
+        run.pk
+    ):
         return False
     left = what_holders_left(run)
     with transaction.atomic():
+        lock_shares(run)
         if not lifecycle.take(run, holder):
             return False
         settle_left(run, left)
+        lifecycle.open_share(run.pk, holder, run.concurrency)
     forget_journals(run.pk, left)
     return True
+
+
+def lock_shares(run: Run) -> None:
+    """Wait until nobody writes down answers of the run."""
+    list(run.shares.select_for_update().values_list("pk").order_by("pk"))
 
 
 def recover(run: Run) -> bool:
@@ -390,10 +402,14 @@ def recover(run: Run) -> bool:
     after = AFTER_A_DEATH.get(State(run.state))
     if after is None or not Run.objects.filter(leases.abandoned(run), pk=run.pk).exists():
         return False
+    if lifecycle.helpers(run.pk):
+        # One of them leads it at once.
+        return False
     if after == State.CANCELLED and lifecycle.has_open_batches(run.pk):
         return send_again(run)
     left = what_holders_left(run)
     with transaction.atomic():
+        lock_shares(run)
         ownerless = Run.objects.filter(leases.abandoned(run), pk=run.pk, state=run.state)
         if not ownerless.update(
             state=after, holder="", lease_until=timezone.now() + lifecycle.SEND_AGAIN
@@ -404,6 +420,19 @@ def recover(run: Run) -> bool:
         if after == State.QUEUED:
             lifecycle.send(run.pk)
     forget_journals(run.pk, left)
+    return True
+
+
+def bury(run: Run, share: Share) -> bool:
+    """Take back what a dead worker had of a run on which others go on. False if it lives."""
+    open_calls = Call.objects.filter(run_id=run.pk, state=Call.State.CLAIMED, batch=None)
+    left = left_by(run, share.holder, open_calls.filter(holder=share.holder))
+    with transaction.atomic():
+        dead = Share.objects.select_for_update().filter(leases.abandoned(share), pk=share.pk)
+        if not dead.exists():
+            return False
+        settle_one(run, left)
+    forget(path_of(run.pk, share.holder))
     return True
 
 
@@ -440,6 +469,9 @@ def remove_old_journals() -> None:
         if not run_id.isdecimal():
             continue
         held = Run.objects.filter(pk=run_id, holder__endswith=f":{token}")
-        calls = Call.objects.filter(run_id=run_id, state=Call.State.CLAIMED)
-        if not (held.exists() or calls.filter(holder__endswith=f":{token}").exists()):
+        shared = Share.objects.filter(run_id=run_id, holder__endswith=f":{token}")
+        calls = Call.objects.filter(
+            run_id=run_id, state=Call.State.CLAIMED, holder__endswith=f":{token}"
+        )
+        if not (held.exists() or shared.exists() or calls.exists()):
             forget(path)

@@ -9,10 +9,11 @@ Everything in RunStore is called from one thread, and never waits.
 
 import time
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
@@ -26,7 +27,7 @@ from judging.llm.client.messages import Choice, Reply
 from judging.llm.prices import PriceSnapshot
 from judging.runs import endpoints, lifecycle
 from judging.runs.engine import claims, recording
-from judging.runs.engine.claims import Claim, next_seqs, place, reserve
+from judging.runs.engine.claims import Claim, next_seqs, place
 from judging.runs.engine.recording import Arrival, read_again, save_samples
 from judging.runs.models import (
     Batch,
@@ -34,13 +35,14 @@ from judging.runs.models import (
     Parse,
     Run,
     Sample,
+    Stretch,
     place_of,
     subject_field,
     subjects_of,
 )
 from judging.runs.planning.agenda import Questioner, agenda_of, with_images
 from judging.runs.planning.reuse import Place, ReusedRun, kept_samples, sources_of
-from judging.runs.samples import Ask, asks_left
+from judging.runs.samples import Ask, asks_about, asks_about_nothing
 from judging.runs.verdicts.rebuild import rebuild_verdicts
 
 FREE = Decimal(0)
@@ -95,7 +97,7 @@ def _write_copies(
 ) -> bool:
     now, asks = timezone.now(), [ask for ask, _, _ in found]
     with transaction.atomic():
-        if not reserve(run.pk, holder, [None]):
+        if not lifecycle.reserve_usd(run.pk, holder, FREE):
             return False
         seqs = next_seqs(run.pk, asks)
         calls = [
@@ -325,6 +327,9 @@ def shortened(text: str) -> str:
 
 
 State = Run.State
+# How often a worker hands in what it spent, and a leader looks for dead workers and idle ones.
+HAND_IN_SECONDS = 1.0
+CALL_SECONDS = 2.0
 
 OVER_BUDGET = (
     "The budget of {budget} can't cover another call: {spent} are spent, {reserved} may still be "
@@ -352,12 +357,25 @@ class PumpStatus:
         }
 
 
-class RunStore:
-    """One run as its holder sees it: what to send next, and writing what came back."""
+@dataclass(slots=True, eq=False)
+class Planned:
+    """A stretch that this worker took: its subjects, and how many asks about them are not back."""
 
-    def __init__(self, run: Run, holder: str) -> None:
+    stretch: Stretch
+    subjects: list[Any]
+    out: int = 0
+
+
+class RunStore:
+    """One run as one of its workers sees it: what to send next, and writing what came back.
+
+    `leads`: whether it is the run's holder, who also ends the run.
+    """
+
+    def __init__(self, run: Run, holder: str, *, leads: bool = True) -> None:
         self.run = run
         self.holder = holder
+        self.leads = leads
         self.questioner = Questioner.of(run)
         self.price = PriceSnapshot.from_json(run.price) if run.price else None
         self.known, self.known_good = endpoints.recall(run)
@@ -368,13 +386,21 @@ class RunStore:
         self.settled = self.added = 0
         self.sources = sources_of(run) if run.parameters.get("reuse") else []
         self.standing: PumpStatus | None = None
+        self.short_of_money = False
+        self.called_at = self.handed_in_at = time.monotonic()
         self.start_plan()
 
     def start_plan(self) -> None:
+        """Plan everything that is left. A helper plans on, where the others are."""
         self.planned_for = self.example_count()
         self.agenda = agenda_of(self.run)
+        if self.leads:
+            lifecycle.start_plan(self.run)
         self.asked_in_pass = False
-        self.pages = asks_left(self.run, self.agenda)
+        self.inputs_planned = False
+        self.planned: dict[int, Planned] = {}
+        self.came_back: list[Planned] = []
+        self.finished: list[int] = []
         self.ready: deque[Ask] = deque()
 
     def example_count(self) -> int:
@@ -382,14 +408,71 @@ class RunStore:
 
     def next_claims(self, most: int, batch: Batch | None = None) -> list[Claim]:
         """Claim the next calls; none if nothing is left, money is short, or we lost the run."""
-        while len(self.ready) < most and (page := next(self.pages, None)) is not None:
-            page = self.without_copies(page)
-            self.ready.extend(piece for ask in page for piece in ask.split(self.most_slots))
+        while len(self.ready) < most and self.plan_more():
+            pass
         self.asked_in_pass |= bool(self.ready)
         asks = [self.ready.popleft() for _ in range(min(most, len(self.ready)))]
         claimed = claims.claim(self.run.pk, self.holder, asks, self.questioner, self.price, batch)
         self.ready.extendleft(reversed(asks[len(claimed) :]))
         return [replace(one, request=with_images(one.request)) for one in claimed]
+
+    def plan_more(self) -> bool:
+        """Make asks of the next stretch ready. False if there is none for this worker now."""
+        if self.came_back:
+            back = self.came_back.pop()
+            self.plan(back, asks_about(self.run, self.agenda, back.subjects))
+            return True
+        if stretch := lifecycle.take_stretch(self.run, self.holder, self.finished):
+            self.finished = []
+            planned = Planned(stretch, lifecycle.subjects_in(self.run, stretch))
+            asks = asks_about(self.run, self.agenda, planned.subjects)
+            self.plan(planned, asks)
+            return True
+        self.finished = []
+        if self.leads and not self.inputs_planned:
+            self.inputs_planned = True
+            self.ready.extend(self.pieces(asks_about_nothing(self.run)))
+            return True
+        return False
+
+    def plan(self, planned: Planned, asks: list[Ask]) -> None:
+        """Make the asks about a stretch ready; without any, it is finished."""
+        pieces = self.pieces(self.without_copies(asks))
+        if not pieces:
+            self.finished.append(planned.stretch.pk)
+            return
+        planned.out = len(pieces)
+        self.planned |= dict.fromkeys((subject.pk for subject in planned.subjects), planned)
+        self.ready.extend(pieces)
+
+    def pieces(self, asks: Iterable[Ask]) -> list[Ask]:
+        return [piece for ask in asks for piece in ask.split(self.most_slots)]
+
+    def note_back(self, arrivals: Sequence[Arrival], further: Sequence[Ask]) -> None:
+        """Count what came back and what it left to ask. The last answer ends a stretch.
+
+        Batches are planned from the start each time.
+        """
+        if self.run.in_batches:
+            return
+        for ask in further:
+            if planned := self.planned.get(ask.subject.pk):
+                planned.out += 1
+        for arrival in arrivals:
+            planned = self.planned.get(arrival.claim.ask.subject.pk)
+            if planned is None:
+                continue
+            planned.out -= 1
+            if planned.out == 0:
+                self.forget_planned(planned)
+                if self.agenda.open_ended:
+                    self.came_back.append(planned)
+                else:
+                    self.finished.append(planned.stretch.pk)
+
+    def forget_planned(self, planned: Planned) -> None:
+        for subject in planned.subjects:
+            self.planned.pop(subject.pk, None)
 
     def without_copies(self, asks: list[Ask]) -> list[Ask]:
         """Copy what other runs were asked the same, if the run may, and return what is left."""
@@ -409,18 +492,28 @@ class RunStore:
         return self.known.max_n if self.known else None
 
     def everything_asked(self) -> bool:
-        """Return True if nothing is left to ask.
+        """Return True if nothing is left to ask. Only the leader can tell, once it is alone.
 
         Another pass starts if an import added examples meanwhile, or if the agenda depends on what
         came back.
         """
-        if self.ready:
+        if self.ready or self.came_back:
             return False
-        another_pass = self.agenda.open_ended and self.asked_in_pass
-        if self.planned_for == self.example_count() and not another_pass:
+        if self.planned:
+            # Something never came back, so look at its stretch once more.
+            for planned in list(self.planned.values()):
+                if planned not in self.came_back:
+                    self.came_back.append(planned)
+            self.planned = {}
+            return False
+        if not lifecycle.end_plan(self.run, self.holder):
+            return False
+        asked, waits = self.asked_in_pass, self.agenda.waits
+        grown = self.planned_for != self.example_count()
+        if not (grown or waits):
             return True
         self.start_plan()
-        return False
+        return not (grown or asked or not self.agenda.waits)
 
     def write(
         self,
@@ -449,9 +542,9 @@ class RunStore:
             self.known, self.known_good = now_known, True
         follow_up = self.agenda.follow_up([arrival.claim.ask for arrival in arrivals])
         self.added += sum(len(ask.slots) for ask in follow_up)
-        further += follow_up
-        pieces = [piece for ask in further for piece in ask.split(self.most_slots)]
+        pieces = self.pieces([*further, *follow_up])
         self.ready.extendleft(reversed(pieces))
+        self.note_back(arrivals, pieces)
         if not self.breaker.reason:
             self.breaker.reason = self.first_replies.reason
         if self.breaker.reason:
@@ -492,13 +585,65 @@ class RunStore:
 
     def look(self, standing: PumpStatus) -> str | None:
         """Write the pump's status if it changed, and return the run's state; None if we lost it."""
+        if not self.leads:
+            return self.look_as_helper(standing)
         ours = Run.objects.filter(pk=self.run.pk, holder=self.holder)
         if standing != self.standing:
             ours.update(progress=standing.to_json())
             self.standing = standing
         return ours.values_list("state", flat=True).first()
 
+    def look_as_helper(self, standing: PumpStatus) -> str | None:
+        """Do the same for a worker that helps, and lead the run if nobody does.
+
+        To a helper that another run needs, this one looks queued.
+        """
+        ours = self.run.shares.filter(holder=self.holder)
+        if standing != self.standing:
+            ours.update(progress=standing.to_json())
+            self.standing = standing
+        share = ours.select_related("run").first()
+        if share is None:
+            return None
+        if lifecycle.lead(share.run, self.holder):
+            self.leads, self.inputs_planned = True, False
+        elif lifecycle.others_wait(share.run):
+            return State.QUEUED
+        return share.run.state
+
+    def places(self, in_use: int) -> tuple[int, int]:
+        """Return how many calls this worker may have in flight now, and how many workers work."""
+        if not lifecycle.allows_helpers():
+            return self.run.concurrency, 1
+        return lifecycle.agree_on_places(self.run, self.holder, in_use)
+
+    def keep_house(self) -> None:
+        """Hand in what was spent; as leader, bury dead workers and call for more."""
+        now = time.monotonic()
+        if self.price and now - self.handed_in_at > HAND_IN_SECONDS:
+            self.handed_in_at = now
+            lifecycle.hand_in(self.run.pk, self.holder)
+        if self.leads and now - self.called_at > CALL_SECONDS and lifecycle.allows_helpers():
+            self.called_at = now
+            self.bury_dead()
+            if self.known_good and self.first_replies.most is None and not self.short_of_money:
+                lifecycle.call_helpers(self.run)
+
+    def bury_dead(self) -> None:
+        for share in self.run.shares.exclude(holder=self.holder):
+            if lifecycle.is_lost(share):
+                recording.bury(self.run, share)
+
+    def alone(self) -> bool:
+        """Return True if nobody else works on the run, or if we lost it."""
+        ours = Run.objects.filter(pk=self.run.pk, holder=self.holder)
+        if not (lifecycle.allows_helpers() and ours.exists()):
+            return True
+        self.bury_dead()
+        return not self.run.shares.exclude(holder=self.holder).exists()
+
     def pause_for_budget(self) -> None:
+        lifecycle.hand_in(self.run.pk, self.holder, slice_too=True)
         self.run.refresh_from_db()
         ask = self.ready[0]
         request = self.questioner.request(ask.subject, ask.part, len(ask.slots))
@@ -510,15 +655,28 @@ class RunStore:
         )
         lifecycle.pause(self.run, reason=reason)
 
-    def settle(self, unsent: Sequence[Claim], after_running: str) -> None:
-        """Free what was never sent, rank the examples, and give the run its next state.
+    def put_down(self, unsent: Sequence[Claim]) -> None:
+        """Free what was never sent, and give up what nobody can answer any more."""
+        if self.look(PumpStatus(0, 0, None)) is None and self.leads:
+            return
+        claims.give_back(self.run.pk, self.holder, unsent)
+        claims.lose_claims(self.run.pk, self.holder)
+        if not self.leads:
+            lifecycle.close_share(self.run.pk, self.holder)
+
+    def settle(self, after_running: str) -> None:
+        """As leader, rank the examples, and give the run its next state.
 
         `after_running` is `queued` if another worker is to go on.
         """
-        if self.look(PumpStatus(0, 0, None)) is None:
+        if not self.leads or self.look(PumpStatus(0, 0, None)) is None:
             return
-        claims.give_back(self.run.pk, self.holder, unsent)
-        claims.lose_claims(self.run.pk)
+        if after_running == State.QUEUED and lifecycle.hand_over(self.run, self.holder):
+            return
+        lifecycle.close_share(self.run.pk, self.holder)
+        self.run.stretches.all().delete()
+        Run.objects.filter(pk=self.run.pk).update(planned_to=None)
+        claims.recount(self.run.pk)
         if after_running == State.DONE:
             rebuild_verdicts(self.run)
         moves = {

@@ -55,14 +55,19 @@ def work_on(
     report: Report = lambda pump: None,
     say: Callable[[str], None] = log.info,
     at_keyboard: bool = False,
+    helps: bool = False,
 ) -> bool:
-    """Work on the run until it is done or stopped. False if it has another holder or is over.
+    """Lead the run until it is done or stopped. False if it has another holder or is over.
 
     If the database goes away, the run is queued again or its lease runs out, and the sweep resumes
     it. Any other error would most likely come again, so it fails the run.
+
+    Args:
+        helps: Whether to help the run's holder, if it has one that may share it.
     """
     holder = leases.new_holder()
-    if not recording.take_over(run, holder):
+    leads = recording.take_over(run, holder)
+    if not (leads or (helps and lifecycle.join(run, holder))):
         return False
     run.refresh_from_db()
     try:
@@ -71,32 +76,34 @@ def work_on(
             live_endpoint(run.endpoint, say) as endpoint,
             what_is_loaded_left_alone(),
         ):
-            work = pumped(run, holder, endpoint, report, at_keyboard=at_keyboard)
-            asyncio.run(work)
+            make_store = partial(RunStore, run, holder, leads=leads)
+            return asyncio.run(pumped(make_store, endpoint, report, at_keyboard=at_keyboard))
     except UserError as error:
-        lifecycle.fail(run.pk, holder, str(error))
+        lifecycle.fail(run, holder, str(error))
     except Exception as error:
         cause = first_cause(error)
         if isinstance(cause, DATABASE_AWAY):
             raise cause from error
         if isinstance(cause, UserError):
-            lifecycle.fail(run.pk, holder, str(cause))
+            lifecycle.fail(run, holder, str(cause))
             return True
-        lifecycle.fail(run.pk, holder, failure_reason(incident(log, f"run {run.pk} stopped")))
+        lifecycle.fail(run, holder, failure_reason(incident(log, f"run {run.pk} stopped")))
     return True
 
 
 async def pumped(
-    run: Run, holder: str, endpoint: Endpoint, report: Report, *, at_keyboard: bool
-) -> None:
+    make_store: Callable[[], RunStore], endpoint: Endpoint, report: Report, *, at_keyboard: bool
+) -> bool:
+    """Work on the run, and return whether this worker led it in the end."""
     with ThreadPoolExecutor(1, "run database") as thread:
         loop = asyncio.get_running_loop()
         try:
-            store = await loop.run_in_executor(thread, RunStore, run, holder)
-            made = batch_pump if run.in_batches else call_pump
+            store = await loop.run_in_executor(thread, make_store)
+            made = batch_pump if store.run.in_batches else call_pump
             async with made(store, endpoint, thread, report) as pump:
                 with interrupted_by_keyboard(pump, loop, at_keyboard):
                     await pump.run()
+            return store.leads
         finally:
             await loop.run_in_executor(thread, connections.close_all)
 
@@ -118,7 +125,9 @@ async def call_pump(
             # The pump itself asks a judge alone that has not answered lately.
             learned={run.model: store.known or EndpointCapabilities()},
         ) as client:
-            yield Pump(store, client, limiter, thread, places, report)
+            pump = Pump(store, client, limiter, thread, places, report)
+            client.allow(pump.places)
+            yield pump
 
 
 async def ask_alone(store: RunStore, endpoint: Endpoint, in_thread: Callable[..., Any]) -> None:

@@ -266,7 +266,7 @@ def portia_settings_of(run: Run) -> dict[str, Any]:
     return given | {"without": "".join(without)}
 
 
-MOST_AT_ONCE = 1000
+MOST_AT_ONCE = 4096
 LARGEST_SEED = 2**31 - 1
 JUDGE_FIELDS = (
     *("endpoint", "model", "method", "form", "template", "k", "max_tokens", "json_replies"),

@@ -165,6 +165,11 @@ class AdaptiveAgenda(Agenda):
     most: int
     open_ended: bool = True
 
+    @property
+    def waits(self) -> bool:
+        """Return True if the rules are calibrated once all answers of this pass are back."""
+        return self.most < self.run.k
+
     def wanted(self, examples: Sequence[Example]) -> Wanted:
         return {
             example.example_id: dict.fromkeys(self.run.parts, self.rounds(example))

@@ -308,7 +308,7 @@ def choose_model(endpoint: Endpoint) -> str:
 LARGEST_SEED = 2**31
 LONGEST_NAME = 120
 HOTTEST = 5
-MOST_AT_ONCE = 1000
+MOST_AT_ONCE = 4096
 MOST_UNREAD_CALLS = 10_000
 
 

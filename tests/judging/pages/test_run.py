@@ -9,7 +9,7 @@ from judging.core.models import Worker
 from judging.projects.models import Membership
 from judging.runs import lifecycle
 from judging.runs.engine.working import work_on
-from judging.runs.models import Call, Run
+from judging.runs.models import Call, Run, Share
 from tests.factories import make_examples, make_run
 from tests.judging.runs.judging import judged, loopback, started
 from tests.loopback import completion
@@ -129,6 +129,22 @@ def test_a_live_run_shows_waits_and_the_last_evidences(page, project, examples, 
     assert "they differ in detail and accuracy" in html
 
 
+def test_a_live_run_says_who_works_on_it(page, project, examples, server):
+    run = started(project, model=MODEL, concurrency=32)
+    leader, helper, lost = "b:12:1:x", "<i>a</i>:7:1:y", "c:9:1:z"
+    until = timezone.now() + timezone.timedelta(seconds=20)
+    working = {"state": Run.State.RUNNING, "holder": leader, "lease_until": until}
+    progress = {"in_flight": 14, "window": 16}
+    Run.objects.filter(pk=run.pk).update(progress=progress, **working)
+    for holder in (helper, leader, lost):
+        Share.objects.create(run=run, holder=holder, lease_until=until, progress=progress)
+    Share.objects.filter(holder=lost).update(lease_until=None)
+    html = page("run_progress")
+    assert "<dt>Workers</dt><dd>2 <small>" in html
+    assert "<bdi>b, process 12</bdi>; <bdi>&lt;i&gt;a&lt;/i&gt;, process 7</bdi>" in html
+    assert "28 <small>of 32</small>" in html
+
+
 @pytest.mark.parametrize(
     ("in_flight", "window", "said"),
     [
@@ -229,7 +245,7 @@ def test_the_page_takes_as_many_queries_for_one_example_as_for_fifty(
     make_examples(project, n)
     finish(project)
     url = reverse("run", args=[project.slug, 1])
-    with django_assert_num_queries(31):
+    with django_assert_num_queries(32):
         as_researcher.get(url)
 
 

@@ -115,3 +115,29 @@ def test_a_redis_that_is_gone_costs_the_sharing_and_not_the_run(caplog):
 
     assert_left(*timed(main()), [0.0, 1.0, 2.0, 7.0])
     assert caplog.text.count("limits are not shared") == 1
+
+
+def test_a_thousand_callers_share_one_minute(redis_url, caplog):
+    """Each of four workers has more callers than it has connections. None books a place alone."""
+    workers, callers, rpm = 4, 256, 60_000
+    limits = Limits(callers, rpm=rpm)
+
+    async def main():
+        shared = [RedisLimits(redis_url, ENDPOINT) for _ in range(workers)]
+
+        async def book(one):
+            asked = time.monotonic()
+            return asked, await one.reserve(limits, 0), time.monotonic()
+
+        booked = await asyncio.gather(*(book(one) for one in shared for _ in range(callers)))
+        for one in shared:
+            await one.close()
+        return booked
+
+    booked = run(main())
+    # A place begins at the earliest `wait` after the question, and at the latest after the answer.
+    earliest = sorted(asked + wait for asked, wait, _ in booked)
+    latest = sorted(answered + wait for _, wait, answered in booked)
+    spacing = 60 / rpm
+    assert latest[-1] - earliest[0] >= (workers * callers - 1) * spacing
+    assert "Redis" not in caplog.text

@@ -48,7 +48,7 @@ def reply(*texts: str) -> Reply:
 
 def money(run) -> tuple[Decimal, Decimal]:
     run.refresh_from_db()
-    return run.spent_usd, run.reserved_usd
+    return lifecycle.money_of(run, run.shares.all())
 
 
 def test_a_claim_reserves_its_upper_bound_and_a_result_turns_it_into_its_cost(run, store):

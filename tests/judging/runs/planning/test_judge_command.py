@@ -124,7 +124,7 @@ def test_background_leaves_the_run_to_a_worker(project, settings, monkeypatch):
         (["--resume", ""], "--resume is given without a value"),
         (["--model", " "], "--model is given without a value"),
         (["--name", ""], "--name is given without a value"),
-        (["--estimate", "--concurrency", "1001"], "from 1 to 1000"),
+        (["--estimate", "--concurrency", "4097"], "from 1 to 4096"),
         (["--estimate", "--temperature", "9"], "temperature must be"),
         (["--k", "none"], "not a whole number"),
         (["--price", "3"], "two prices"),

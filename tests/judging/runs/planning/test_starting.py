@@ -79,7 +79,7 @@ def test_vanilla_asks_for_the_scores_first_and_takes_one_sample(project, setting
         ({"model": "m" * 201}, "at most 200 characters"),
         ({"model": "two\nlines"}, "in one line"),
         ({"temperature": Decimal(9)}, "between 0 and 5"),
-        ({"concurrency": 5000}, "from 1 to 1000"),
+        ({"concurrency": 5000}, "from 1 to 4096"),
         ({"budget": Decimal(1)}, "price of loopback-judge at loop is unknown"),
     ],
 )
