@@ -232,8 +232,8 @@ def test_of_a_stopped_run_the_cut_is_of_all_examples_and_says_what_is_ranked(
     run = finish(project)
     run.verdicts.filter(rank__gt=1).update(state="pending", rank=None, bpde=None)
     said = (
-        "The filled bars are the top 50&#8239;% of all 4 examples (2 examples), of which 1 is ranked so "
-        "far. They contain"
+        "The filled bars are the top 50&#8239;% of all 4 examples (2 examples), of which 1 is "
+        "ranked so far. They contain"
     )
     assert said in page(beta="50")
 
