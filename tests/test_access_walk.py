@@ -81,7 +81,7 @@ TABLE = {
     "its maker": "team",
     "logged in": """
         account annotate annotate_preferences confirm home logout own_data own_data_file own_mail
-        password_change sessions_end sizes tokens
+        password_change sessions_end sizes tokens mail_confirm
     """,
     "member": "image project project_leave",
     "annotator": "annotate_leave annotate_own annotate_return annotate_round",
@@ -106,6 +106,7 @@ TABLE = {
     # No login and no cookie lets in: tests/fairjudge_site/api/test_walk.py asks with tokens.
     "token": """
         api_assign_people api_choose_primary api_get_parquet api_get_settings api_list_exports
+        api_list_jobs api_get_job api_get_job_file
         api_get_practice api_get_sizes api_get_project_sizes
         api_new_judgments api_new_scores api_raise_budget api_reparse_run
         api_compare api_gate
@@ -131,7 +132,7 @@ TABLE = {
         api_get_retention
         api_resume_run api_tag_examples api_change_known_label api_undo_tags api_withdraw_invitation
     """,
-    "its user": "mail_confirm sign_on_remove token_revoke",
+    "its user": "sign_on_remove token_revoke",
     "owner": """
         invitation_revoke member people people_team project_delete round_crowd round_crowd_aside
         round_crowd_file

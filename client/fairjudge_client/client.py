@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from types import TracebackType
-from typing import Any, Self
+from typing import Self, Unpack
 from urllib.parse import urlsplit
 
 from fairjudge_client import calls
 from fairjudge_client import models as m
 from fairjudge_client.api import Api
-from fairjudge_client.resources import Project
+from fairjudge_client.resources import Project, Study
 from fairjudge_client.session import MOST_ROWS, Session, pages
 from fairjudge_client.steps import Async, F, Resource, Rows, Steps, Sync, method, rows_method
 from fairjudge_client.tables import kind_of_frame
@@ -40,7 +40,7 @@ class Site(Resource[F]):
         return (yield from self._session.ask(calls.me()))
 
     @method
-    def sizes(self, /, **study: Any) -> Steps[m.SizesOut]:
+    def sizes(self, **study: Unpack[Study]) -> Steps[m.SizesOut]:
         """Say how many labels a study needs, from what you expect, such as `win_rate=0.55`."""
         return (yield from self._session.ask(calls.get_sizes(**study)))
 

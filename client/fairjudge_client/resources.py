@@ -72,6 +72,23 @@ class Filters(TypedDict):
     """Only examples that fit, such as `["category=math", "tag=hard"]`."""
 
 
+class Study(TypedDict):
+    """What is expected of a study, and what it is to show. Shares lie between 0 and 1."""
+
+    win_rate: NotRequired[float]
+    ties: NotRequired[float]
+    accuracy: NotRequired[float]
+    kappa: NotRequired[float]
+    wrong: NotRequired[float]
+    within: NotRequired[float]
+    power: NotRequired[float]
+    epsilon: NotRequired[float]
+    examples: NotRequired[int]
+    votes: NotRequired[int]
+    minutes_per_vote: NotRequired[Decimal | float | str]
+    wage_usd: NotRequired[Decimal | float | str]
+
+
 class Import(Resource[F]):
     """Rows that a worker writes. They are seen once all of them are written."""
 
@@ -808,7 +825,7 @@ class Project(Resource[F]):
         return (yield from self._session.ask(wanted, within=timeout))
 
     @method
-    def sizes(self, /, *, timeout: float | None = None, **study: Any) -> Steps[m.SizesOut]:
+    def sizes(self, timeout: float | None = None, **study: Unpack[Study]) -> Steps[m.SizesOut]:
         """Say how many labels a study needs, from what the primary run has measured so far."""
         wanted = calls.get_project_sizes(self.slug, **study)
         found: m.SizesOut = yield from self._session.ask(wanted, within=timeout)

@@ -42,7 +42,7 @@
     held.set(target.id, { place, key: place < 0 ? "" : keyOf(focused), opened: open(target) });
   });
   document.addEventListener("htmx:afterSettle", ({ target }) => held.forEach(({ place, key, opened }, id) => {
-    const region = id && document.getElementById(id);
+    const region = id ? document.getElementById(id) : null;
     if (!region?.contains(target)) return;
     held.delete(id);
     region.querySelectorAll("details > summary").forEach((one) => { if (opened.includes(one.textContent)) one.parentElement.open = true; });

@@ -57,7 +57,16 @@ from judging.projects.models import (
     Retention,
     Webhook,
 )
-from judging.runs.models import Batch, Call, JudgeTemplate, Parse, Sample, TextLikelihood
+from judging.runs.models import (
+    Batch,
+    Call,
+    JudgeTemplate,
+    Parse,
+    Sample,
+    Share,
+    Stretch,
+    TextLikelihood,
+)
 from tests.factories import (
     make_annotator,
     make_examples,
@@ -96,6 +105,8 @@ def make_full_project(slug):
     for example in examples:
         make_verdict(run, example, 0.5)
     judged(run, examples[0])
+    Share.objects.create(run=run, holder=slug)
+    Stretch.objects.create(run=run, holder=slug, after=-1, through=3)
     point = PointItem.objects.create(
         project=project, source=make_import(project), external_id="p", number=1
     )

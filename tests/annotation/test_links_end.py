@@ -36,7 +36,7 @@ from annotation.rounds.opening import RoundSettings, open_round
 from annotation.screen import hand
 from annotation.screen.hand import address_of, leave_address_of, return_address_of
 from judging.core.errors import UserError
-from judging.projects import accounts
+from judging.projects import accounts, mail
 from judging.projects.access import adopt_projects, change_role, create_project
 from judging.projects.accounts import password_link, password_link_behind, reset_link, use_up
 from judging.projects.models import Membership, PasswordLink, Project, Role
@@ -532,7 +532,7 @@ def test_nothing_else_signs_links():
         for file in folder.rglob("*.py")
         if re.search(r"signing\.dumps|Signer\(|make_token\(", file.read_text("utf-8"))
     }
-    assert found == {Path(module.__file__) for module in (crowds, invitations, hand, accounts)}
+    assert found == {Path(module.__file__) for module in (invitations, hand, accounts, mail)}
 
 
 @on_both

@@ -46,7 +46,7 @@ def test_a_table_sorts_by_its_heads_and_undefined_comes_last_both_ways(open_page
     assert column(page, 6) == ["8.50", "8.00", "7.00", "5.25", "–"]
     assert head.get_attribute("aria-sort") == "descending"
     page.get_by_role("button", name="Sort by BPDE").click()
-    assert column(page, 5) == [".0000", ".6365", ".6931", "1.0986", "unjudged"]
+    assert column(page, 5) == [".0000", ".6365", ".6931", "1.10", "unjudged"]
     assert head.get_attribute("aria-sort") == "none"
 
 

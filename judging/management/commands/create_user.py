@@ -18,10 +18,9 @@ class Command(FairJudgeCommand):
             "--researcher", action="store_true", help="may create projects and start runs"
         )
         parser.add_argument("--superuser", action="store_true", help="may do everything")
-        parser.add_argument("--email", default="", help="mail address, for a forgotten password")
+        parser.add_argument("--email", help="mail address, for a forgotten password")
         parser.add_argument(
             "--sign-on",
-            default="",
             metavar="EMAIL",
             help="the mail address with which the person comes by single sign-on",
         )
@@ -32,7 +31,7 @@ class Command(FairJudgeCommand):
                 options["name"],
                 researcher=options["researcher"],
                 superuser=options["superuser"],
-                email=checked_mail(options["email"]),
+                email=checked_mail(options["email"] or ""),
             )
             if options["sign_on"]:
                 expect_sign_on(user, checked_mail(options["sign_on"]))

@@ -1,6 +1,7 @@
 """The owner's page of a crowd link."""
 
 import csv
+import html
 import io
 
 import pytest
@@ -220,7 +221,7 @@ def test_another_submission_of_a_worker_is_not_theirs(upload, came):
 def test_a_list_that_cannot_be_read_changes_nothing(upload, came, text, said):
     answer = upload(text)
     assert answer.status_code == 422
-    assert said in text_of(answer)
+    assert said in html.unescape(text_of(answer))
     assert states() == ["working"] * 3
 
 

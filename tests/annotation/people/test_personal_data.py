@@ -22,6 +22,7 @@ IN_OTHER_ROWS = {
     "MailSettings": "one row, which is shown",
     "PasswordLink": "a link that waits for them",
     "Preferences": "one row, which is shown",
+    "RecoveryCode": "a hash of a code that only they have",
     "Reading": "that guidelines were read", "Seat": "of the rounds in which they voted",
     "Slot": "of a vote or draft",
 }  # fmt: skip

@@ -86,7 +86,7 @@ def test_the_rule_of_the_overall_answer_is_set_and_read(client, project):
     assert project.criteria_rule.to_json()["weights"] == ["2.5", "1"]
     body = {"criteria": ["accuracy"]}
     refused = client.ask("PATCH", "projects/vicuna/settings", body)
-    assert "These are no criteria: tone" in refused.json()["detail"]
+    assert "Remove what isn't a criterion: tone" in refused.json()["detail"]
 
 
 @pytest.mark.parametrize(

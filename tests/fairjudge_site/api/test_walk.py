@@ -100,6 +100,7 @@ BODIES = {
     "add_team": {"team": "Berlin"},
     "set_team_people": {"name": "Berlin"},
     "change_name_of_team": {"name": "Bonn"},
+    "set_retention": {"comments": None},
     "put_aside": {"reason": "Clicked without reading."},
     "new_judgments": b'{"external_id": "e0", "order": "original", "outcome": "win"}\n',
     "new_scores": (

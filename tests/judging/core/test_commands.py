@@ -169,7 +169,7 @@ def test_a_database_that_does_not_answer_is_named(own_environment):
 def test_djangos_own_commands_show_no_traceback_of_it_either(own_environment, address):
     done = manage({**own_environment, "DATABASE_URL": address}, "migrate")
     assert done.returncode == 3
-    assert done.stderr.startswith("The database failed (")
+    assert done.stderr.startswith("CommandError: The database failed (")
     assert "Traceback" not in done.stderr
     assert "sk-pw" not in done.stderr
 

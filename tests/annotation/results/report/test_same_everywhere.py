@@ -138,7 +138,7 @@ def test_how_people_agree_does_not_depend_on_why_they_were_asked(project, run, t
     import_votes(project, None, file)
     shown = report_json(Analysis(project, run))["people"]
     assert (shown["agreement"]["value"], shown["agreement"]["n"]) == (0.5, 2)
-    assert shown["on"].startswith("4 of all 20 examples")
+    assert shown["on"].startswith("the 4 of 20 examples")
     # Shares of an example's votes for win, tie, lose: (1,0,0), (1/2,1/2,0), (1,0,0), (0,0,1).
     share = np.array([2.5, 0.5, 1]) / 4
     chance = (share * (1 - share)).sum() / 2
