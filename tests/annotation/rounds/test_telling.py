@@ -82,9 +82,10 @@ def test_a_run_is_told_when_it_pauses_and_not_before(hook, project, owner):
 
 def test_a_run_is_told_when_it_fails_and_not_when_it_is_stopped(hook, project):
     run = make_run(project, state="running", holder="me")
-    assert lifecycle.fail(run.pk, "me", "the key is wrong")
+    lifecycle.fail(run, "me", "the key is wrong")
     assert [(name, data["reason"]) for name, data in told()] == [("run.failed", "the key is wrong")]
-    assert not lifecycle.fail(run.pk, "me", "again")
+    lifecycle.fail(run, "me", "again")
+    assert names() == []
     stopped = make_run(project, state="running", holder="me")
     lifecycle.cancel(stopped)
     lifecycle.settle(stopped.pk, "me", {"cancelling": "cancelled"})
