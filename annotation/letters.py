@@ -166,8 +166,8 @@ def _password(mail: Mail) -> dict[str, Any] | None:
     return {
         "subject": "Your link for a new FairJudge password",
         "paragraphs": [
-            f"With this link you set a new password for the login {name}. It works once, and for "
-            "three days at most."
+            f"With this link you set a new password for the login {name} at FairJudge. It works "
+            "once, and for three days at most."
         ],
         "url": url,
         "label": "Set a new password",

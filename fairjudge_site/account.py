@@ -3,10 +3,8 @@ that sets a new password.
 """
 
 import json
-import logging
 from collections.abc import Callable
 from functools import wraps
-from threading import Thread
 from typing import Any, cast
 
 from axes.handlers.proxy import AxesProxyHandler
@@ -16,28 +14,25 @@ from django.contrib import messages
 from django.contrib.auth import authenticate
 from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.models import User
-from django.core.mail import send_mail
+from django.db import transaction
 from django.db.models import Q
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
-from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.http import urlencode
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from annotation.letters import mail_password_link
 from annotation.screen.crowd import CROWD
 from fairjudge_site.requests import own_address
 from fairjudge_site.sign_on import connect_key
 from judging.core.errors import UserError
 from judging.projects import factors, logins
-from judging.projects.accounts import password_link
 from judging.projects.mail import mail_is_configured
 from judging.projects.models import LoginSession, PasswordLink, RecoveryCode, SecondFactor
-
-logger = logging.getLogger(__name__)
 
 # In a session: what a page under way has to be checked against.
 _CHALLENGE = "passkey_challenge"
@@ -372,7 +367,8 @@ _BEFORE_SECOND = {
 def password_forgot(request: HttpRequest) -> HttpResponse:
     """Mail a link that sets a new password, to a login that has a mail address and a password.
 
-    The answer is the same for every name, and so is the time that it takes.
+    The answer is the same for every name. A worker sends the mail, whose time would tell whether
+    there is such a login.
     """
     if not mail_is_configured():
         raise Http404("This site sends no mail.")
@@ -384,8 +380,9 @@ def password_forgot(request: HttpRequest) -> HttpResponse:
             later = {"cooloff_timedelta": settings.AXES_COOLOFF_TIME, "is_reset": True}
             return render(request, "registration/locked.html", later, status=429)
         AxesProxyHandler.user_login_failed(sender=__name__, credentials=tried, request=request)
-        for user in _meant_by(form.cleaned_data["who"]):
-            _send_reset(user)
+        with transaction.atomic():
+            for user in _meant_by(form.cleaned_data["who"]):
+                mail_password_link(PasswordLink.objects.create(user=user))
         return render(request, "registration/password_forgot.html", {"is_sent": True})
     status = 422 if form.errors else 200
     return render(request, "registration/password_forgot.html", {"form": form}, status=status)
@@ -406,17 +403,3 @@ def _meant_by(who: str) -> list[User]:
         for user in meant.exclude(email="").order_by("pk")[:_MOST_RESETS]
         if user.has_usable_password() and own.filter(user=user).count() < _MOST_RESETS
     ]
-
-
-def _send_reset(user: User) -> None:
-    context = {"link": password_link(user), "name": user.get_username()}
-    text = render_to_string("registration/password_mail.txt", context)
-
-    def send() -> None:
-        try:
-            send_mail("Set a new password for FairJudge", text, None, [user.email])
-        except OSError as error:
-            logger.error("The mail with a password link could not be sent: %s", error)
-
-    # After the answer, whose time would tell whether there is such a login.
-    Thread(target=send, daemon=True).start()
