@@ -10,7 +10,6 @@ from django.contrib.auth.models import AbstractUser, Permission, User
 from django.contrib.auth.tokens import PasswordResetTokenGenerator
 from django.contrib.sessions.models import Session
 from django.core.exceptions import ValidationError
-from django.core.validators import validate_email
 from django.db import IntegrityError, transaction
 from django.urls import reverse
 from django.utils import timezone
@@ -56,17 +55,6 @@ def create_login(
     except IntegrityError:
         raise UserError(f"A user “{name}” exists already.") from None
     return user
-
-
-def checked_mail(email: str) -> str:
-    """Return a mail address without blanks around it, or "" if none is given."""
-    email = email.strip()
-    try:
-        if email:
-            validate_email(email)
-    except ValidationError:
-        raise UserError(f"“{email}” is no mail address. Nothing was changed.") from None
-    return email
 
 
 def expect_sign_on(user: AbstractUser, email: str) -> None:

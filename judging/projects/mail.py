@@ -74,9 +74,9 @@ def usable_address(text: str) -> str:
     try:
         validate_email(text)
     except ValidationError:
-        raise UserError(f"“{printable(text)}” is no mail address.") from None
+        raise UserError(f"“{printable(text)}” is no mail address. Nothing was changed.") from None
     if len(text) > Mail._meta.get_field("to").max_length:
-        raise UserError("This mail address is too long.")
+        raise UserError("This mail address is too long. Nothing was changed.")
     return text
 
 

@@ -6,7 +6,8 @@ from django.core.management.base import CommandParser
 from django.db import transaction
 
 from judging.core.commands import FairJudgeCommand
-from judging.projects.accounts import checked_mail, create_login, expect_sign_on, password_link
+from judging.projects.accounts import create_login, expect_sign_on, password_link
+from judging.projects.mail import usable_address
 
 
 class Command(FairJudgeCommand):
@@ -31,10 +32,10 @@ class Command(FairJudgeCommand):
                 options["name"],
                 researcher=options["researcher"],
                 superuser=options["superuser"],
-                email=checked_mail(options["email"] or ""),
+                email=usable_address(options["email"]) if options["email"] else "",
             )
             if options["sign_on"]:
-                expect_sign_on(user, checked_mail(options["sign_on"]))
+                expect_sign_on(user, usable_address(options["sign_on"]))
         self.stdout.write(f"{user.get_username()} sets a password here, once:")
         link = password_link(user)
         self.stdout.write("(in the JSON document)" if self.as_json else link)
