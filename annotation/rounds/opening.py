@@ -451,8 +451,13 @@ def cut_size(project: Project, settings: RoundSettings, n_frame: int) -> int:
     )
 
 
+def rate_in(project: Project) -> HumanRate:
+    """Return what a vote costs by the project's settings."""
+    return HumanRate(project.minutes_per_vote, project.wage_usd)
+
+
 def rate_of(project: Project, settings: RoundSettings) -> HumanRate:
-    return settings.rate or HumanRate(project.minutes_per_vote, project.wage_usd)
+    return settings.rate or rate_in(project)
 
 
 def _parameters(settings: RoundSettings, m: int) -> dict[str, object]:

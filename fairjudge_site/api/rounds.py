@@ -44,6 +44,7 @@ from annotation.rounds.opening import (
     RoundSettings,
     open_round,
     practice_of,
+    rate_in,
     round_named,
 )
 from annotation.rounds.practice import practice_standing
@@ -54,7 +55,7 @@ from fairjudge_site.api.bodies import Cursor, Limit, Number, Page, SubsetIn, Tex
 from fairjudge_site.api.gate import READ, WRITE, access_to, answer, once, once_made
 from fairjudge_site.api.problems import FieldError, Refusal
 from fairjudge_site.api.projects import address_of
-from fairjudge_site.api.runs import run_named
+from fairjudge_site.api.runs import being_computed, run_named
 from judging.core.errors import UserError
 from judging.methods.review.cost import HumanRate
 from judging.projects.access import Access
@@ -804,24 +805,19 @@ def get_project_sizes(
     """
     access = access_to(request, slug, Role.OBSERVER, shows_judge=True)
     project, run = access.project, run_to_show(access.project)
-    usual = Study(rate=HumanRate(project.minutes_per_vote, project.wage_usd))
+    usual = Study(rate=rate_in(project))
     if run is None or run.ranked_at is None:
         return _sizes(study, usual, None)
     shown = shown_report(project, run)
     if shown.report is None:
-        headers = {"Retry-After": "5"}
-        return HttpResponse("{}", status=202, content_type="application/json", headers=headers)
+        return being_computed()
     return _sizes(study, usual, pilot_of(shown.report, usual))
 
 
 def _sizes(asked: StudyIn, usual: Study, pilot: Pilot | None) -> dict[str, Any]:
     values = {name: value for name, value in asked.dict().items() if value is not None}
     start = pilot.study if pilot else usual
-    minutes, wage = (
-        values.pop("minutes_per_vote", start.rate.minutes),
-        values.pop("wage_usd", start.rate.wage),
-    )
-    study = replace(start, **values, rate=HumanRate(minutes, wage))
-    # Only for the pilot's own values is known how far they may be wrong.
-    worse = pilot.worse if pilot and not values else None
-    return as_document(study, needs(study, worse), pilot.measured if pilot else ())
+    minutes = values.pop("minutes_per_vote", start.rate.minutes)
+    rate = HumanRate(minutes, values.pop("wage_usd", start.rate.wage))
+    study = replace(start, **values, rate=rate)
+    return as_document(study, needs(study, pilot), pilot)

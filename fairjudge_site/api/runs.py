@@ -532,9 +532,14 @@ def _report(access: Access, run: Run) -> Any:
         raise UserError(run.why_unranked)
     shown = shown_report(access.project, run)
     if shown.report is None or shown.renewing:
-        headers = {"Retry-After": "5"}
-        return HttpResponse("{}", status=202, content_type="application/json", headers=headers)
+        return being_computed()
     return shown.report
+
+
+def being_computed() -> HttpResponse:
+    """Return the answer while a worker computes the figures of a large project."""
+    headers = {"Retry-After": "5"}
+    return HttpResponse("{}", status=202, content_type="application/json", headers=headers)
 
 
 def _starter(request: HttpRequest, slug: str) -> Access:

@@ -15,8 +15,8 @@ import scipy
 from judging.methods.agreement.accuracy import Comparison
 from judging.methods.agreement.votes import kappa as kappa_of
 from judging.methods.arrays import Counts, Floats
-from judging.methods.intervals.bootstrap import FEWEST_AUDITED
-from judging.methods.intervals.estimates import Undefined, width
+from judging.methods.intervals.bootstrap import FEWEST_AUDITED, plus_two_of_sums
+from judging.methods.intervals.estimates import Undefined, width, wilson_parts
 from judging.methods.intervals.win_rate import WinRateScale, expected_width
 
 MOST, MOST_AUDITED = 100_000, 10_000
@@ -53,10 +53,7 @@ def size_for_accuracy(accuracy: float, within: float, confidence: float = 0.95) 
 
     def half(n: int) -> float:
         right, chance = _binomial(n, accuracy)
-        z = float(scipy.stats.norm.ppf((1 + confidence) / 2))
-        share = right / n
-        halves = z / (1 + z * z / n) * np.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-        return float(chance @ halves)
+        return float(chance @ wilson_parts(right, n, confidence)[1])
 
     return _smallest(lambda n: half(n) <= within, half)
 
@@ -66,7 +63,7 @@ def size_for_kappa(
 ) -> Size | Undefined:
     """Return the examples for which the report's interval is on average kappa ± `within`.
 
-    Simulated with `agreement.votes.kappa` on TABLES tables; seeded.  Judge and people give each
+    Simulated with `agreement.votes.kappa` on TABLES tables; seeded. Judge and people give each
     label equally often, and disagree as independent labels would.
 
     Args:
@@ -269,13 +266,12 @@ def _enough_wins(ties: Floats, n: int, reach: float) -> Floats:
 
     One more than n - ties if no number of wins is enough.
     """
-    low, high = WinRateScale.WIN_RATE.limits
+    limits = WinRateScale.WIN_RATE.limits
     below, above = np.zeros_like(ties), n - ties + 1
     while (below < above).any():
         wins = np.floor((below + above) / 2)
-        mean = (wins + ties / 2 + low + high) / (n + 2)
-        square = (wins + ties / 4 + low * low + high * high) / (n + 2)
-        is_above = mean - reach * np.sqrt((square - mean**2) / n) > 0.5
+        centre, variance = plus_two_of_sums(wins + ties / 2, wins + ties / 4, n, limits)
+        is_above = centre - reach * np.sqrt(variance) > 0.5
         above = np.where(is_above, np.minimum(wins, above), above)
         below = np.where(is_above, below, np.minimum(wins + 1, above))
     return above

@@ -5,7 +5,6 @@ round with these settings. Another page says how many labels a study needs, befo
 """
 
 import re
-from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 from urllib.parse import urlencode
@@ -43,6 +42,7 @@ from annotation.rounds.opening import (
     RoundSettings,
     open_round,
     practice_rounds,
+    rate_in,
     read_check_rules,
 )
 from annotation.rounds.selecting import size_for_beta
@@ -596,11 +596,10 @@ def project_sizes(request: HttpRequest, slug: str) -> HttpResponse:
     """Say it with what the project's primary run has measured so far, as a pilot."""
     access = project_for(request.user, slug, Role.OBSERVER, shows_judge=True)
     project = access.project
-    rate = HumanRate(project.minutes_per_vote, project.wage_usd)
     run = run_to_show(project)
     shown = shown_report(project, run) if run and run.ranked_at else Shown(None)
     context = {**access.under("plan"), "run": run, "waits": shown.renewing and not shown.report}
-    return _sizes(request, Study(rate=rate), shown.report, context)
+    return _sizes(request, Study(rate=rate_in(project)), shown.report, context)
 
 
 def _sizes(
@@ -612,9 +611,8 @@ def _sizes(
     found: dict[str, Any] = {}
     if form.is_valid():
         study = form.study()
-        # Only for the pilot's own values is known how far they may be wrong.
-        worse = pilot.worse if pilot and replace(study, rate=start.rate) == start else None
-        rows = needs(study, worse)
-        found = {"needs": rows, "answer": answer(rows, study), "has_cautious": worse is not None}
+        rows = needs(study, pilot)
+        found = {"needs": rows, "answer": answer(rows, study)}
+        found["has_cautious"] = pilot is not None and pilot.is_of(study)
     context |= {"form": form, "measured": pilot.measured if pilot else (), **found}
     return render(request, "results/sizes.html", context, status=200 if found else 422)

@@ -93,21 +93,39 @@ class Need:
     usd: Decimal | None
 
 
+@dataclass(frozen=True)
+class Pilot:
+    """What a first run measured. study: its values. worse: their ends that need more labels.
+
+    measured: names of the values that come from the run; the others are the defaults.
+    """
+
+    study: Study
+    worse: Study
+    measured: tuple[str, ...]
+
+    def is_of(self, study: Study) -> bool:
+        """Return True if the study is the pilot's own, whatever a vote costs."""
+        return replace(study, rate=self.study.rate) == self.study
+
+
 GOALS = ("better", "win_rate", "accuracy", "kappa", "certificate")
 
 
 @lru_cache(maxsize=256)
-def needs(study: Study, worse: Study | None = None) -> tuple[Need, ...]:
+def needs(study: Study, pilot: Pilot | None = None) -> tuple[Need, ...]:
     """Return what each goal takes. Seconds of work at most, and kept for the same study.
 
     Args:
-        worse: The study with a pilot's values at the worse ends of their intervals.
+        pilot: Where the study started from. Only for the pilot's own values it is known how far
+            they may be wrong, so another study has nothing `cautious`.
 
     Raises:
         UserError: A value is out of its limits.
     """
     for name, why in study.problems():
         raise UserError(f"{name}: {why}")
+    worse = pilot.worse if pilot and pilot.is_of(study) else None
     return tuple(_need(goal, study, worse) for goal in GOALS)
 
 
@@ -178,18 +196,6 @@ def answer(found: tuple[Need, ...], study: Study) -> str:
     )
 
 
-@dataclass(frozen=True)
-class Pilot:
-    """What a first run measured. study: its values. worse: their ends that need more labels.
-
-    measured: names of the values that come from the run; the others are the defaults.
-    """
-
-    study: Study
-    worse: Study
-    measured: tuple[str, ...]
-
-
 def pilot_of(report: Report, study: Study) -> Pilot:
     """Put a run's figures in the place of what `study` assumes, where the run has them."""
     right, kappa = alone(report), _kappa(report)
@@ -235,8 +241,9 @@ def _within_limits(name: str, value: float) -> float:
     return round(min(max(value, low), high), 4)
 
 
-def as_document(study: Study, found: tuple[Need, ...], measured: tuple[str, ...] = ()) -> Json:
+def as_document(study: Study, found: tuple[Need, ...], pilot: Pilot | None) -> Json:
     """Return what `sizes --json` prints and the API answers with."""
     assumed = {one.name: getattr(study, one.name) for one in fields(study) if one.name != "rate"}
     money = {"minutes_per_vote": study.rate.minutes, "wage_usd": study.rate.wage}
-    return {"study": assumed | money, "measured": list(measured), "goals": list(map(asdict, found))}
+    measured = list(pilot.measured) if pilot else []
+    return {"study": assumed | money, "measured": measured, "goals": list(map(asdict, found))}

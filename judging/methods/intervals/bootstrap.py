@@ -270,9 +270,24 @@ def plus_two(
 
     Args: values, limits, effect: (n,), their limits, and their `design_effect`.
     Returns: centre and variance."""
-    (low, high), size = limits, len(values) / effect
-    centre = (size * float(values.mean()) + low + high) / (size + 2)
-    square = (size * float(values @ values) / len(values) + low**2 + high**2) / (size + 2)
+    size = len(values) / effect
+    centre, variance = plus_two_of_sums(
+        size * float(values.mean()), size * float(values @ values) / len(values), size, limits
+    )
+    return float(centre), float(variance)
+
+
+def plus_two_of_sums(
+    total: ArrayLike, squares: ArrayLike, size: float, limits: tuple[float, float]
+) -> tuple[Floats, Floats]:
+    """Return the same as `plus_two` from sums, for several samples at once.
+
+    Args: total, squares, size, limits: sums of values and of their squares, how many values these
+        are, and the limits of a value.
+    Returns: centres and variances, of the shape of `total`."""
+    low, high = limits
+    centre = (np.asarray(total, dtype=np.float64) + low + high) / (size + 2)
+    square = (np.asarray(squares, dtype=np.float64) + low**2 + high**2) / (size + 2)
     return centre, (square - centre**2) / size
 
 

@@ -119,13 +119,22 @@ def wilson(successes: float, n: float, confidence: float = 0.95) -> Figure:
     Returns: the share, 0 to 1, or Undefined if n is 0."""
     if n == 0:
         return Undefined("no examples")
-    z = float(scipy.stats.norm.ppf((1 + confidence) / 2))
-    share = successes / n
-    centre = (share + z * z / (2 * n)) / (1 + z * z / n)
-    half = z / (1 + z * z / n) * np.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    centre, half = wilson_parts(successes, n, confidence)
     low = 0.0 if successes == 0 else float(centre - half)
     high = 1.0 if successes == n else float(centre + half)
-    return Estimate(share, round(n), low, high)
+    return Estimate(successes / n, round(n), low, high)
+
+
+def wilson_parts(successes: ArrayLike, n: float, confidence: float = 0.95) -> tuple[Floats, Floats]:
+    """Return the centre and the half-width of Wilson's intervals.
+
+    Args: successes, n, confidence: as in `wilson`, for several numbers of successes at once.
+    Returns: two arrays of the shape of `successes`."""
+    z = float(scipy.stats.norm.ppf((1 + confidence) / 2))
+    share = np.asarray(successes, dtype=np.float64) / n
+    centre = (share + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * np.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    return centre, half
 
 
 @lru_cache(maxsize=100_000)

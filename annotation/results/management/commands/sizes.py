@@ -6,9 +6,18 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from annotation.results.data.figures import to_json
-from annotation.results.planner.sizes import Need, Study, answer, as_document, needs, pilot_of
+from annotation.results.planner.sizes import (
+    Need,
+    Pilot,
+    Study,
+    answer,
+    as_document,
+    needs,
+    pilot_of,
+)
 from annotation.results.report.report import report
 from annotation.results.sections.analysis import Analysis
+from annotation.rounds.opening import rate_in
 from judging.core.commands import FairJudgeCommand, decimal_argument
 from judging.core.errors import UserError
 from judging.core.formatting import count, decimals, percent, usd
@@ -50,33 +59,33 @@ class Command(FairJudgeCommand):
         parser.add_argument("--wage", type=decimal_argument, help="wage, USD per hour")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        study, worse, measured = self._start(options)
+        pilot = self._pilot(options)
+        study = pilot.study if pilot else Study()
         given = {
             name: float(options[name]) if name in _HELP else options[name]
             for name in (*_HELP, "examples", "votes")
             if options[name] is not None
         }
         asked = replace(study, **given, rate=_rate(study.rate, options))
-        # Only for the pilot's own values is known how far they may be wrong.
-        found = needs(asked, worse if replace(asked, rate=study.rate) == study else None)
+        found = needs(asked, pilot)
         self.stdout.write(answer(found, asked))
         for need in found:
             self.stdout.write(_line(need))
-        self.tell(to_json(as_document(asked, found, measured)))
+        self.tell(to_json(as_document(asked, found, pilot)))
 
-    def _start(self, options: dict[str, Any]) -> tuple[Study, Study | None, tuple[str, ...]]:
+    def _pilot(self, options: dict[str, Any]) -> Pilot | None:
         if not options["project"]:
             if options["run"]:
                 raise UserError("--run needs --project, whose run it is.")
-            return Study(), None, ()
+            return None
         project = project_for_command(options["project"])
         run = find_run(project, options["run"]) if options["run"] else run_to_show(project)
         if run is None or run.ranked_at is None:
             raise UserError(f"{project.slug} has no finished run that could be the pilot.")
-        rate = HumanRate(project.minutes_per_vote, project.wage_usd)
-        pilot = pilot_of(report(Analysis(project, run)), Study(rate=rate, votes=options["votes"]))
+        usual = Study(rate=rate_in(project), votes=options["votes"])
+        pilot = pilot_of(report(Analysis(project, run)), usual)
         self.stdout.write(f"Measured by run {run.name}: {', '.join(pilot.measured)}.")
-        return pilot.study, pilot.worse, pilot.measured
+        return pilot
 
 
 def _rate(usual: HumanRate, options: dict[str, Any]) -> HumanRate:

@@ -73,7 +73,7 @@ def test_a_pilot_fills_in_what_it_measured_and_how_wrong_that_may_be(pilot):
     # The judge always says the same, which agrees no better than chance does.
     assert found.study.kappa == 0
     assert set(found.measured) == {"win_rate", "ties", "accuracy", "kappa", "wrong"}
-    rows = needs(found.study, found.worse)
+    rows = needs(found.study, found)
     assert rows[2].cautious > rows[2].labels
 
 
