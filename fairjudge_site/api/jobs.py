@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from django.conf import settings
+from django.db.models import QuerySet
 from django.http import FileResponse, Http404, HttpRequest, HttpResponse
 from ninja import Header, Router, Schema
 from pydantic import Field
@@ -109,7 +110,7 @@ def list_jobs(
     Observers see files only. Gates are in a list of their own.
     """
     access = access_to(request, slug, Role.OBSERVER)
-    rows = access.project.jobs.select_related("project").exclude(kind__in=Job.GATES)
+    rows = _jobs(access)
     if not access.may_manage:
         rows = rows.exclude(kind__in=Job.IMPORTS)
     return page_of(rows, cursor, limit, _out)
@@ -152,10 +153,13 @@ def get_job_file(request: HttpRequest, slug: str, number: Number) -> FileRespons
     )
 
 
+def _jobs(access: Access) -> QuerySet[Job]:
+    return access.project.jobs.select_related("project").exclude(kind__in=Job.GATES)
+
+
 def _job(request: HttpRequest, slug: str, number: int) -> Job:
     access = access_to(request, slug, Role.OBSERVER)
-    rows = access.project.jobs.select_related("project").exclude(kind__in=Job.GATES)
-    job = rows.filter(pk=number).first()
+    job = _jobs(access).filter(pk=number).first()
     if job is None:
         raise Http404("No such job.")
     if job.kind in Job.IMPORTS:
@@ -163,12 +167,16 @@ def _job(request: HttpRequest, slug: str, number: int) -> Job:
     return job
 
 
-def _out(job: Job) -> dict[str, Any]:
+def standing_of(job: Job) -> dict[str, Any]:
+    """Return what every job says of itself, whatever it was for."""
     names = ("id", "kind", "state", "reason", "created_at", "ended_at")
-    found = {name: getattr(job, name) for name in names} | {"at_work": bool(job.holder)}
+    return {name: getattr(job, name) for name in names} | {"at_work": bool(job.holder)}
+
+
+def _out(job: Job) -> dict[str, Any]:
     done = job.result or {}
     has_file = "file" in done
-    return found | {
+    return standing_of(job) | {
         "votes": job.result if job.kind == Job.Kind.VOTES else None,
         "scores": job.result if job.kind == Job.Kind.SCORES else None,
         "run": done.get("run"),

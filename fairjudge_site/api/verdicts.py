@@ -16,7 +16,7 @@ from annotation.results.delivery.jobs import answer_asked, leave_to_worker
 from annotation.results.delivery.requirements import parse
 from fairjudge_site.api.bodies import Cursor, Limit, Number, Page, Text, page_of
 from fairjudge_site.api.gate import READ, WRITE, access_to, answer, once, once_made
-from fairjudge_site.api.jobs import Prefer, accepted, is_large, is_left
+from fairjudge_site.api.jobs import Prefer, accepted, is_large, is_left, standing_of
 from fairjudge_site.api.runs import run_named
 from judging.core.errors import UserError
 from judging.projects.access import Access
@@ -256,10 +256,8 @@ def _decided(
 
 
 def _request_out(one: Job) -> dict[str, Any]:
-    names = ("id", "kind", "state", "reason", "created_at", "ended_at")
-    found = {name: getattr(one, name) for name in names} | {"at_work": bool(one.holder)}
     by_kind = {kind.label: one.result if one.kind == kind else None for kind in Job.GATES}
-    return found | by_kind
+    return standing_of(one) | by_kind
 
 
 def _ranked(access: Access, number: int | None) -> Run:

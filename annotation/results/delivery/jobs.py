@@ -53,10 +53,11 @@ def leave_to_worker(
         again: If False, a job of this person that waits for the same is returned instead.
     """
     with transaction.atomic():
-        waiting = Job.objects.filter(project=project, user=user, kind=kind)
-        same = waiting.filter(state=Job.State.WAITING, asked=asked).first()
-        if same is not None and not again:
-            return same
+        if not again:
+            waiting = Job.objects.filter(project=project, user=user, kind=kind)
+            same = waiting.filter(state=Job.State.WAITING, asked=asked).first()
+            if same is not None:
+                return same
         job = Job.objects.create(project=project, user=user, kind=kind, asked=asked)
         waking.wake_on_commit(waking.WORK_ON_JOB, job.pk)
     return job

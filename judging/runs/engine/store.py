@@ -501,9 +501,7 @@ class RunStore:
             return False
         if self.planned:
             # Something never came back, so look at its stretch once more.
-            for planned in list(self.planned.values()):
-                if planned not in self.came_back:
-                    self.came_back.append(planned)
+            self.came_back = list(dict.fromkeys(self.planned.values()))
             self.planned = {}
             return False
         if not lifecycle.end_plan(self.run, self.holder):
