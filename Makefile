@@ -6,26 +6,28 @@ RUN := $(VENV)/bin/python
 # The stamps of two sets of packages: what running needs, and what testing needs as well.
 RUNS := $(VENV)/installed-run
 TESTS := $(VENV)/installed-test
-RUN_EXTRAS := local,grammars,pictures
-TEST_EXTRAS := $(RUN_EXTRAS),arrow,login,postgres,test
+RUN_EXTRAS := local,grammars,pdf,pictures
+TEST_EXTRAS := $(RUN_EXTRAS),arrow,login,otel,postgres,s3,test
 BENCHMARKS := $(filter-out simulate walks,$(basename $(notdir $(filter-out benchmarks/__init__.py,$(wildcard benchmarks/*.py)))))
 DATA ?=
 # A test run starts a hundred processes. Bytecode files spare them from compiling the modules again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test test-long check bench walks simulate faireval validation screenshots \
-	constraints lock pins image-steps attack client
+.PHONY: help demo test test-long check bench walks simulate faireval validation reproduce screenshots \
+	constraints lock pins image-steps attack client messages
 
 help:
 	@echo "make demo        set up, and show the demo project at http://127.0.0.1:8000"
 	@echo "make test        set up, check, and run all tests but those that are long by nature"
-	@echo "make test-long   run those: repeated kills, long stretches of work, old releases"
+	@echo "make test-long   run those: repeated kills, whole walks over pages, old releases"
 	@echo "make check       lint, types, layers, migrations, deployment settings"
 	@echo "make bench       measure the speed, and compare it with the targets"
 	@echo "make walks       count the files that each main job passes through (ARGS=--files lists them)"
 	@echo "make client      write the models and operations of the Python client from the API's schema"
+	@echo "make messages    write what pages say to the catalogs in locale/, and compile the translations"
 	@echo "make simulate    check by simulation that intervals and certificates hold"
 	@echo "make validation DATA=FOLDER  analyse the published judgments of LLMBar and PandaLM"
+	@echo "make reproduce DATA=FOLDER   compute values of the papers again from public data"
 	@echo "make attack      attack the site as strangers, members, endpoints and files do (10 minutes)"
 	@echo "make image-steps run the steps of Dockerfile and compose.yaml without a container engine"
 	@echo "make screenshots             take the pictures in the docs from a running demo"
@@ -41,8 +43,9 @@ test: check
 	$(RUN) -m tests.postgresql -q -n 4 --dist worksteal --ignore tests/attack -m "databases and not long"
 	$(RUN) -m pytest -q -n 4 --dist worksteal --ignore tests/attack -m "not long"
 
-# What is marked `long`: repeated kills, long stretches of work, and releases of long ago. A short
-# test of the same is in `make test`.
+# What is marked `long`: repeated kills, long stretches of work, old releases, the larger simulations,
+# whole walks over pages, and repeats on other databases, brokers and screens. A short test of the
+# same is in `make test`.
 test-long: $(TESTS)
 	$(RUN) -m tests.postgresql -q -n 4 --dist worksteal --ignore tests/attack -m "databases and long"
 	$(RUN) -m pytest -q -n 4 --dist worksteal --ignore tests/attack -m long
@@ -68,11 +71,17 @@ walks: $(TESTS)
 client: $(TESTS)
 	$(RUN) client/generate.py
 
+messages: $(TESTS)
+	$(RUN) locale/catalogs.py
+
 simulate: $(TESTS)
 	$(RUN) -m benchmarks.simulate
 
 validation: $(RUNS) data-named
 	$(RUN) -m benchmarks.published.validation "$(DATA)"
+
+reproduce: $(RUNS) data-named
+	$(RUN) -m benchmarks.published.papers "$(DATA)" --write docs/reproduce.md
 
 # `make demo` must be running: the pictures show its pages.
 screenshots: $(TESTS)
@@ -118,7 +127,7 @@ lock: $(TESTS)
 	$(RUN) -m pip install --quiet --disable-pip-version-check pip-tools
 	$(RUN) -m piptools compile --quiet --generate-hashes --strip-extras --no-header --no-annotate \
 	--no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
-	$(addprefix --extra=,grammars images local login pictures postgres) --constraint constraints.txt \
+	$(addprefix --extra=,grammars images local login otel pdf pictures postgres s3) --constraint constraints.txt \
 	--output-file requirements.lock pyproject.toml
 	sed -i '1i # What the image installs, with the hash of each file. Written by `make lock`.\n' requirements.lock
 

@@ -15,13 +15,18 @@ from django.db import transaction
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 from django.template.loader import render_to_string
 from django.urls import reverse
-from django.utils import timezone
+from django.utils import timezone, translation
+from django.utils.formats import date_format
+from django.utils.translation import get_language_bidi, ngettext
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as _lazy
 
 from annotation.models import Invitation, Item, Round
 from annotation.people.invitations import Terms, invite, link_of, usable_invitations
 from annotation.screen.progress import OpenRound, open_work
+from judging.core import languages
 from judging.core.errors import UserError
-from judging.core.formatting import number_of
+from judging.core.formatting import count
 from judging.core.text import UNPRINTABLE
 from judging.projects.access import record_event, who_label, who_may
 from judging.projects.accounts import link_again
@@ -37,7 +42,14 @@ from judging.projects.mail import (
     usable_address,
     who_want,
 )
-from judging.projects.models import Mail, MailSettings, PasswordLink, Project, Role
+from judging.projects.models import (
+    Mail,
+    MailSettings,
+    PasswordLink,
+    Preferences,
+    Project,
+    Role,
+)
 
 # People get one mail of a kind in so long, over all their projects.
 AT_MOST_ONE_IN = timedelta(days=1)
@@ -49,7 +61,27 @@ _ISOLATE = "\u2068{}\u2069"
 
 
 def write(mail: Mail) -> Letter | None:
-    """Return a mail as it is to be sent now, or None if it is no longer needed."""
+    """Return a mail as it is to be sent now, or None if it is no longer needed.
+
+    It is in the language that its recipient chose, else the project's, else English.
+    """
+    with translation.override(_language(mail)):
+        return _written(mail)
+
+
+def _language(mail: Mail) -> str:
+    own = project = None
+    if mail.user is not None:
+        own = Preferences.objects.filter(user=mail.user).values_list("language", flat=True).first()
+    rows = {"invitation": Invitation, "round": Round}
+    for name, model in rows.items():
+        if key := mail.about.get(name):
+            found = model._default_manager.filter(pk=key)
+            project = found.values_list("project__language", flat=True).first()
+    return languages.chosen(own or "", project or "")
+
+
+def _written(mail: Mail) -> Letter | None:
     if mail.user is not None and not mail.user.is_active:
         return None
     to = mail.to or (mail.user.email if mail.user else "")
@@ -67,8 +99,13 @@ def write(mail: Mail) -> Letter | None:
             "List-Unsubscribe-Post": "List-Unsubscribe=One-Click",
         }
         said |= {"off_url": url, "why": _WHY_OFF[mail.kind]}
+    said |= {"lang": languages.now(), "direction": _direction()}
     text = render_to_string("mail/letter.txt", said)
     return Letter(to, said["subject"], text, render_to_string("mail/letter.html", said), headers)
+
+
+def _direction() -> str:
+    return "rtl" if translation.get_language_bidi() else "ltr"
 
 
 def named(name: str) -> str:
@@ -76,8 +113,9 @@ def named(name: str) -> str:
     text = " ".join(UNPRINTABLE.sub(" ", name).split())
     if len(text) > _LONGEST_NAME:
         text = f"{text[: _LONGEST_NAME - 2].rstrip()} …"
-    is_rtl = any(unicodedata.bidirectional(letter) in _RTL for letter in text)
-    return _ISOLATE.format(text) if is_rtl else text
+    # In a letter that runs from right to left, every name may be turned around.
+    turns = get_language_bidi() or any(unicodedata.bidirectional(one) in _RTL for one in text)
+    return _ISOLATE.format(text) if turns else text
 
 
 # Invitations
@@ -119,31 +157,37 @@ def _invitation(mail: Mail) -> dict[str, Any] | None:
     if not usable_invitations(found.project).filter(pk=found.pk).exists():
         return None
     project = named(found.project.name)
-    who = named(found.created_by.get_username()) if found.created_by else "The operator"
+    who = named(found.created_by.get_username()) if found.created_by else _("The operator")
     return {
-        "subject": f"You are invited to {project}",
+        "subject": _("You are invited to %(project)s") % {"project": project},
         "paragraphs": [
-            f"{who} invites you to the project {project} on FairJudge, as {_ROLES[found.role]}.",
-            f"The link works until {_day(found.expires_at)}.",
+            _("%(who)s invites you to the project %(project)s on FairJudge, as %(role)s.")
+            % {"who": who, "project": project, "role": _ROLES[found.role]},
+            _("The link works until %(time)s.") % {"time": _day(found.expires_at)},
         ],
         "url": link_of(found, mail.to),
-        "label": "Join the project",
-        "why": "If you don't know what this is about, you can ignore it. You get no further mail, "
-        "and FairJudge doesn't keep your address unless you join.",
+        "label": _("Join the project"),
+        "why": _(
+            "If you don't know what this is about, you can ignore it. You get no further mail, "
+            "and FairJudge doesn't keep your address unless you join."
+        ),
     }
 
 
 _ROLES = {
-    Role.OWNER: "an owner",
-    Role.RESEARCHER: "a researcher",
-    Role.REVIEWER: "a reviewer",
-    Role.OBSERVER: "an observer",
-    Role.ANNOTATOR: "an annotator: you compare two answers at a time and say which is better",
+    Role.OWNER: _lazy("an owner"),
+    Role.RESEARCHER: _lazy("a researcher"),
+    Role.REVIEWER: _lazy("a reviewer"),
+    Role.OBSERVER: _lazy("an observer"),
+    Role.ANNOTATOR: _lazy(
+        "an annotator: you compare two answers at a time and say which is better"
+    ),
 }
 
 
 def _day(at: Any) -> str:
-    return f"{at:%d %B %Y, %H:%M} UTC"
+    form = "d F Y, H:i" if languages.now() == languages.ENGLISH else "DATETIME_FORMAT"
+    return f"{date_format(at, form)} UTC"
 
 
 # Logins
@@ -164,14 +208,17 @@ def _password(mail: Mail) -> dict[str, Any] | None:
         return None
     name = named(mail.user.get_username()) if mail.user else ""
     return {
-        "subject": "Your link for a new FairJudge password",
+        "subject": _("Your link for a new FairJudge password"),
         "paragraphs": [
-            f"With this link you set a new password for the login {name} at FairJudge. It works "
-            "once, and for three days at most."
+            _(
+                "With this link you set a new password for the login %(name)s at FairJudge. It "
+                "works once, and for three days at most."
+            )
+            % {"name": name}
         ],
         "url": url,
-        "label": "Set a new password",
-        "why": "If you didn't ask for it, ignore this mail. Your password stays as it is.",
+        "label": _("Set a new password"),
+        "why": _("If you didn't ask for it, ignore this mail. Your password stays as it is."),
     }
 
 
@@ -179,24 +226,27 @@ def _address(mail: Mail) -> dict[str, Any] | None:
     if mail.user is None or not mail.to:
         return None
     return {
-        "subject": "Confirm your address for FairJudge",
+        "subject": _("Confirm your address for FairJudge"),
         "paragraphs": [
-            f"Somebody who is logged in as {named(mail.user.get_username())} wants FairJudge to "
-            "use this address. Confirm that it is yours. The link works for three days."
+            _(
+                "Somebody who is logged in as %(name)s wants FairJudge to use this address. "
+                "Confirm that it is yours. The link works for three days."
+            )
+            % {"name": named(mail.user.get_username())}
         ],
         "url": confirming_link(mail.user, mail.to),
-        "label": "Confirm this address",
-        "why": "If it wasn't you, ignore this mail. FairJudge doesn't keep your address.",
+        "label": _("Confirm this address"),
+        "why": _("If it wasn't you, ignore this mail. FairJudge doesn't keep your address."),
     }
 
 
 def _test(mail: Mail) -> dict[str, Any]:
     return {
-        "subject": "FairJudge can send mail",
-        "paragraphs": ["The operator sent this to try whether mail arrives."],
+        "subject": _("FairJudge can send mail"),
+        "paragraphs": [_("The operator sent this to try whether mail arrives.")],
         "url": absolute("/"),
-        "label": "Open FairJudge",
-        "why": "You get no further mail by this.",
+        "label": _("Open FairJudge"),
+        "why": _("You get no further mail by this."),
     }
 
 
@@ -270,12 +320,18 @@ def _waiting(mail: Mail) -> dict[str, Any] | None:
     if not work:
         return None
     lines = [
-        (f"{named(each.where)}: {number_of(each.total - each.done, 'pair')}", absolute(each.url))
+        (
+            ngettext(
+                "%(where)s: %(n)s pair", "%(where)s: %(n)s pairs", left := each.total - each.done
+            )
+            % {"where": named(each.where), "n": count(left)},
+            absolute(each.url),
+        )
         for each in work[:_MOST_LINES]
     ]
     return {
-        "subject": "Pairs wait for you on FairJudge",
-        "paragraphs": ["You can label in these rounds:"],
+        "subject": _("Pairs wait for you on FairJudge"),
+        "paragraphs": [_("You can label in these rounds:")],
         "lines": _shortened(lines, len(work)),
     }
 
@@ -286,14 +342,15 @@ def _decision(mail: Mail) -> dict[str, Any] | None:
         return None
     lines = [
         (
-            f"{_round(each)}: {number_of(each.n, 'item')}",
+            ngettext("%(where)s: %(n)s item", "%(where)s: %(n)s items", each.n)
+            % {"where": _round(each), "n": count(each.n)},
             absolute(reverse("adjudication", args=[each.project.slug, each.number])),
         )
         for each in rounds[:_MOST_LINES]
     ]
     return {
-        "subject": "Items need a decision on FairJudge",
-        "paragraphs": ["Votes on these items gave no majority. You can decide them:"],
+        "subject": _("Items need a decision on FairJudge"),
+        "paragraphs": [_("Votes on these items gave no majority. You can decide them:")],
         "lines": _shortened(lines, len(rounds)),
     }
 
@@ -306,27 +363,33 @@ def _complete(mail: Mail) -> dict[str, Any] | None:
         return None
     slug = found.project.slug
     return {
-        "subject": f"{_round(found)} is complete",
-        "paragraphs": [f"No item of {_round(found)} waits for votes or needs a decision."],
+        "subject": _("%(round)s is complete") % {"round": _round(found)},
+        "paragraphs": [
+            _("No item of %(round)s waits for votes or needs a decision.")
+            % {"round": _round(found)}
+        ],
         "url": absolute(reverse("round", args=[slug, found.number])),
-        "label": "See the round",
+        "label": _("See the round"),
     }
 
 
 def _round(round_: Round) -> str:
-    return f"{named(round_.project.name)}, round {round_.number}"
+    return _("%(project)s, round %(n)s") % {
+        "project": named(round_.project.name),
+        "n": round_.number,
+    }
 
 
 def _shortened(lines: list[tuple[str, str]], total: int) -> list[tuple[str, str]]:
     more = total - len(lines)
-    return [*lines, (f"and {more} more", "")] if more > 0 else lines
+    return [*lines, (_("and %(n)s more") % {"n": more}, "")] if more > 0 else lines
 
 
-_WHY = "You get this mail because your FairJudge login has this address, at most once a day."
+_WHY = _lazy("You get this mail because your FairJudge login has this address, at most once a day.")
 _WHY_OFF = {
     Kind.WAITING: _WHY,
     Kind.DECISION: _WHY,
-    Kind.COMPLETE: "You get this mail because you own the project or run its rounds.",
+    Kind.COMPLETE: _lazy("You get this mail because you own the project or run its rounds."),
 }
 _WRITERS: dict[str, Callable[[Mail], dict[str, Any] | None]] = {
     Kind.INVITATION: _invitation,

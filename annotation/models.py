@@ -6,7 +6,7 @@ a vote fills slots. Rows that tell what was asked, seen or decided are only ever
 """
 
 import secrets
-from typing import Self
+from typing import Any, Self
 
 from django.conf import settings
 from django.db import models
@@ -17,7 +17,7 @@ from judging.core.sql.statements import LeavingOut
 from judging.dataset.models import Example, Frame, Label
 from judging.methods.verdicts.verdicts import CriteriaRule
 from judging.projects.models import Project, Role
-from judging.runs.models import Run
+from judging.runs.models import JudgeTemplate, Run
 
 
 class Annotator(models.Model):
@@ -161,7 +161,11 @@ class Seat(models.Model):
 
 
 class Protocol(models.Model):
-    """What people are asked, word for word. Never changed once made."""
+    """What people are asked, word for word. Never changed once made.
+
+    translations: the same in other languages, by language (`annotation.queue.drafts.Wording`).
+    language: of the other texts here; "" if there are no translations, or if it wasn't said.
+    """
 
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="protocols")
     number = models.PositiveIntegerField()
@@ -180,6 +184,8 @@ class Protocol(models.Model):
     # Empty if the overall answer is asked.
     criteria_rule = models.JSONField(default=dict)
     rendering = models.CharField(max_length=8, choices=Project.Rendering)
+    language = models.CharField(max_length=10, blank=True, default="")
+    translations = models.JSONField(default=dict)
     digest = models.CharField(max_length=64)
     created_at = models.DateTimeField(auto_now_add=True)
 
@@ -345,6 +351,8 @@ class CrowdLink(models.Model):
 
     worker_name, study_name, session_name: the parameters in which the panel sends its ids.
     questions: what is asked about a person before the first pair (`annotation.people.background`).
+    completion_text, screened_text: what people read at the end, besides the code; may be empty.
+    translations: all these texts in other languages, by language and name.
     max_people: how many may be at work or done at once; max_pairs: how many pairs each gets.
     """
 
@@ -356,6 +364,9 @@ class CrowdLink(models.Model):
     session_name = models.CharField(max_length=40, default="SESSION_ID", blank=True)
     consent = models.TextField()
     questions = models.JSONField(default=list, blank=True)
+    completion_text = models.TextField(blank=True, default="")
+    screened_text = models.TextField(blank=True, default="")
+    translations = models.JSONField(default=dict, blank=True)
     max_people = models.PositiveIntegerField(default=50)
     max_pairs = models.PositiveIntegerField(default=20)
     completion_code = models.CharField(max_length=100, blank=True)
@@ -718,6 +729,7 @@ class Vote(models.Model):
         judge the pair. The comment then says why.
     left_response: 1 or 2, the response on the left; null for imported votes that don't say.
     unblinded: the voter had already seen judge output in the project.
+    language: of the page on which the vote was cast; "" if that isn't known.
     """
 
     class Source(models.TextChoices):
@@ -738,6 +750,7 @@ class Vote(models.Model):
     active_seconds = models.FloatField(null=True)
     source = models.CharField(max_length=6, choices=Source, default=Source.SCREEN)
     unblinded = models.BooleanField(default=False)
+    language = models.CharField(max_length=10, blank=True, default="", db_default="")
     submitted_at = models.DateTimeField(null=True)
     updated_at = models.DateTimeField(auto_now=True)
     aside_at = models.DateTimeField(null=True, blank=True)
@@ -856,6 +869,33 @@ class Adjudication(models.Model):
     at = models.DateTimeField(auto_now_add=True)
 
 
+class Preregistration(models.Model):
+    """What a project planned, with the hash of its text. Never changed once made.
+
+    text: the document as JSON, as `sha256` is over it. number: 1 for the first plan, more for an
+    amendment, which keeps the ones before.
+    """
+
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="preregistrations")
+    number = models.PositiveIntegerField()
+    text = models.TextField()
+    sha256 = models.CharField(max_length=64)
+    made_by = user_or_none()
+    made_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["project", "number"], name="preregistration_number_once"
+            ),
+        ]
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        if self.pk is not None:
+            raise ValueError("A preregistration never changes. Make an amendment.")
+        super().save(*args, **kwargs)
+
+
 class GateLook(models.Model):
     """One look at a gate: what was required of a run, and what the data said.
 
@@ -898,18 +938,20 @@ class Job(Leased):
         GATE = "gate", "gate"
         COMPARE = "compare", "comparison"
         ESCALATE = "escalate", "escalation"
+        CHEAPEST = "cheapest", "cheapest"
         VOTES = "votes", "votes"
         JUDGMENTS = "judgments", "recorded judgments"
         SCORES = "scores", "scores"
         REPORT = "report", "report"
         TABLE = "table", "table"
+        LESSON = "lesson", "draft of a rubric"
 
     class State(models.TextChoices):
         WAITING = "waiting", "waiting"
         DONE = "done", "done"
         REFUSED = "refused", "refused"
 
-    GATES = (Kind.GATE, Kind.COMPARE, Kind.ESCALATE)
+    GATES = (Kind.GATE, Kind.COMPARE, Kind.ESCALATE, Kind.CHEAPEST)
     IMPORTS = (Kind.VOTES, Kind.JUDGMENTS, Kind.SCORES)
 
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="jobs")
@@ -930,6 +972,84 @@ class Job(Leased):
     def files(self) -> list[str]:
         """The rows that were sent, and the file that was made, in the folder of uploads."""
         return [kept["file"] for kept in (self.asked, self.result or {}) if kept.get("file")]
+
+
+class Lesson(models.Model):
+    """What people's labels teach a judge, from the errors of a run to a version that was tested.
+
+    run: whose errors teach. base: the name of its template. name: that of the taught template.
+    taught: keys of all examples whose labels teach. pairs: the solved ones among them that are
+        shown, each with its label. errors: keys of those on which people disagree with the run.
+    annotators: for each simulated annotator, the examples that its prompts show, each with the vote
+        of one person. Who it is isn't kept.
+    drafted: the rubric as the model wrote it. rubric: as it was approved.
+    usd: what the draft cost; None if the price is unknown. reserved_usd: the most that it could.
+    asked_at: when the model was asked. Without an answer, the request may have been billed.
+    tests: what each comparison with the old template said, the oldest first.
+    """
+
+    class Way(models.TextChoices):
+        EXAMPLES = "examples", "solved examples"
+        RUBRIC = "rubric", "a rubric"
+        BOTH = "both", "solved examples and a rubric"
+        ANNOTATORS = "annotators", "simulated annotators"
+
+    class State(models.TextChoices):
+        WAITING = "waiting", "rubric being drafted"
+        FAILED = "failed", "not drafted"
+        DRAFTED = "drafted", "to be approved"
+        APPROVED = "approved", "to be tested"
+        KEPT = "kept", "better, kept"
+        DROPPED = "dropped", "not shown to be better, retired"
+
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="lessons")
+    number = models.PositiveIntegerField()
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="lessons")
+    way = models.CharField(max_length=12, choices=Way)
+    state = models.CharField(max_length=8, choices=State)
+    base = models.CharField(max_length=80, blank=True)
+    name = models.SlugField(max_length=80)
+    taught = models.JSONField(default=list)
+    pairs = models.JSONField(default=list)
+    annotators = models.JSONField(default=list, db_default=models.Value([], models.JSONField()))
+    shown = models.PositiveSmallIntegerField(default=0)
+    errors = models.JSONField(default=list)
+    endpoint = models.CharField(max_length=80, blank=True)
+    model = models.CharField(max_length=200, blank=True)
+    price = models.JSONField(null=True, blank=True)
+    budget_usd = models.DecimalField(max_digits=14, decimal_places=6, null=True, blank=True)
+    reserved_usd = models.DecimalField(max_digits=18, decimal_places=10, null=True, blank=True)
+    usd = models.DecimalField(max_digits=18, decimal_places=10, null=True, blank=True)
+    prompt_tokens = models.PositiveIntegerField(null=True, blank=True)
+    completion_tokens = models.PositiveIntegerField(null=True, blank=True)
+    asked_at = models.DateTimeField(null=True, blank=True)
+    reason = models.TextField(blank=True)
+    drafted = models.TextField(blank=True)
+    rubric = models.TextField(blank=True)
+    version = models.ForeignKey(
+        JudgeTemplate, null=True, blank=True, on_delete=models.SET_NULL, related_name="lessons"
+    )
+    tests = models.JSONField(default=list)
+    created_by = user_or_none()
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["project", "number"], name="lesson_number_once"),
+        ]
+
+    def __str__(self) -> str:
+        return f"lesson {self.number}"
+
+    @property
+    def state_words(self) -> str:
+        """How far it is. Simulated annotators are approved, and nothing is tested."""
+        is_ready = self.way == self.Way.ANNOTATORS and self.state == self.State.APPROVED
+        return "approved" if is_ready else self.get_state_display()
+
+    @property
+    def has_rubric(self) -> bool:
+        return self.way in (self.Way.RUBRIC, self.Way.BOTH)
 
 
 class FirstChoice(models.Model):

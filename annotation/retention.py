@@ -1,4 +1,4 @@
-"""Removing a project's comments and people on the dates that its owner set.
+"""Removing a project's comments, people and texts on the dates that its owner set.
 
 A worker does it on the day, in short transactions, and also after a restart. Labels, times and
 counts stay, so that results, reports and costs don't change. Doing it twice does no harm.
@@ -13,6 +13,7 @@ from django.contrib.auth.models import AbstractUser, User
 from django.db import transaction
 from django.db.models import Model, Q, QuerySet
 from django.utils import timezone
+from django.utils.crypto import salted_hmac
 
 from annotation.models import (
     Adjudication,
@@ -21,6 +22,8 @@ from annotation.models import (
     Draft,
     Flag,
     Intervention,
+    Job,
+    Lesson,
     Repeat,
     Round,
     Skip,
@@ -32,10 +35,20 @@ from annotation.people.personal_data import ERASED, blank_reasons, erase_annotat
 from judging.core import leases, waking
 from judging.core.errors import UserError
 from judging.core.leases import in_chunks
+from judging.dataset.images import release
+from judging.dataset.models import Example, ExampleImage, Import, PointItem
+from judging.dataset.uploads import discard_named, remove_uploads
 from judging.projects.access import end_password_links, record_event, who_may
 from judging.projects.models import AuditEvent, Membership, Project, Retention, Role
+from judging.runs.models import Parse, Run, Sample
 
 What = Retention.What
+# Tables with texts of the data set, and their columns.
+_TEXTS: tuple[tuple[Any, tuple[str, ...]], ...] = (
+    (Example, ("question", "response_1", "response_2", "reference", "explanation")),
+    (PointItem, ("input", "output")),
+)
+_ROWS = 500
 # Of each table with words that people wrote: how its rows lead to the project, and the column.
 _WORDS: tuple[tuple[Any, str, str], ...] = (
     (Vote.every, "example__project", "comment"),
@@ -46,15 +59,19 @@ _WORDS: tuple[tuple[Any, str, str], ...] = (
     (Flag._base_manager, "item__round__project", "reason"),
     (Adjudication._base_manager, "item__round__project", "reason"),
     (Intervention._base_manager, "round__project", "reason"),
+    # A model drafted it from comments, and may have repeated them.
+    (Lesson._base_manager, "project", "drafted"),
 )
 SAID = {
-    What.COMMENTS: "Comments on votes, and reasons for skips, flags, decisions and votes put "
-    "aside, are emptied. Labels and names stay.",
+    What.COMMENTS: "Comments on votes, reasons for skips, flags, decisions and votes put aside, "
+    "and drafts of rubrics are emptied. Labels, names and approved rubrics stay.",
     What.LOGINS: "All but owners, researchers and observers leave the project. Every annotator "
     "becomes an erased person: their votes stay under the pseudonym, without comments. Logins that "
     "came by a crowd link are deleted, with the panel's IDs and the background answers.",
+    What.TEXTS: "Questions, responses, references, images, judges' replies and uploaded files go. "
+    "Labels, scores, lengths and counts stay. Afterwards no run or round can be started.",
 }
-WAITS = "It waits until all rounds of the project are closed."
+WAITS = "It waits until all rounds of the project are closed and no run is under way."
 
 
 @dataclass(frozen=True)
@@ -76,12 +93,13 @@ def plan(project: Project) -> list[Planned]:
     counts = {
         What.COMMENTS: sum(words.count() for words in _words(project)),
         What.LOGINS: _people(project).count(),
+        What.TEXTS: sum(rows.count() for rows in _with_texts(project)),
     }
     found = []
     for what, label in What.choices:
         row = rows.get(what)
         on = row.on if row else None
-        waits = on is not None and on <= timezone.now().date() and _is_busy(project)
+        waits = on is not None and on <= timezone.now().date() and _is_busy(project, what)
         done = row.done_at if row else None
         found.append(Planned(what, label, SAID[What(what)], on, done, counts[What(what)], waits))
     return found
@@ -126,7 +144,8 @@ def remove_due(key: int) -> bool:
     row = _due().filter(pk=key).first()
     if row is None:
         return False
-    n = {What.COMMENTS: _remove_comments, What.LOGINS: _remove_people}[What(row.what)](row.project)
+    remove = {What.COMMENTS: _remove_comments, What.LOGINS: _remove_people}
+    n = _remove_texts(row) if row.what == What.TEXTS else remove[What(row.what)](row.project)
     with transaction.atomic():
         if Retention.objects.filter(pk=key, done_at=None).update(done_at=timezone.now()):
             record_event(row.project, None, f"{row.what} removed", str(row.on), n=n)
@@ -137,12 +156,116 @@ def _due() -> QuerySet[Retention]:
     due = Retention.objects.filter(done_at=None, on__lte=timezone.now().date())
     busy = Round.objects.exclude(kind=Round.Kind.IMPORT).exclude(state=Round.State.CLOSED)
     rows = due.filter(project__deleted_at=None).exclude(project__in=busy.values("project"))
+    rows = rows.exclude(what=What.TEXTS, project__in=_runs_under_way().values("project"))
     return rows.select_related("project").order_by("pk")
 
 
-def _is_busy(project: Project) -> bool:
+def _is_busy(project: Project, what: str) -> bool:
     rounds = project.rounds.exclude(kind=Round.Kind.IMPORT)
-    return bool(rounds.exclude(state=Round.State.CLOSED).exists())
+    is_judged = what == What.TEXTS and _runs_under_way().filter(project=project).exists()
+    return is_judged or bool(rounds.exclude(state=Round.State.CLOSED).exists())
+
+
+def _runs_under_way() -> QuerySet[Run]:
+    ended = (Run.State.DONE, Run.State.FAILED, Run.State.CANCELLED, Run.State.PAUSED)
+    return Run.objects.exclude(state__in=ended)
+
+
+def _with_texts(project: Project) -> list[QuerySet[Any]]:
+    """Return the rows that still hold texts of the data set, or what judges replied."""
+    held = [model._base_manager.filter(project=project) for model, _ in _TEXTS]
+    return [*([] if project.texts_removed_at else held), _replies(project)]
+
+
+def _replies(project: Project) -> QuerySet[Sample]:
+    said = Q(raw_text__isnull=False) | ~Q(reasoning="") | ~Q(refusal="") | Q(logprobs__isnull=False)
+    return Sample.objects.filter(said, call__run__project=project)
+
+
+def removed(text: str, project: int) -> str:
+    """Return what stays of a text: as many characters, the same for the same text of a project.
+
+    So equal questions are still told from others, and lengths stay. The site's secret key keeps
+    anybody from finding a text by trying.
+    """
+    if not text.strip():
+        return text
+    mark = salted_hmac(f"removed texts {project}", text, algorithm="sha256").hexdigest()
+    known = f"[removed {mark[:12]}]"
+    return known.ljust(len(text), "·") if len(text) >= len(known) else mark[: len(text)]
+
+
+def _remove_texts(row: Retention) -> int:
+    """Remove the texts, with what quotes them. It goes on where it stopped.
+
+    From the first row on, whatever needs texts is refused.
+    """
+    project = row.project
+    n = sum(rows.count() for rows in _with_texts(project))
+    Project.objects.filter(pk=project.pk, texts_removed_at=None).update(
+        texts_removed_at=timezone.now()
+    )
+    for model, columns in _TEXTS:
+        _remove_columns(row, model, columns)
+    in_chunks(_replies(project), _empty_replies)
+    parses = Parse.objects.filter(sample__call__run__project=project)
+    in_chunks(
+        parses.exclude(evidence="", why=""),
+        lambda keys: Parse.objects.filter(pk__in=keys).update(evidence="", why=""),
+    )
+    for rows, path, _ in _WORDS:
+        # Answers quote what was marked.
+        if hasattr(rows.model, "answer"):
+            _remove_quotes(rows.filter(**{path: project, "answer__has_key": "spans"}))
+    in_chunks(
+        ExampleImage.objects.filter(example__project=project),
+        lambda keys: ExampleImage.objects.filter(pk__in=keys).delete(),
+    )
+    imports = list(Import.objects.filter(project=project))
+    release(imports)
+    for imported in imports:
+        remove_uploads(imported, with_refused=True)
+        shown = imported.summary | {"rows": [], "problems": [], "conflicts": []}
+        Import.objects.filter(pk=imported.pk).update(summary=shown)
+    Lesson.objects.filter(project=project).update(drafted="")
+    for job in Job.objects.filter(project=project).exclude(state=Job.State.WAITING):
+        discard_named(job.files)
+    return n
+
+
+def _remove_columns(row: Retention, model: Any, columns: tuple[str, ...]) -> None:
+    """Replace the texts of a table, some rows in each transaction, which remembers the last."""
+    name, project = model._meta.model_name, row.project_id
+    rows = model._base_manager.filter(project=project).order_by("pk")
+    while chunk := list(rows.filter(pk__gt=row.reached.get(name, 0))[:_ROWS]):
+        for one in chunk:
+            for column in columns:
+                setattr(one, column, removed(getattr(one, column), project))
+            if model is Example:
+                one.conversation = None
+        row.reached = row.reached | {name: chunk[-1].pk}
+        changed = [*columns, *(["conversation"] if model is Example else [])]
+        with transaction.atomic():
+            model._base_manager.bulk_update(chunk, changed, batch_size=100)
+            row.save(update_fields=["reached"])
+
+
+def _empty_replies(keys: list[int]) -> None:
+    # Without a text, no newer parser reads them again, and no other run uses them again.
+    Sample.objects.filter(pk__in=keys).update(
+        raw_text=None, reasoning="", refusal="", logprobs=None
+    )
+
+
+def _remove_quotes(rows: QuerySet[Any]) -> None:
+    def write(keys: list[int]) -> None:
+        chunk = list(rows.filter(pk__in=keys))
+        for one in chunk:
+            spans = [span | {"text": ""} for span in one.answer["spans"]]
+            one.answer = one.answer | {"spans": spans}
+        rows.model._base_manager.bulk_update(chunk, ["answer"])
+
+    in_chunks(rows, write, most=_ROWS)
 
 
 def _words(project: Project) -> list[QuerySet[Any]]:

@@ -13,7 +13,16 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
-from benchmarks.simulations import bars, certificates, figures, looks, two_stage
+from benchmarks.simulations import (
+    bars,
+    certificates,
+    figures,
+    instruments,
+    lessons,
+    looks,
+    pipelines,
+    two_stage,
+)
 from benchmarks.simulations.certificates import Promise
 from benchmarks.simulations.coverage import FEWER, INTERVALS, SETTINGS, Coverage, coverage
 from benchmarks.simulations.projects import settings
@@ -23,8 +32,12 @@ REPEATS = 10_000
 # Each of the intervals is a check too, by its name.
 CERTIFICATES, STAGES = "certificates", "rounds that learn"
 CASCADES = "labels that judges in a row keep"
+ANNOTATORS = "simulated annotators"
 BARS = "learned routing against BPDE"
+SURENESS = "models of votes"
 LOOKS = "gates that are looked at ten times"
+LESSONS = "judges that people taught"
+PLANS = "cheapest plans"
 
 
 def main() -> None:
@@ -32,8 +45,11 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=REPEATS)
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     checks = [*INTERVALS, *figures.FIGURES, CERTIFICATES, CASCADES, STAGES, BARS, LOOKS]
+    checks += [ANNOTATORS, LESSONS, PLANS, SURENESS]
     parser.add_argument("--only", action="append", choices=checks, help="this check; repeatable")
-    parser.add_argument("--setting", default="", help="of intervals: settings with these words")
+    parser.add_argument(
+        "--setting", default="", help="of intervals and cheapest plans: settings with these words"
+    )
     chosen = parser.parse_args()
     given = (chosen.repeats, chosen.setting)
     with ProcessPoolExecutor(chosen.processes) as pool:
@@ -52,6 +68,11 @@ def table(name: str, pool: ProcessPoolExecutor, repeats: int, words: str) -> Ite
         check_cascade = partial(certificates.simulate_cascade, repeats=repeats, seed=SEED)
         rows = list(pool.map(check_cascade, certificates.cascade_cases()))
         return certificate_table("Labels that judges in a row keep, at 90 %", rows)
+    if name == ANNOTATORS:
+        fewer = min(repeats, FEWER)
+        check_annotators = partial(certificates.simulate_annotators, repeats=fewer, seed=SEED)
+        rows = list(pool.map(check_annotators, certificates.annotator_cases()))
+        return certificate_table("Labels that are kept by simulated annotators, at 90 %", rows)
     if name == STAGES:
         fewer = min(repeats, FEWER)
         check_stages = partial(two_stage.simulate, repeats=fewer, seed=SEED)
@@ -62,6 +83,18 @@ def table(name: str, pool: ProcessPoolExecutor, repeats: int, words: str) -> Ite
     if name == LOOKS:
         check_looks = partial(looks.simulate, repeats=repeats, seed=SEED)
         return look_table(list(pool.map(check_looks, looks.cases())))
+    if name == LESSONS:
+        fewer = min(repeats, FEWER)
+        check_lessons = partial(lessons.simulate, repeats=fewer, seed=SEED)
+        return lessons.table(list(pool.map(check_lessons, lessons.cases())))
+    if name == PLANS:
+        check_plans = partial(pipelines.simulate, repeats=min(repeats, FEWER), seed=SEED)
+        chosen_cases = [one for one in pipelines.cases() if words in str(one)]
+        return plan_table(pool.map(check_plans, chosen_cases))
+    if name == SURENESS:
+        check_models = partial(instruments.simulate, repeats=min(repeats, FEWER), seed=SEED)
+        asked = range(len(list(instruments.populations())))
+        return sureness_table(list(pool.map(check_models, asked)))
     if name in figures.FIGURES:
         check_figures = partial(figures.simulate, name, repeats=repeats, seed=SEED)
         found = pool.map(check_figures, figures.places(name, words))
@@ -113,6 +146,35 @@ def look_table(rows: list[looks.FalsePasses]) -> Iterator[str]:
         kept = "kept" if row.passes() else "broken"
         shares = f"{row.planned / row.repeats:.2%} | {row.unplanned / row.repeats:.2%}"
         yield f"| {row.case} | {shares} | {kept} |"
+
+
+def plan_table(rows: Iterable[pipelines.Kept]) -> Iterator[str]:
+    """Yield each line as soon as its case is done."""
+    for place, row in enumerate(rows):
+        if not place:
+            yield f"### Cheapest plans at 95 %, {row.repeats:,} repeats each"
+            yield ""
+            yield "| case | plans compared | with a judge | misses its goal | saved | |"
+            yield "|---|---|---|---|---|---|"
+        kept = "kept" if row.passes() else "broken"
+        shares = f"{row.recommended / row.repeats:.0%} | {row.broken / row.repeats:.1%}"
+        yield f"| {row.case} | {row.plans:,} | {shares} | {row.saved:.0%} | {kept} |"
+
+
+def sureness_table(rows: list[instruments.Sureness]) -> Iterator[str]:
+    yield f"### Models of votes, {rows[0].repeats:,} repeats each: how often right, and how sure"
+    yield ""
+    yield (
+        "| setting | majority right | Dawid–Skene right | sure | hierarchical right | sure "
+        "| error of a skill, Dawid–Skene | hierarchical | |"
+    )
+    yield f"|{'---|' * 9}"
+    for row in rows:
+        pairs = zip(row.right, row.sure, strict=True)
+        cells = " | ".join(f"{right:.1%} | {sure:.1%}" for right, sure in pairs)
+        errors = " | ".join(f"{one:.3f}" for one in row.skill_error)
+        kept = "kept" if row.passes() else "broken"
+        yield f"| {row.setting} | {row.majority:.1%} | {cells} | {errors} | {kept} |"
 
 
 def bar_table(rows: list[bars.Gain]) -> Iterator[str]:

@@ -118,12 +118,11 @@ class Bench:
 
 
 @contextmanager
-def database_of_its_own(url: str) -> Iterator[str]:
+def database_of_its_own(url: str, name: str = "fairjudge_benchmark") -> Iterator[str]:
     """A new database beside the one that the URL names; none for SQLite, whose file is new."""
     if not url:
         yield ""
         return
-    name = "fairjudge_benchmark"
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
         connection.execute(f"CREATE DATABASE {name}")

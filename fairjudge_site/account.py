@@ -22,6 +22,8 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.http import urlencode
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as _lazy
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
@@ -29,10 +31,17 @@ from annotation.letters import mail_password_link
 from annotation.screen.crowd import CROWD
 from fairjudge_site.requests import own_address
 from fairjudge_site.sign_on import connect_key
+from judging.core import languages
 from judging.core.errors import UserError
 from judging.projects import factors, logins
 from judging.projects.mail import mail_is_configured
-from judging.projects.models import LoginSession, PasswordLink, RecoveryCode, SecondFactor
+from judging.projects.models import (
+    LoginSession,
+    PasswordLink,
+    Preferences,
+    RecoveryCode,
+    SecondFactor,
+)
 
 # In a session: what a page under way has to be checked against.
 _CHALLENGE = "passkey_challenge"
@@ -46,9 +55,9 @@ View = Callable[..., HttpResponse]
 
 class CodeForm(forms.Form):
     code = forms.CharField(
-        label="Code",
+        label=_lazy("Code"),
         max_length=40,
-        help_text="Six digits from your app, or one of your recovery codes.",
+        help_text=_lazy("Six digits from your app, or one of your recovery codes."),
         widget=forms.TextInput(
             attrs={"autocomplete": "one-time-code", "autofocus": True, "spellcheck": "false"}
         ),
@@ -57,12 +66,15 @@ class CodeForm(forms.Form):
 
 class AppForm(forms.Form):
     code = forms.CharField(
-        label="Code that the app shows now",
+        label=_lazy("Code that the app shows now"),
         max_length=20,
         widget=forms.TextInput(attrs={"autocomplete": "one-time-code", "inputmode": "numeric"}),
     )
     name = forms.CharField(
-        label="Name", max_length=60, initial="Authenticator app", help_text="To tell yours apart."
+        label=_lazy("Name"),
+        max_length=60,
+        initial=_lazy("Authenticator app"),
+        help_text=_lazy("To tell yours apart."),
     )
 
 
@@ -70,7 +82,7 @@ class ProofForm(forms.Form):
     """Counts wrong passwords with the failed logins."""
 
     password = forms.CharField(
-        label="Your password",
+        label=_lazy("Your password"),
         strip=False,
         widget=forms.PasswordInput(attrs={"autocomplete": "current-password", "autofocus": True}),
     )
@@ -78,7 +90,7 @@ class ProofForm(forms.Form):
 
 class ForgottenForm(forms.Form):
     who = forms.CharField(
-        label="User name or mail address",
+        label=_lazy("User name or mail address"),
         max_length=254,
         widget=forms.TextInput(attrs={"autocomplete": "username", "autofocus": True}),
     )
@@ -100,7 +112,7 @@ def second_step(request: HttpRequest) -> HttpResponse:
         logins.log_in(request, expected.user, has_second=True)
         return redirect(expected.next)
 
-    return _ask_factor(request, expected.user, enter, "Enter your second factor")
+    return _ask_factor(request, expected.user, enter, _("Enter your second factor"))
 
 
 @never_cache
@@ -115,7 +127,7 @@ def confirm(request: HttpRequest) -> HttpResponse:
             logins.prove(request, has_second=True)
             return redirect(next_)
 
-        return _ask_factor(request, user, go_on, "Confirm that it is you")
+        return _ask_factor(request, user, go_on, _("Confirm that it is you"))
     posted = request.POST if request.method == "POST" and user.has_usable_password() else None
     form, status = ProofForm(posted), 200
     if form.is_bound and form.is_valid():
@@ -123,7 +135,7 @@ def confirm(request: HttpRequest) -> HttpResponse:
         if authenticate(request, username=user.get_username(), password=word) is not None:
             logins.prove(request, has_second=False)
             return redirect(next_)
-        form.add_error("password", "This is not your password. Nothing was changed.")
+        form.add_error("password", _("This is not your password. Nothing was changed."))
         status = 422
     context = {"form": form, "has_password": user.has_usable_password()}
     return render(request, "registration/confirm.html", context, status=status)
@@ -139,7 +151,7 @@ def _ask_factor(
         answer = _answer_in(posted["answer"])
         if challenge and answer and factors.check_passkey(user, challenge, answer):
             return done()
-        messages.error(request, "This passkey was not accepted. Try again, or enter a code.")
+        messages.error(request, _("This passkey was not accepted. Try again, or enter a code."))
         status = 422
     elif form.is_bound:
         status = 422
@@ -147,7 +159,7 @@ def _ask_factor(
             if form.is_valid() and factors.check_code(user, form.cleaned_data["code"]):
                 return done()
             if form.is_valid():
-                form.add_error("code", "This code is wrong, too old, or was used before.")
+                form.add_error("code", _("This code is wrong, too old, or was used before."))
         except UserError as error:
             form.add_error(None, str(error))
             status = 429 if isinstance(error, factors.TooManyTries) else 422
@@ -214,13 +226,16 @@ def sessions_end(request: HttpRequest) -> HttpResponse:
     number = request.POST.get("session", "")
     if number == "others":
         logins.end_sessions(user, but=request.session.session_key)
-        messages.success(request, "You are logged out everywhere else.")
+        messages.success(request, _("You are logged out everywhere else."))
     elif not number.isdecimal() or len(number) > 18:
-        messages.error(request, "Choose a session to end. Nothing was changed.")
+        messages.error(request, _("Choose a session to end. Nothing was changed."))
     else:
         session = get_object_or_404(LoginSession, pk=int(number), user=user)
         logins.end_session(session)
-        messages.success(request, f"You are logged out there: {session.device}.")
+        messages.success(
+            request,
+            _("You are logged out there: %(device)s.") % {"device": session.device_in_words},
+        )
     return redirect("account")
 
 
@@ -281,7 +296,7 @@ def factor_passkey(request: HttpRequest) -> HttpResponse:
         try:
             answer = _answer_in(request.POST.get("answer", ""))
             if not challenge or answer is None:
-                raise UserError("This page was too old. Nothing was changed. Try again.")
+                raise UserError(_("This page was too old. Nothing was changed. Try again."))
             codes = factors.add_passkey(user, challenge, answer, request.POST.get("name", ""))
             return _added(request, codes)
         except UserError as error:
@@ -294,7 +309,7 @@ def factor_passkey(request: HttpRequest) -> HttpResponse:
 
 def _added(request: HttpRequest, codes: list[str]) -> HttpResponse:
     logins.prove(request, has_second=True)
-    messages.success(request, "Your second factor was added. The next login asks for it.")
+    messages.success(request, _("Your second factor was added. The next login asks for it."))
     return _account_page(request, codes) if codes else redirect("account")
 
 
@@ -304,7 +319,7 @@ def recovery_codes(request: HttpRequest) -> HttpResponse:
     """Make new recovery codes, which are shown once."""
     user = cast(User, request.user)
     if not factors.has_factor(user):
-        messages.error(request, "Add an authenticator app or a passkey first.")
+        messages.error(request, _("Add an authenticator app or a passkey first."))
         return redirect("account")
     return _account_page(request, factors.new_codes(user))
 
@@ -315,7 +330,9 @@ def factor_remove(request: HttpRequest, number: int) -> HttpResponse:
     user = cast(User, request.user)
     factor = get_object_or_404(SecondFactor, pk=number, user=user)
     factors.remove(factor, user)
-    messages.success(request, f"The {factor.get_kind_display()} was removed.")
+    is_app = factor.kind == SecondFactor.Kind.APP
+    said = _("The authenticator app was removed.") if is_app else _("The passkey was removed.")
+    messages.success(request, said)
     return redirect("account")
 
 
@@ -330,7 +347,7 @@ def asks_for_second_factor(
     def middleware(request: HttpRequest) -> HttpResponseBase:
         return get_response(request)
 
-    def process_view(request: HttpRequest, view: Any, *_: Any) -> HttpResponse | None:
+    def process_view(request: HttpRequest, view: Any, *more: Any) -> HttpResponse | None:
         if not getattr(view, "login_required", True) or not request.user.is_authenticated:
             return None
         if request.session.get(logins.SECOND) or CROWD in request.session:
@@ -339,12 +356,12 @@ def asks_for_second_factor(
         if match and match.url_name in _BEFORE_SECOND:
             return None
         if "X-Annotate" in request.headers:
-            text = "This site now asks for a second factor. Load the page again to go on."
+            text = _("This site now asks for a second factor. Load the page again to go on.")
             return HttpResponse(text, status=409, content_type="text/plain; charset=utf-8")
         if factors.has_factor(cast(User, request.user)):
             asked = request.get_full_path() if request.method == "GET" else "/"
             return redirect(reverse("confirm") + "?" + urlencode({"next": asked}))
-        messages.info(request, "This site requires a second factor. Add one, then go on.")
+        messages.info(request, _("This site requires a second factor. Add one, then go on."))
         return redirect("account")
 
     middleware.process_view = process_view  # type: ignore[attr-defined]
@@ -353,9 +370,36 @@ def asks_for_second_factor(
 
 # What a person needs in order to give a second factor, or to add one.
 _BEFORE_SECOND = {
-    "account", "confirm", "factor_app", "factor_passkey", "logout", "password_change",
+    "account", "confirm", "factor_app", "factor_passkey", "language", "logout", "password_change",
     "recovery_codes", "sessions_end",
 }  # fmt: skip
+
+
+# The language of pages
+
+
+@login_not_required
+@require_POST
+def language(request: HttpRequest) -> HttpResponse:
+    """Keep the language that a person chose: with their login, or in this browser before one."""
+    asked = request.POST.get("language", "")
+    back = redirect(own_address(request, request.POST.get("next", "")) or "/")
+    if asked and languages.known(asked) != asked:
+        messages.error(request, _("Choose one of the languages. Nothing was changed."))
+        return back
+    if request.user.is_authenticated:
+        Preferences.objects.update_or_create(user=request.user, defaults={"language": asked})
+        back.delete_cookie(settings.LANGUAGE_COOKIE_NAME)
+        return back
+    back.set_cookie(
+        settings.LANGUAGE_COOKIE_NAME,
+        asked,
+        max_age=settings.LANGUAGE_COOKIE_AGE,
+        httponly=settings.LANGUAGE_COOKIE_HTTPONLY,
+        samesite=settings.LANGUAGE_COOKIE_SAMESITE,
+        secure=settings.LANGUAGE_COOKIE_SECURE,
+    )
+    return back
 
 
 # A forgotten password

@@ -1,6 +1,7 @@
 """Backups: the database and the uploads in one file, made while the site is running."""
 
 import fcntl
+import hashlib
 import json
 import os
 import secrets
@@ -12,7 +13,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile
 
 from django.apps import apps
@@ -23,6 +24,7 @@ from django.db import connections
 from django.db.migrations.loader import MigrationLoader
 from django.utils import timezone
 
+from judging.core import storage
 from judging.core.bounds import (
     MEBIBYTE,
     MOST_INFLATED,
@@ -40,6 +42,8 @@ from judging.runs.models import Run
 _KIND = "fairjudge-backup"
 _DATABASE = {"sqlite": "database.sqlite3", "postgresql": "database.dump"}
 _UPLOADS = "uploads/"
+# Those of an object storage, by their names there.
+_STORED = "stored/"
 _REPLACED = "replaced"
 _MANIFEST = "backup.json"
 _LARGEST_MANIFEST = MEBIBYTE
@@ -55,28 +59,38 @@ _SIGN_ON_APPS = ("account", "socialaccount")
 # Every table to whose rows signed links refer has a field of this name.
 NONCE = "nonce"
 
+# By table, its number of rows, and the sum of their hashes: rows come in any order.
+Contents = dict[str, list[Any]]
 
-def back_up(path: Path) -> int:
-    """Write a backup to a new file that only its owner can read. Returns its size in bytes."""
+
+def back_up(path: Path) -> tuple[int, int]:
+    """Write a backup to a new file that only its owner can read.
+
+    Returns its size in bytes, and its number of rows. What each table holds is counted and hashed
+    in the state that was copied, so that `restore` can compare.
+    """
     if path.exists():
         raise UserError(f"{path} exists already. Nothing was written. Give another name.")
     vendor = connections["default"].vendor
     try:
         with _working_folder(path.parent, ".backup-") as folder:
             database = Path(folder, _DATABASE[vendor])
-            (_copy_sqlite if vendor == "sqlite" else _dump_postgresql)(database)
+            held = (_copy_sqlite if vendor == "sqlite" else _dump_postgresql)(database)
             whole = Path(folder, "whole.zip")
             with open(os.open(whole, os.O_CREAT | os.O_WRONLY, 0o600), "wb") as stream:
-                _pack(stream, vendor, database)
+                _pack(stream, vendor, database, held)
             whole.rename(path)
     except (OSError, sqlite3.Error) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise UserError(f"{path} can't be written: {reason}.") from error
-    return path.stat().st_size
+    return path.stat().st_size, sum(rows for rows, _ in held.values())
 
 
-def restore(path: Path) -> None:
+def restore(path: Path) -> int | None:
     """Replace the database and the uploads by a backup, whose file is checked first.
+
+    Returns the number of rows, each of which reads as it did when the backup was made. It is None
+    for a backup of a release that didn't count them.
 
     Runs that were working when the backup was made are paused: the answers that they got since are
     lost, and a person should decide whether to pay for them twice.
@@ -87,7 +101,7 @@ def restore(path: Path) -> None:
             room = shutil.disk_usage(folder).free
             bounds = ArchiveBounds(members=2_000_000, inflated=room, free=room, seconds=24 * 3600)
             with Archive(path, bounds) as packed:
-                _check(packed, vendor)
+                held = _check(packed, vendor)
                 _unpack(packed, vendor, Path(folder))
         except TooLarge as error:
             raise UserError(f"{path} can't be restored: {error}. Nothing was changed.") from None
@@ -99,15 +113,36 @@ def restore(path: Path) -> None:
         _refuse_other_schema(_migrations(vendor, database))
         (_put_sqlite if vendor == "sqlite" else _load_postgresql)(database)
         _put_uploads(Path(folder, _UPLOADS))
+        if held is not None:
+            _compare(held, vendor)
+        # The backup may come from an older release. Nobody else uses the tables at this time.
+        call_command("migrate", verbosity=0, interactive=False)
+        _put_archives(Path(folder, _STORED))
     # Reports are cached by the number of votes, and as many other votes may be given again.
     report_cache.clear()
-    # The backup may come from an older release. Nobody else uses the tables at this time.
-    call_command("migrate", verbosity=0, interactive=False)
     at_work = (Run.State.QUEUED, Run.State.RUNNING, Run.State.PAUSING, Run.State.CANCELLING)
     Run.objects.filter(state__in=at_work).update(
         state=Run.State.PAUSED, lease_until=None, reason="Restored from a backup. Resume to go on."
     )
     _end_links_and_logins()
+    return None if held is None else sum(rows for rows, _ in held.values())
+
+
+def _compare(held: Contents, vendor: str) -> None:
+    if vendor == "sqlite":
+        with closing(sqlite3.connect(_sqlite_file())) as database:
+            found = _sqlite_contents(database)
+    else:
+        with _own_connection() as connection:
+            found = _postgresql_contents(connection)
+    for table in sorted(held):
+        rows, there = held[table][0], found.get(table, [0, ""])
+        if there != held[table]:
+            raise UserError(
+                f"The table {table} isn't as it was when the backup was made: it has {there[0]} "
+                f"rows, and {rows} were saved. Don't start the site. Restore the backup again, or "
+                "another one."
+            )
 
 
 @contextmanager
@@ -164,19 +199,31 @@ def _end_links_and_logins() -> None:
     on.update(state=Webhook.State.PAUSED, holder="", lease_until=None)
 
 
-def _pack(stream: IO[bytes], vendor: str, database: Path) -> None:
+def _pack(stream: IO[bytes], vendor: str, database: Path, held: Contents) -> None:
     media = Path(settings.MEDIA_ROOT)
     manifest = {"kind": _KIND, "database": vendor, "made_at": timezone.now().isoformat()}
+    manifest |= {"tables": held}
     with ZipFile(stream, "w", ZIP_DEFLATED) as packed:
         packed.writestr(_MANIFEST, json.dumps(manifest))
         packed.write(database, database.name)
         for file in sorted(path for path in media.rglob("*") if path.is_file()):
+            if file.relative_to(media).parts[0].startswith(storage.AT_HAND):
+                continue
             # An import that is undone at this moment deletes its files.
             with suppress(FileNotFoundError):
                 packed.write(file, _UPLOADS + str(file.relative_to(media)))
+        if not settings.FAIRJUDGE_FILES.is_elsewhere:
+            return
+        for name in storage.archives():
+            with (
+                suppress(FileNotFoundError),
+                storage.opened(name) as source,
+                packed.open(_STORED + name, "w", force_zip64=True) as target,
+            ):
+                shutil.copyfileobj(source, target, PIECE)
 
 
-def _check(packed: Archive, vendor: str) -> None:
+def _check(packed: Archive, vendor: str) -> Contents | None:
     manifest = shallow_json(packed.read(_MANIFEST, _LARGEST_MANIFEST))
     if manifest["kind"] != _KIND:
         raise ValueError("another kind of file")
@@ -185,15 +232,23 @@ def _check(packed: Archive, vendor: str) -> None:
             f"This backup comes from {manifest['database']}, and this site uses {vendor}. "
             "Nothing was changed."
         )
+    held: Contents | None = manifest.get("tables")
+    if held is not None and not all(
+        isinstance(each, list) and [type(part) for part in each] == [int, str]
+        for each in held.values()
+    ):
+        raise ValueError("what the tables held can't be read")
+    return held
 
 
 def _unpack(packed: Archive, vendor: str, folder: Path) -> None:
     """Write the database and the uploads into the folder. A damaged member raises BadZipFile."""
     for name in packed.names:
         target = folder / name
-        if name.startswith(_UPLOADS) and ".." in target.parts:
+        kept = name.startswith((_UPLOADS, _STORED))
+        if kept and ".." in target.parts:
             raise ValueError("a name that leads elsewhere")
-        if name == _DATABASE[vendor] or (name.startswith(_UPLOADS) and not name.endswith("/")):
+        if name == _DATABASE[vendor] or (kept and not name.endswith("/")):
             packed.extract(name, target)
 
 
@@ -240,7 +295,7 @@ def _dumped_migrations(source: Path) -> set[tuple[str, str]]:
     return {(cells[1], cells[2]) for line in lines if len(cells := line.split("\t")) == 4}
 
 
-def _copy_sqlite(target: Path) -> None:
+def _copy_sqlite(target: Path) -> Contents:
     """Use SQLite's own backup, which copies consistently while others write."""
     with closing(sqlite3.connect(_sqlite_file())) as source, closing(sqlite3.connect(target)) as to:
         source.backup(to)
@@ -252,6 +307,23 @@ def _copy_sqlite(target: Path) -> None:
             to.execute(f"DELETE FROM {table}")
         to.commit()
         to.execute("PRAGMA journal_mode = DELETE")
+        return _sqlite_contents(to)
+
+
+def _sqlite_contents(database: sqlite3.Connection) -> Contents:
+    found: Contents = {}
+    # A text that isn't UTF-8 is counted like any other.
+    database.text_factory = bytes
+    named = database.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+    for table in (name.decode() for (name,) in named):
+        if table.startswith("sqlite_"):
+            continue
+        rows = total = 0
+        for row in database.execute(f'SELECT * FROM "{table}"'):
+            rows += 1
+            total += int.from_bytes(hashlib.sha256(repr(row).encode()).digest())
+        found[table] = [rows, f"{total % 2**256:064x}"]
+    return found
 
 
 def _put_sqlite(source: Path) -> None:
@@ -277,9 +349,43 @@ def _sqlite_file() -> str:
     return str(connections["default"].settings_dict["NAME"])
 
 
-def _dump_postgresql(target: Path) -> None:
+def _dump_postgresql(target: Path) -> Contents:
+    """Dump and count in one snapshot. Neither takes a lock for which a writer would wait."""
     without_keys = [f"--exclude-table-data={table}" for table in _SESSIONS]
-    _run(["pg_dump", "--format=custom", "--no-owner", *without_keys, f"--file={target}"])
+    command = ["pg_dump", "--format=custom", "--no-owner", *without_keys, f"--file={target}"]
+    with _own_connection() as connection:
+        (snapshot,) = connection.execute("SELECT pg_export_snapshot()").fetchone()
+        _run([*command, f"--snapshot={snapshot}"])
+        return _postgresql_contents(connection)
+
+
+@contextmanager
+def _own_connection() -> Iterator[Any]:
+    """A transaction that sees one state of the database, and is no part of another one."""
+    default = connections["default"]
+    with closing(default.get_new_connection(default.get_connection_params())) as connection:
+        connection.autocommit = True
+        connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        # As texts of values are compared, nobody's settings may change how they are written.
+        connection.execute("SET LOCAL TimeZone = 'UTC'")
+        connection.execute("SET LOCAL DateStyle = 'ISO'")
+        yield connection
+
+
+def _postgresql_contents(connection: Any) -> Contents:
+    quote = connections["default"].ops.quote_name
+    tables = connection.execute(
+        "SELECT tablename FROM pg_tables WHERE schemaname = current_schema() ORDER BY tablename"
+    ).fetchall()
+    found: Contents = {}
+    for (table,) in tables:
+        if table not in _SESSIONS:
+            rows, total = connection.execute(
+                "SELECT count(*), coalesce(sum(('x' || left(md5(one::text), 16))::bit(64)::bigint"
+                f"::numeric), 0) FROM {quote(table)} AS one"
+            ).fetchone()
+            found[table] = [rows, str(total)]
+    return found
 
 
 def _load_postgresql(source: Path) -> None:
@@ -356,3 +462,9 @@ def _put_uploads(source: Path) -> None:
         media.rename(source.parent / _REPLACED)
     if source.is_dir():
         source.rename(media)
+
+
+def _put_archives(source: Path) -> None:
+    """Give the files of the backup to the store of this site, wherever they were."""
+    for path in sorted(source.rglob("*.zip")):
+        storage.put(str(path.relative_to(source)), path)

@@ -37,7 +37,10 @@ CHAPTERS = {
         "methods/bpc",
         "methods/bpde",
         "methods/hitlc",
+        "methods/people",
         "methods/routing",
+        "methods/teaching",
+        "methods/cheapest",
         "methods/portia",
         "methods/calibration",
         "methods/likelihood",
@@ -54,7 +57,7 @@ CHAPTERS = {
         "security",
         "accessibility",
     ),
-    "Evidence": ("faireval", "validation"),
+    "Evidence": ("faireval", "validation", "reproduce"),
     "Code": ("architecture",),
 }
 # Which page of the docs explains a page of the site, by the name of its URL or the start of it.
@@ -70,22 +73,34 @@ HELP = {
     "home": "pages#your-projects",
     "import": "files",
     "invite": "operators#people",
+    "lesson": "methods/teaching",
     "login": "pages#your-account",
     "member": "operators#people",
     "password": "pages#your-account",
     "people": "operators#people",
     "plan": "pages#plan-a-round",
+    "practice": "pages#training-and-qualification",
+    "preregistration": "pages#preregistration",
     "project": "pages#overview",
+    "project_cheapest": "pages#cheapest-plan",
+    "project_sizes": "pages#how-many-labels",
     "results": "pages#results",
+    "retention": "operators#retention",
     "round": "pages#rounds-and-decisions",
     "round_crowd": "pages#crowd-links",
     "run": "pages#runs",
     "scores": "files#scores-of-single-responses-to-import",
     "second": "pages#your-account",
     "settings": "pages#settings",
+    "sizes": "pages#how-many-labels",
+    "teach": "methods/teaching",
+    "team": "pages#teams",
     "template": "pages#runs",
     "token": "api#tokens",
+    "trail": "files#audit-trail-one-row-per-event",
+    "webhook": "api#webhooks",
 }
+_COMMENT = re.compile(r"^<!--.*?-->\n", re.MULTILINE)
 # Shown when nothing more exact is known.
 FIRST_HELP = "tutorial"
 
@@ -114,7 +129,8 @@ def _rendered(name: str, changed_ns: int) -> DocsPage:
 def render_docs(name: str, text: str) -> DocsPage:
     """Render Markdown of ours: headings get anchors, and links to other pages lead there."""
     parser = MarkdownIt("commonmark", {"html": False}).enable("table")
-    tokens = parser.parse(text)
+    # Comments tell commands where to write. With "html" off they would be shown.
+    tokens = parser.parse(_COMMENT.sub("", text))
     sections: list[tuple[str, str]] = []
     title, taken = name, Counter[str]()
     for place, token in enumerate(tokens):

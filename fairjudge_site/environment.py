@@ -7,15 +7,17 @@ import re
 import secrets
 import stat
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured, ValidationError
 from django.core.validators import validate_email
 
+from judging.core.errors import UserError
 from judging.llm.endpoint import Endpoint, EndpointError
 
 WORDS = {"1": True, "true": True, "yes": True, "on": True}
@@ -31,6 +33,11 @@ PORT = re.compile(r"[0-9]{1,5}")
 # How mail leaves: the port, and whether TLS is there at once or begins with STARTTLS.
 SMTP = {"smtp": (25, False, False), "submission": (587, False, True), "smtps": (465, True, False)}
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# Keys of endpoints that a page names. Shorter values would blank half of the log.
+OTHER_KEY = re.compile(r"(?!FAIRJUDGE_|DJANGO_|AWS_)[A-Z][A-Z0-9_]*_(KEY|TOKEN)")
+LEAST_KEY = 8
+# Any of these sends traces.
+TRACED_TO = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 # Identity providers. A name is part of an address, and the database keeps issuers.
 SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 LONGEST_ISSUER = 300
@@ -55,6 +62,27 @@ class SettingError(ImproperlyConfigured):
         super().__init__(
             f"{name} is not usable: {expected.removesuffix('.')}. Correct it and start again."
         )
+
+
+FILES_SHAPE = (
+    "it must be folder, database, a folder such as /mnt/fairjudge, or the bucket of an object "
+    "storage such as s3://bucket/fairjudge?endpoint=https://host&region=eu-1"
+)
+BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+
+
+@dataclass(frozen=True)
+class FilesPlace:
+    """Where files are kept: `folder`, `database` or `s3`, with what the store is told of it."""
+
+    place: str
+    folder: Path | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Return True if neither the data folder nor the database holds the files."""
+        return self.place == "s3"
 
 
 class Environment:
@@ -118,6 +146,30 @@ class Environment:
         closed_to_others(name, path)
         return path
 
+    def files(self, name: str, default: str) -> FilesPlace:
+        """Return where the site keeps uploads and what it makes of data."""
+        text = self.text(name, default)
+        if text in ("folder", "database"):
+            return FilesPlace(text)
+        if text.startswith("/"):
+            return FilesPlace("folder", self.folder(name, Path(text)))
+        try:
+            parts = urlsplit(text)
+            told = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=True))
+            bucket, inside = parts.hostname or "", parts.path.strip("/")
+        except ValueError:
+            raise SettingError(name, FILES_SHAPE) from None
+        known = told.keys() <= {"endpoint", "region"} and all(told.values())
+        if parts.scheme != "s3" or not known or not BUCKET.fullmatch(bucket) or parts.username:
+            raise SettingError(name, FILES_SHAPE)
+        options = {"bucket_name": bucket, "location": inside}
+        options |= {"region_name": told.get("region"), "default_acl": None}
+        if endpoint := told.get("endpoint"):
+            # Servers of one's own seldom have a name for each bucket.
+            options |= {"endpoint_url": split_url(name, endpoint).geturl()}
+            options |= {"addressing_style": "path"}
+        return FilesPlace("s3", options=options)
+
     def file(self, name: str) -> Path | None:
         return self.existing(name, "file", os.path.isfile)
 
@@ -163,6 +215,22 @@ class Environment:
             return urlsplit(self.text(name)).port
         except ValueError:
             raise SettingError(name, "its port must be a number from 0 to 65535") from None
+
+    def set_of(self, names: Iterable[str]) -> str:
+        """Return the first of these variables that is set, or ""."""
+        return next((name for name in names if self.text(name)), "")
+
+    def traces(self) -> str:
+        """Return the name of the service that is traced, or "" if no collector is named."""
+        to = self.set_of(TRACED_TO)
+        off = self.flag("OTEL_SDK_DISABLED") or self.text("OTEL_TRACES_EXPORTER") == "none"
+        if not to or off:
+            return ""
+        split_url(to, self.text(to))
+        for name in ("OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"):
+            if self.text(name, "http/protobuf") != "http/protobuf":
+                raise SettingError(name, "FairJudge sends traces by http/protobuf only")
+        return self.text("OTEL_SERVICE_NAME", "fairjudge")
 
     def require(self, name: str, package: str, extra: str) -> None:
         """Refuse a setting whose driver is not installed."""
@@ -235,6 +303,30 @@ class Environment:
             raise SettingError(name, f"{text!r} is no mail address") from None
         return text
 
+    def addresses(self, name: str) -> list[str]:
+        """Return addresses of mail, separated by commas."""
+        found = [part.strip() for part in self.text(name).split(",") if part.strip()]
+        for text in found:
+            try:
+                validate_email(text)
+            except ValidationError:
+                raise SettingError(name, f"{text!r} is no mail address") from None
+        return found
+
+    def hook(self, name: str) -> str:
+        """Return an address that is posted to, or "". It may hold a secret, so it isn't shown."""
+        text = self.text(name)
+        if not text:
+            return ""
+        # It loads aiohttp, which takes a while at each start.
+        from judging.core.outbound import check_url
+
+        try:
+            check_url(text, {urlsplit(text).netloc.lower(), urlsplit(text).hostname or ""})
+        except (UserError, ValueError) as error:
+            raise SettingError(name, str(error)) from None
+        return text
+
     def networks(self, name: str) -> list[IPv4Network | IPv6Network]:
         """Return addresses and networks, separated by commas."""
         found = []
@@ -292,6 +384,14 @@ class Environment:
                 "key_variable": entry.get("key", ""),
             }
         return endpoints
+
+    def other_keys(self) -> dict[str, str]:
+        """Return the variables that hold keys of others, by their names: LAB_KEY, HF_TOKEN."""
+        return {
+            name: self.text(name)
+            for name in self.variables
+            if OTHER_KEY.fullmatch(name) and len(self.text(name)) >= LEAST_KEY
+        }
 
     def providers(self, name: str) -> dict[str, dict[str, Any]]:
         """Return the identity providers for single sign-on by name, with all their settings."""

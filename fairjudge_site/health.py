@@ -1,6 +1,11 @@
-"""Whether the site works: `/healthz` for its own host, `/readyz` for what sends people to it."""
+"""Whether the site works: `/healthz` for its own host, `/readyz` for what sends people to it.
+
+With `?only=web`, each answers for the pages of the container alone: what starts it again, or keeps
+people from it, must not do so because something else is away.
+"""
 
 from datetime import timedelta
+from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.decorators import login_not_required
@@ -21,6 +26,9 @@ from judging.core.processes import parts_down
 @never_cache
 @require_safe
 def healthz(request: HttpRequest) -> JsonResponse:
+    if for_pages_alone(request):
+        # The process that answers is what is asked about.
+        return JsonResponse({"status": "ok"})
     database = database_answers()
     broker = broker_answers()
     age = worker_age() if database else None
@@ -29,7 +37,7 @@ def healthz(request: HttpRequest) -> JsonResponse:
     # The pages and the other parts go on while one starts again, so that alone is no reason to
     # send people elsewhere.
     healthy = database and broker and workers and "given up" not in parts.values()
-    return JsonResponse(
+    return _unlogged(
         {
             "status": "ok" if healthy else "unavailable",
             "database": database,
@@ -47,12 +55,17 @@ def healthz(request: HttpRequest) -> JsonResponse:
 @require_safe
 def readyz(request: HttpRequest) -> JsonResponse:
     """Say whether all work is done that pages can start: a live worker for each queue as well."""
-    database, broker = database_answers(), broker_answers()
+    database = database_answers()
+    if for_pages_alone(request):
+        # People vote without a broker and without workers.
+        status = "ok" if database else "unavailable"
+        return _unlogged({"status": status, "database": database}, status=200 if database else 503)
+    broker = broker_answers()
     queues = {
         queue.name: database and has_worker(queue.name) for queue in settings.CELERY_TASK_QUEUES
     }
     ready = database and broker and all(queues.values())
-    return JsonResponse(
+    return _unlogged(
         {
             "status": "ok" if ready else "unavailable",
             "database": database,
@@ -61,6 +74,17 @@ def readyz(request: HttpRequest) -> JsonResponse:
         },
         status=200 if ready else 503,
     )
+
+
+def for_pages_alone(request: HttpRequest) -> bool:
+    return request.GET.get("only") == "web"
+
+
+def _unlogged(document: dict[str, Any], status: int) -> JsonResponse:
+    """Answer a probe, which asks every few seconds: Django would log each 503 as an error."""
+    response = JsonResponse(document, status=status)
+    response._has_been_logged = True  # type: ignore[attr-defined]
+    return response
 
 
 def has_worker(queue: str) -> bool:

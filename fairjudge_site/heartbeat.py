@@ -20,6 +20,8 @@ from annotation.rounds.changes import wake_due
 from annotation.rounds.growing import wake_unfinished
 from annotation.rounds.telling import tell_of_rounds
 from annotation.votes.aside import carry_out_due
+from judging.core import storage
+from judging.core.caching import code_version
 from judging.core.incidents import DATABASE_AWAY
 from judging.core.models import Worker
 from judging.dataset.writing import resume_imports, tidy_uploads
@@ -38,7 +40,7 @@ SWEPT = (
     *(webhooks.COURIER.wake, mail.COURIER.wake, mail.wake_to_look, wake_jobs),
 )
 TIDIED = (
-    *(tidy_uploads, webhooks.COURIER.forget_old, mail.COURIER.forget_old),
+    *(tidy_uploads, storage.tidy, webhooks.COURIER.forget_old, mail.COURIER.forget_old),
     *(mail.forget_addresses, forget_logins, retention.wake_due),
 )
 logger = logging.getLogger(__name__)
@@ -51,6 +53,7 @@ class Heartbeat(threading.Thread):
         super().__init__(name="heartbeat", daemon=True)
         self.row = {"queues": ",".join(sorted(queues)), "hostname": socket.gethostname()}
         self.row |= {"pid": os.getpid(), "started_at": timezone.now()}
+        self.row |= {"release": code_version(), "secret_key": storage.key_mark()}
         self.worker_name = name
         self.ended = threading.Event()
         self.is_away = False
@@ -59,6 +62,10 @@ class Heartbeat(threading.Thread):
         sweep_due = tidy_due = time.monotonic()
         while not self.ended.is_set():
             self.attempt(self.beat)
+            # What asks for nothing in the database would seem to work meanwhile.
+            if self.is_away:
+                self.ended.wait(BEAT_EVERY)
+                continue
             if time.monotonic() >= sweep_due:
                 for action in SWEPT:
                     self.attempt(action)
@@ -84,7 +91,8 @@ class Heartbeat(threading.Thread):
         except DATABASE_AWAY as error:
             # Once, and not every five seconds.
             if not self.is_away:
-                logger.error("The database is away (%s). The worker waits for it.", error)
+                said = " ".join(str(error).split())
+                logger.error("The database is away (%s). The worker waits for it.", said)
             self.is_away = True
         except Exception:
             logger.exception("The worker's heartbeat failed; it goes on.")

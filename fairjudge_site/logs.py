@@ -3,12 +3,13 @@
 import json
 import logging
 import re
+import time
 from datetime import UTC, datetime
 
 from django.conf import settings
 
-from judging.core.incidents import log_context
 from judging.core.text import printable
+from judging.core.tracing import log_context
 
 # Anybody who has the address of an invitation or of a password link can use it. Those of mails hold
 # the address that the mail went to.
@@ -42,6 +43,28 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(clean, ensure_ascii=True)
 
 
+class BrokerAway(logging.Filter):
+    """Lets one line through of what Celery says at each attempt to reach a broker that is away."""
+
+    EVERY_SECONDS = 600.0
+    said_at = -EVERY_SECONDS
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        said = record.getMessage()
+        # They say what becomes of late acknowledgement, which FairJudge doesn't use.
+        if "Skipping prefetch count" in said or "worker_cancel_long_running_tasks" in said:
+            return False
+        if "Cannot connect to" not in said:
+            return True
+        if time.monotonic() < self.said_at + self.EVERY_SECONDS:
+            return False
+        self.said_at = time.monotonic()
+        first = without_secrets(said.splitlines()[0]).strip().rstrip(".")
+        record.msg, record.args = f"{first}. The worker tries again until it answers.", ()
+        record.exc_info = None
+        return True
+
+
 def without_secrets(text: str) -> str:
     for secret in known_secrets():
         text = text.replace(secret, "***")
@@ -51,6 +74,8 @@ def without_secrets(text: str) -> str:
 def known_secrets() -> list[str]:
     secrets = [settings.SECRET_KEY, settings.DATABASES["default"].get("PASSWORD", "")]
     secrets += [settings.FAIRJUDGE_METRICS_TOKEN, settings.EMAIL_HOST_PASSWORD]
+    secrets += [settings.FILES_SECRET, settings.FAIRJUDGE_ALERT_URL]
     secrets += settings.FAIRJUDGE_ENDPOINT_KEYS.values()
+    secrets += settings.FAIRJUDGE_OTHER_KEYS.values()
     secrets += settings.FAIRJUDGE_OIDC_SECRETS.values()
     return [secret for secret in secrets if secret]

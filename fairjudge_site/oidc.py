@@ -20,6 +20,7 @@ from allauth.socialaccount.providers.openid_connect.views import OpenIDConnectOA
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
+from django.utils.translation import gettext as _
 
 from judging.core.errors import Failed, UserError
 
@@ -48,8 +49,11 @@ def address_of(request: HttpRequest, name: str, next_: str, *, connect: bool) ->
         response = _Client(request, name).redirect(provider, next_, nonce, connect)
     except (requests.RequestException, OAuth2Error, KeyError, ValueError) as error:
         raise Failed(
-            f"{provider.name} can't be reached now. Nothing was changed. Try again later, or log "
-            "in with a password."
+            _(
+                "%(name)s can't be reached now. Nothing was changed. Try again later, or log "
+                "in with a password."
+            )
+            % {"name": provider.name}
         ) from error
     return str(response["Location"])
 
@@ -65,8 +69,10 @@ def claims_of(request: HttpRequest, name: str) -> tuple[dict[str, Any], dict[str
         return verified.claims, verified.state
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise Failed(
-            "The provider sent something that is no answer of OpenID Connect. You are not logged "
-            "in. Tell the operator of this site."
+            _(
+                "The provider sent something that is no answer of OpenID Connect. You are not "
+                "logged in. Tell the operator of this site."
+            )
         ) from error
     raise AssertionError("allauth has no other way out")
 
@@ -110,20 +116,30 @@ class Accounts(DefaultSocialAccountAdapter):
         extra_context: dict[str, Any] | None = None,
     ) -> NoReturn:
         if error == AuthError.CANCELLED:
-            raise UserError(f"You cancelled at {provider.name}. You are not logged in.")
+            raise UserError(
+                _("You cancelled at %(name)s. You are not logged in.") % {"name": provider.name}
+            )
         if isinstance(exception, NotVerified):
             raise UserError(
-                f"The answer of {provider.name} can't be used: {exception}. You are not logged in. "
-                "Try again. If it happens twice, tell the operator of this site."
+                _(
+                    "The answer of %(name)s can't be used: %(exception)s. You are not logged in. "
+                    "Try again. If it happens twice, tell the operator of this site."
+                )
+                % {"name": provider.name, "exception": exception}
             ) from exception
         if exception is not None:
             raise Failed(
-                f"{provider.name} didn't confirm who you are. You are not logged in. Try again. If "
-                "it happens twice, tell the operator of this site."
+                _(
+                    "%(name)s didn't confirm who you are. You are not logged in. Try again. If it "
+                    "happens twice, tell the operator of this site."
+                )
+                % {"name": provider.name}
             ) from exception
         raise UserError(
-            "This login was already used, took too long, or began in another browser. You are not "
-            "logged in. Begin again."
+            _(
+                "This login was already used, took too long, or began in another browser. You are "
+                "not logged in. Begin again."
+            )
         )
 
 

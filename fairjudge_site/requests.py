@@ -19,16 +19,17 @@ from django.contrib.auth.models import User
 from django.contrib.auth.views import redirect_to_login
 from django.contrib.sessions.backends import db
 from django.contrib.sessions.models import Session
-from django.core.exceptions import BadRequest, RequestDataTooBig
+from django.core.exceptions import BadRequest, PermissionDenied, RequestDataTooBig
 from django.core.files.uploadhandler import TemporaryFileUploadHandler
-from django.db.models import QuerySet
+from django.db.models import F, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.template.loader import render_to_string
-from django.utils import timezone
-from django.utils.cache import patch_cache_control
+from django.utils import timezone, translation
+from django.utils.cache import patch_cache_control, patch_vary_headers
 from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.translation import gettext as _
 from django.views import csrf
 from django.views.decorators.http import require_http_methods
 from whitenoise.storage import CompressedManifestStaticFilesStorage
@@ -36,8 +37,10 @@ from whitenoise.storage import CompressedManifestStaticFilesStorage
 from annotation.people.crowds import CrowdOver
 from annotation.screen.crowd import CROWD
 from annotation.screen.hand import expired
-from judging.core.incidents import AWAY_SECONDS, DATABASE_AWAY, log_context
+from judging.core import languages, tracing
+from judging.core.incidents import AWAY_SECONDS, DATABASE_AWAY
 from judging.core.sql.statements import prepared
+from judging.core.tracing import log_context
 from judging.projects.access import Access, StillBlind, project_for
 from judging.projects.logins import LISTED, note_use
 from judging.projects.models import Role
@@ -76,11 +79,24 @@ def named_requests(
             name = secrets.token_hex(8)
         before = log_context.set((("request", name),))
         try:
-            response = get_response(request)
+            response = (traced if tracing.service else get_response)(request)
         finally:
             log_context.reset(before)
         response["X-Request-Id"] = name
         return response
+
+    def traced(request: HttpRequest) -> HttpResponseBase:
+        # A proxy of the site's may have begun the trace. Others can't make us keep one.
+        parent = request.headers.get("traceparent") if settings.FAIRJUDGE_PROXIES else None
+        method = request.method or ""
+        with tracing.span(method, "server", parent, http__request__method=method) as span:
+            response = get_response(request)
+            route = request.resolver_match.route if request.resolver_match else "none"
+            span.name(f"{method} /{route}")
+            span.set(http__route=f"/{route}", http__response__status_code=response.status_code)
+            if response.status_code >= 500:
+                span.fail(f"status {response.status_code}")
+            return response
 
     return middleware
 
@@ -131,6 +147,66 @@ def no_uploads_without_login(
     return middleware
 
 
+# Pages that annotators meet. They are in the language of the person, all others in English.
+_SPOKEN = re.compile(
+    r"annotate|crowd|home$|login$|logout|demo_enter|second_step|confirm$|account|sessions_end"
+    r"|factor_|sign_on|recovery_codes|password_|own_|mail_confirm|mail_off|invite$|project_leave|language$"
+)
+
+
+def speaks(
+    get_response: Callable[[HttpRequest], HttpResponseBase],
+) -> Callable[[HttpRequest], HttpResponseBase]:
+    """Choose the language of the answer: the person's, else the browser's.
+
+    Where a project is known, `drafts.use_language` puts its language between the two. The person's
+    own comes with their login, so that it costs no query.
+    """
+
+    def middleware(request: HttpRequest) -> HttpResponseBase:
+        with translation.override(translation.get_language_from_request(request)):
+            response = get_response(request)
+        patch_vary_headers(response, ("Accept-Language",))
+        return response
+
+    def process_view(request: HttpRequest, *_: Any) -> None:
+        match = request.resolver_match
+        if match is None or not _SPOKEN.match(match.url_name or ""):
+            translation.activate(languages.ENGLISH)
+            return
+        request.is_spoken = True  # type: ignore[attr-defined]
+        _speak_to(request)
+
+    def process_exception(request: HttpRequest, exception: Exception) -> None:
+        # An annotator who follows a link to another page is told so in their language.
+        if isinstance(exception, PermissionDenied):
+            translation.activate(translation.get_language_from_request(request))
+            _speak_to(request)
+
+    def _speak_to(request: HttpRequest) -> None:
+        kept = request.COOKIES.get(settings.LANGUAGE_COOKIE_NAME, "")
+        user = request.user
+        offered = dict(settings.LANGUAGES)
+        own = next((one for one in (getattr(user, "language", ""), kept) if one in offered), "")
+        user.language = own  # type: ignore[union-attr]
+        if own:
+            translation.activate(own)
+
+    middleware.process_view = process_view  # type: ignore[attr-defined]
+    middleware.process_exception = process_exception  # type: ignore[attr-defined]
+    return middleware
+
+
+def language(request: HttpRequest) -> dict[str, Any]:
+    """Tell templates the language of the page, and in which direction it is written."""
+    return {
+        "LANGUAGE_CODE": translation.get_language(),
+        "is_rtl": translation.get_language_bidi(),
+        "is_spoken": getattr(request, "is_spoken", False),
+        "languages": settings.LANGUAGES,
+    }
+
+
 def asks_to_look(
     get_response: Callable[[HttpRequest], HttpResponseBase],
 ) -> Callable[[HttpRequest], HttpResponseBase]:
@@ -154,7 +230,7 @@ def asks_to_look(
 
 # What a person who came by a crowd link may open: their round, their own page, and the docs.
 _OF_CROWD = re.compile(
-    r"annotate_(?!leave|return)|crowd|image$|docs|glossary|logout|healthz|readyz"
+    r"annotate_(?!leave|return)|crowd|image$|language$|docs|glossary|logout|healthz|readyz"
 )
 
 
@@ -179,7 +255,7 @@ def crowd_keeps_to_its_round(
         if not isinstance(exception, CrowdOver):
             return None
         if "X-Annotate" in request.headers:
-            text = "Your part in this study has ended. Load the page again to see how to go on."
+            text = _("Your part in this study has ended. Load the page again to see how to go on.")
             return HttpResponse(text, status=409, content_type="text/plain; charset=utf-8")
         return redirect("crowd_own")
 
@@ -218,7 +294,8 @@ class Logins(ModelBackend):
 
 @prepared
 def _users(key: Any) -> QuerySet[User]:
-    return User.objects.filter(pk=key)
+    """With the language that the person chose, which every page needs."""
+    return User.objects.filter(pk=key).annotate(language=F("preferences__language"))
 
 
 def client_address(request: HttpRequest) -> str:

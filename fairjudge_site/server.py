@@ -182,7 +182,11 @@ class Worker(GunicornWorker):
     """One process of the site: `--worker-class=fairjudge_site.server.Worker`."""
 
     def run(self) -> None:
+        # After the fork, and after Django is ready.
+        from fairjudge_site.alerts import watch
+
         allow_open_files()
+        watch()
         # Not each time that a request waits for a thread.
         logging.getLogger("waitress.queue").setLevel(logging.ERROR)
         server = Server(self.wsgi, self.sockets[0].sock, self.cfg.threads)

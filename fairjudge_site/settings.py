@@ -10,7 +10,7 @@ import dj_database_url
 from csp.constants import NONE, SELF
 from kombu import Exchange, Queue
 
-from fairjudge_site.environment import Environment, SettingError, made
+from fairjudge_site.environment import TRACED_TO, Environment, SettingError, made
 
 # A checkout has its templates, static files and data in itself. What pip installs has the first two
 # in this package, where Django looks by itself, and the data in the folder that one works in.
@@ -60,6 +60,8 @@ FAIRJUDGE_ENDPOINT_KEYS = {
     for endpoint in FAIRJUDGE_ENDPOINTS.values()
     if environment.text(endpoint["key_variable"])
 }
+# What endpoints that the site's owner names on a page may use as keys, and nothing of the site's.
+FAIRJUDGE_OTHER_KEYS = environment.other_keys()
 
 # Logging in. Client secrets stay in this one mapping, by the name of their variable.
 FAIRJUDGE_OIDC = environment.providers("FAIRJUDGE_OIDC")
@@ -102,6 +104,7 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "fairjudge_site.requests.speaks",
     "fairjudge_site.requests.no_uploads_without_login",
     "django.contrib.auth.middleware.LoginRequiredMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
@@ -136,20 +139,12 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
+                "fairjudge_site.requests.language",
             ],
             "libraries": {"docs": "fairjudge_site.docs_pages"},
         },
     }
 ]
-
-# Figures of a large project take seconds: what one process computed serves the others.
-CACHES = {
-    "default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"},
-    "reports": {
-        "BACKEND": "django.core.cache.backends.filebased.FileBasedCache",
-        "LOCATION": FAIRJUDGE_DATA / "cache",
-    },
-}
 
 # The database
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
@@ -180,6 +175,19 @@ else:
 # Without a file, each process would have a database of its own that ends with it.
 if str(DATABASES["default"]["NAME"]) in ("", ":memory:"):
     raise SettingError("DATABASE_URL", "it must name the database, or with sqlite:/// a file")
+
+# Figures of a large project take seconds: what one process computed serves the others. With a
+# database that other machines reach, theirs too.
+ON_POSTGRESQL = DATABASES["default"]["ENGINE"] == "django.db.backends.postgresql"
+CACHES = {
+    "default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"},
+    "reports": {
+        "BACKEND": "django.core.cache.backends.filebased.FileBasedCache",
+        "LOCATION": FAIRJUDGE_DATA / "cache",
+    },
+}
+if ON_POSTGRESQL:
+    CACHES["reports"] = {"BACKEND": "judging.core.storage.DatabaseCache"}
 
 # Where `move_to_postgresql` goes.
 NEW_DATABASE_URL = environment.text("NEW_DATABASE_URL", "")
@@ -228,6 +236,8 @@ CELERY_TASK_ACKS_LATE = False
 CELERY_TASK_PUBLISH_RETRY_POLICY = {"max_retries": 1, "interval_start": 0.2}
 CELERY_BROKER_CONNECTION_TIMEOUT = 4
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+# However long it is away.
+CELERY_BROKER_CONNECTION_MAX_RETRIES = None
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
@@ -295,7 +305,23 @@ STORAGES = {
     "staticfiles": {"BACKEND": "fairjudge_site.requests.CollectedStorage"},
 }
 WHITENOISE_USE_FINDERS = True
+# Uploads are read and written here. They stay here only if no other machine needs them.
 MEDIA_ROOT = FAIRJUDGE_DATA / "uploads"
+FAIRJUDGE_FILES = environment.files("FAIRJUDGE_FILES", "database" if ON_POSTGRESQL else "folder")
+FILES_SECRET = environment.text("AWS_SECRET_ACCESS_KEY")
+if FAIRJUDGE_FILES.place == "folder":
+    MEDIA_ROOT = FAIRJUDGE_FILES.folder or MEDIA_ROOT
+    made("FAIRJUDGE_FILES", MEDIA_ROOT)
+elif FAIRJUDGE_FILES.place == "database":
+    STORAGES["files"] = {"BACKEND": "judging.core.storage.DatabaseStorage"}
+else:
+    environment.require("FAIRJUDGE_FILES", "storages", "s3")
+    environment.require("FAIRJUDGE_FILES", "boto3", "s3")
+    keys = {"access_key": environment.text("AWS_ACCESS_KEY_ID"), "secret_key": FILES_SECRET}
+    STORAGES["files"] = {
+        "BACKEND": "storages.backends.s3.S3Storage",
+        "OPTIONS": FAIRJUDGE_FILES.options | {name: key or None for name, key in keys.items()},
+    }
 FILE_UPLOAD_PERMISSIONS = 0o600
 FAIRJUDGE_MAX_UPLOAD_BYTES = 2**20 * environment.integer("FAIRJUDGE_MAX_UPLOAD_MB", 200, 1, 10_000)
 # Of each image, before it is cleaned. An import fetches images from these hosts alone.
@@ -316,13 +342,40 @@ EMAIL_TIMEOUT = 20
 named = host if host and re.search(r"[.][a-z]", host) else "localhost"
 DEFAULT_FROM_EMAIL = environment.sender("EMAIL_FROM", f"fairjudge@{named}")
 
+# Who is told of what needs the operator, and how old the last backup may be. 0: any age.
+FAIRJUDGE_ALERT_MAIL = environment.addresses("FAIRJUDGE_ALERT_MAIL")
+FAIRJUDGE_ALERT_URL = environment.hook("FAIRJUDGE_ALERT_URL")
+FAIRJUDGE_BACKUP_DAYS = environment.integer("FAIRJUDGE_BACKUP_DAYS", 0, 0, 3650)
+if FAIRJUDGE_ALERT_MAIL and not MAIL:
+    raise SettingError("FAIRJUDGE_ALERT_MAIL", "mail needs a server: set EMAIL_URL, too")
+
 # Who may read /metrics. Without either it is closed.
 FAIRJUDGE_METRICS_TOKEN = environment.token("FAIRJUDGE_METRICS_TOKEN")
 FAIRJUDGE_METRICS_ADDRESSES = environment.networks("FAIRJUDGE_METRICS_ADDRESSES")
 
-LANGUAGE_CODE = "en-gb"
+# Each by its own name. Pages that annotators meet are in all of them, the others in English.
+LANGUAGE_CODE = "en"
+LANGUAGES = [
+    ("en", "English"),
+    ("de", "Deutsch"),
+    ("es", "Español"),
+    ("fr", "Français"),
+    ("zh-hans", "简体中文"),
+    ("ar", "العربية"),
+]
+USE_I18N = True
+LOCALE_PATHS = [BASE_DIR / "locale"] if CHECKOUT else []
+# A choice that somebody makes before a login, as on the page of an invitation.
+LANGUAGE_COOKIE_AGE = 365 * 24 * 3600
+LANGUAGE_COOKIE_HTTPONLY, LANGUAGE_COOKIE_SAMESITE = True, "Lax"
+LANGUAGE_COOKIE_SECURE = HTTPS
 TIME_ZONE = "UTC"
 USE_TZ = True
+
+# OpenTelemetry reads its own variables. Here they say whether anything is traced, as which service.
+FAIRJUDGE_TRACES = environment.traces()
+if FAIRJUDGE_TRACES:
+    environment.require(environment.set_of(TRACED_TO), "opentelemetry.exporter.otlp", "otel")
 
 LOG_LEVEL = environment.choice("FAIRJUDGE_LOG_LEVEL", "INFO", "DEBUG", "INFO", "WARNING", "ERROR")
 LOG_FORMAT = environment.choice("FAIRJUDGE_LOG_FORMAT", "TEXT", "TEXT", "JSON").lower()
@@ -336,6 +389,7 @@ LOGGING = {
         },
         "json": {"()": "fairjudge_site.logs.JsonFormatter"},
     },
+    "filters": {"broker": {"()": "fairjudge_site.logs.BrokerAway"}},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT}},
     "root": {"handlers": ["console"], "level": LOG_LEVEL},
     "loggers": {
@@ -346,6 +400,9 @@ LOGGING = {
         "openai": {"level": "WARNING"},
         "aiohttp": {"level": "WARNING"},
         "axes": {"level": "WARNING"},
+        # It says at each attempt that the broker is away.
+        "celery.worker.consumer.consumer": {"filters": ["broker"]},
+        "py.warnings": {"filters": ["broker"]},
         "fido2": {"level": "WARNING"},
     },
 }

@@ -21,6 +21,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 from django.utils.crypto import salted_hmac
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
@@ -90,13 +91,13 @@ def remove(request: HttpRequest, number: int) -> HttpResponse:
     """Log in no longer by a provider. A login that would then be closed keeps it."""
     row = get_object_or_404(SignOn, pk=number, user=request.user.pk)
     if not request.user.has_usable_password():
-        messages.error(request, "You have no password, so you could no longer log in.")
+        messages.error(request, _("You have no password, so you could no longer log in."))
     elif not is_proved(request):
-        messages.error(request, "Log in again first, and remove it within 15 minutes.")
+        messages.error(request, _("Log in again first, and remove it within 15 minutes."))
     else:
         row.delete()
         record_event(None, request.user, "sign-on removed", request.user.get_username())
-        messages.success(request, "You log in with your password from now on.")
+        messages.success(request, _("You log in with your password from now on."))
     return redirect("account")
 
 
@@ -146,8 +147,11 @@ def person_of(provider: dict[str, Any], claims: Claims) -> SignOn:
         row = SignOn(user=_new_account(provider, claims, email))
     if not row.user.is_active:
         raise UserError(
-            f"The login {row.user.get_username()} is deactivated. You are not logged in. Ask the "
-            "operator of this site."
+            _(
+                "The login %(name)s is deactivated. You are not logged in. Ask the operator of "
+                "this site."
+            )
+            % {"name": row.user.get_username()}
         )
     row.issuer, row.subject, row.email = provider["issuer"], subject, email
     row.used_at = timezone.now()
@@ -158,7 +162,7 @@ def person_of(provider: dict[str, Any], claims: Claims) -> SignOn:
 def _subject(claims: Claims) -> str:
     subject = str(claims["sub"])
     if not 0 < len(subject) <= _LONGEST_SUBJECT or "\0" in subject:
-        raise UserError("The provider sent no usable id of you. You are not logged in.")
+        raise UserError(_("The provider sent no usable id of you. You are not logged in."))
     return subject
 
 
@@ -176,17 +180,24 @@ def _refuse_other_domains(provider: dict[str, Any], email: str) -> None:
         return
     listed = ", ".join(domains)
     raise UserError(
-        f"Only verified mail addresses of {listed} may log in here with {provider['label']}. "
-        "You are not logged in. Choose another account there, or ask the operator of this site."
+        _(
+            "Only verified mail addresses of %(listed)s may log in here with %(provider)s. "
+            "You are not logged in. Choose another account there, or ask the operator of "
+            "this site."
+        )
+        % {"listed": listed, "provider": provider["label"]}
     )
 
 
 def _new_account(provider: dict[str, Any], claims: Claims, email: str) -> User:
     if not settings.FAIRJUDGE_OIDC_NEW_ACCOUNTS:
         raise UserError(
-            f"Nobody has an account here for this person at {provider['label']}. Nothing was made. "
-            "If you have a password here, log in with it and connect the two on your page. "
-            "Otherwise ask for an invitation."
+            _(
+                "Nobody has an account here for this person at %(provider)s. Nothing was made. "
+                "If you have a password here, log in with it and connect the two on your page. "
+                "Otherwise ask for an invitation."
+            )
+            % {"provider": provider["label"]}
         )
     wanted = (claims.get("preferred_username"), email.partition("@")[0], claims.get("name"))
     stems = [_NOT_IN_A_NAME.sub("-", str(text or "")).strip("-") for text in wanted]
@@ -201,7 +212,7 @@ def _new_account(provider: dict[str, Any], claims: Claims, email: str) -> User:
 def _connected(request: HttpRequest, provider: dict[str, Any], claims: Claims) -> HttpResponse:
     """Let the person who is logged in log in by the provider from now on."""
     if not request.user.is_authenticated:
-        raise UserError("You were logged out meanwhile. Nothing was connected. Log in first.")
+        raise UserError(_("You were logged out meanwhile. Nothing was connected. Log in first."))
     email = _verified_mail(provider, claims)
     _refuse_other_domains(provider, email)
     row = {"issuer": provider["issuer"], "subject": _subject(claims), "email": email}
@@ -212,9 +223,13 @@ def _connected(request: HttpRequest, provider: dict[str, Any], claims: Claims) -
             record_event(None, request.user, "sign-on connected", name, provider=provider["name"])
     except IntegrityError:
         raise UserError(
-            f"This person at {provider['label']} already has a login here. Nothing was changed."
+            _("This person at %(provider)s already has a login here. Nothing was changed.")
+            % {"provider": provider["label"]}
         ) from None
-    messages.success(request, f"You can log in with {provider['label']} from now on.")
+    messages.success(
+        request,
+        _("You can log in with %(provider)s from now on.") % {"provider": provider["label"]},
+    )
     return redirect("account")
 
 

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from urllib.parse import urlsplit
 
 import django
 from django.conf import settings
@@ -22,22 +23,25 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
 from annotation.models import RoundWork
+from fairjudge_site.alerts import BACKED_UP, BASELINE, LEAST_FREE, backup_is_late, is_on
 from fairjudge_site.health import broker_answers, has_worker
+from judging.core.caching import code_version
 from judging.core.errors import UserError
 from judging.core.formatting import number_of
-from judging.core.models import Worker
+from judging.core.models import Alert, Worker
 from judging.core.processes import parts_down
+from judging.core.storage import key_mark
+from judging.core.text import unstorable
 from judging.dataset.models import Import
 from judging.projects.accounts import set_active, set_research
 from judging.projects.logins import reset_second_factor
 from judging.projects.models import AuditEvent, Deletion, Delivery, Mail, SecondFactor
-from judging.runs.models import Run
+from judging.runs.endpoints import keys, name_endpoint, remove_endpoint
+from judging.runs.models import Run, SiteEndpoint
 
 MOST_ROWS = 50
 PAGE = 50
-BACKED_UP = "backup written"
-# Below this share of the disk, an import or a vote may soon fail.
-LEAST_FREE = 0.05
+MOST_ALERTS = 20
 
 
 @dataclass(frozen=True)
@@ -60,12 +64,18 @@ class ShownEndpoint:
     address: str
     variable: str
     has_key: bool
+    may_change: bool
 
 
 @require_safe
-def status(request: HttpRequest) -> HttpResponse:
+def site_status(request: HttpRequest) -> HttpResponse:
     """Show in one page whether anything needs the operator. No judge output is on it."""
     _refuse_others(request)
+    return _page(request)
+
+
+def _page(request: HttpRequest, asked: dict[str, str] | None = None) -> HttpResponse:
+    """asked: what a refused form of an endpoint held, and why it was refused."""
     disk = shutil.disk_usage(settings.FAIRJUDGE_DATA)
     context = {
         "problems": list(_problems(disk.free / disk.total)),
@@ -77,8 +87,13 @@ def status(request: HttpRequest) -> HttpResponse:
         "versions": _versions(),
         "endpoints": _endpoints(),
         "n_users": User.objects.count(),
+        "asked": asked or {},
+        "alerts_on": is_on(),
+        "alerts": Alert.objects.exclude(key=BASELINE).order_by("-began_at")[:MOST_ALERTS],
+        "mail_to": settings.FAIRJUDGE_ALERT_MAIL,
+        "hook_to": urlsplit(settings.FAIRJUDGE_ALERT_URL).hostname,
     }
-    return render(request, "site/status.html", context)
+    return render(request, "site/status.html", context, status=422 if asked else 200)
 
 
 def _refuse_others(request: HttpRequest) -> None:
@@ -107,9 +122,28 @@ def _problems(free: float) -> Iterator[str]:
             "Settings → Webhooks sends them again."
         )
     if n := Mail.objects.filter(state=Mail.State.DEAD).count():
-        yield f"{number_of(n, 'mail')} could not be sent. `manage.py mail` says why."
+        yield f"{number_of(n, 'mail')} could not be sent. manage.py mail says why."
     if free < LEAST_FREE:
         yield f"{free:.1%} of the disk with the data folder are free. Make room."
+    if late := backup_is_late():
+        yield late
+    yield from _misfits()
+
+
+def _misfits() -> Iterator[str]:
+    """Workers on other machines that would not understand what this one signs or computes."""
+    own = {"release": code_version(), "secret_key": key_mark()}
+    for worker in Worker.objects.alive().order_by("name"):
+        if worker.secret_key and worker.secret_key != own["secret_key"]:
+            yield (
+                f"The worker {worker.name} has another secret key than the pages. Links in mails "
+                "and signatures of webhooks differ. Set FAIRJUDGE_SECRET_KEY on each machine."
+            )
+        if worker.release and worker.release != own["release"]:
+            yield (
+                f"The worker {worker.name} runs another release than the pages. Install the same "
+                "one and restart it."
+            )
 
 
 def _long_work() -> Iterator[Work]:
@@ -157,15 +191,42 @@ def _versions() -> dict[str, str]:
 
 
 def _endpoints() -> list[ShownEndpoint]:
-    return [
+    known = keys()
+    found = [
         ShownEndpoint(
-            name,
-            one["base_url"],
-            one["key_variable"] or "",
-            one["key_variable"] in settings.FAIRJUDGE_ENDPOINT_KEYS,
+            name, one["base_url"], one["key_variable"] or "", one["key_variable"] in known, False
         )
         for name, one in settings.FAIRJUDGE_ENDPOINTS.items()
     ]
+    for row in SiteEndpoint.objects.order_by("name"):
+        if row.name not in settings.FAIRJUDGE_ENDPOINTS:
+            has_key = row.key_variable in known
+            found.append(
+                ShownEndpoint(row.name, row.base_url, row.key_variable, has_key, may_change=True)
+            )
+    return found
+
+
+@require_POST
+def change_endpoint(request: HttpRequest) -> HttpResponse:
+    """Add, change or remove an endpoint: its address, and the name of its key's variable."""
+    _refuse_others(request)
+    asked = {name: request.POST.get(name, "") for name in ("name", "address", "variable")}
+    try:
+        if fault := next(filter(None, map(unstorable, asked.values())), None):
+            raise UserError(f"An endpoint can't contain {fault}. Nothing was changed.")
+        if "remove" in request.POST:
+            said = remove_endpoint(asked["name"], request.user)
+        else:
+            said = name_endpoint(*asked.values(), request.user)
+        messages.success(request, said)
+    except UserError as error:
+        return _page(request, asked | {"refused": str(error)})
+    return _back()
+
+
+def _back() -> HttpResponse:
+    return redirect(f"{reverse('site_status')}#endpoints")
 
 
 # Users

@@ -10,7 +10,7 @@ from fairjudge_site.docs_pages import docs, glossary, picture
 from fairjudge_site.health import healthz, readyz
 from fairjudge_site.metrics import metrics
 from fairjudge_site.requests import look
-from fairjudge_site.status import change_user, status, users
+from fairjudge_site.status import change_endpoint, change_user, site_status, users
 
 handler400 = "fairjudge_site.requests.bad_request"
 handler500 = "fairjudge_site.requests.server_error"
@@ -19,7 +19,8 @@ urlpatterns = [
     path("healthz", healthz, name="healthz"),
     path("readyz", readyz, name="readyz"),
     path("metrics", metrics, name="metrics"),
-    path("site/", status, name="site_status"),
+    path("site/", site_status, name="site_status"),
+    path("site/endpoints", change_endpoint, name="site_endpoints"),
     path("site/users", users, name="site_users"),
     path("site/users/<int:number>", change_user, name="site_user"),
     path("login/", Login.as_view(), name="login"),
@@ -30,6 +31,7 @@ urlpatterns = [
     path("login/with/<slug:name>/done", sign_on.done, name="sign_on_done"),
     path("logout/", auth.LogoutView.as_view(), name="logout"),
     path("account/", account.account, name="account"),
+    path("language", account.language, name="language"),
     path("account/sessions", account.sessions_end, name="sessions_end"),
     path("account/app", account.factor_app, name="factor_app"),
     path("account/passkey", account.factor_passkey, name="factor_passkey"),

@@ -1,12 +1,14 @@
 """Plain functions that make rows for tests, with defaults that rarely matter."""
 
 from itertools import count
+from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth.models import Permission, User
 from django.utils import timezone
 
-from annotation.models import Annotator, Item, Slot, Vote
+from annotation.models import Annotator, Item, Lesson, Slot, Vote
 from annotation.queue.settling import settle
 from judging.dataset.models import Example, Import
 from judging.projects.models import Membership, Project, Role
@@ -101,6 +103,20 @@ def make_verdict(run: Run, example: Example, bpde: float | None, **fields: Any) 
     return Verdict.objects.create(run=run, example=example, **defaults | fields)
 
 
+def make_lesson(run: Run, **fields: Any) -> Lesson:
+    """A lesson with a drafted rubric, to be approved."""
+    number = Lesson.objects.filter(project=run.project).count() + 1
+    defaults: dict[str, Any] = {
+        "way": Lesson.Way.RUBRIC,
+        "state": Lesson.State.DRAFTED,
+        "name": f"taught-{number}",
+        "drafted": "- Be brief.",
+        "rubric": "- Be brief.",
+    }
+    given = defaults | fields
+    return Lesson.objects.create(project=run.project, number=number, run=run, **given)
+
+
 def make_vote(item: Item, annotator: Annotator, label: str, **fields: Any) -> Vote:
     """A vote in the item's first free slot, whatever was handed out."""
     slot = Slot.objects.filter(item=item, vote=None).order_by("index").first()
@@ -118,3 +134,8 @@ def make_vote(item: Item, annotator: Annotator, label: str, **fields: Any) -> Vo
     Slot.objects.filter(pk=slot.pk).update(annotator=annotator, vote=vote, lease_until=None)
     settle(item)
     return vote
+
+
+def uploads_of(imported: Import) -> list[Path]:
+    """Where the site's own copies of an import are, as long as they are here."""
+    return [Path(settings.MEDIA_ROOT) / name for name in imported.stored_files]

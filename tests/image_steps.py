@@ -1,9 +1,11 @@
 """Runs the steps of Dockerfile and compose.yaml without a container engine: `make image-steps`.
 
-Dependencies are installed by their hashes into a new virtual environment. The checkout is copied as
-the image would hold it, without a right to write. From there, each service runs its command with
-its environment, as a user without rights, on a real PostgreSQL and on a Redis that starts as the
-file says; then its health check runs. What only an engine can do is named in the output.
+As root with debootstrap, Debian's packages are installed into fresh roots, one for each stage.
+Dependencies are installed by their hashes into a new virtual environment, and the default image is
+measured. The code is copied as the image would hold it, without a right to write. From there, each
+service runs its command with its environment, as a user without rights, on a real PostgreSQL and on
+a Redis that starts as the file says; then its health check runs. What only an engine can do is
+named in the output.
 """
 
 import fnmatch
@@ -31,6 +33,8 @@ from tests.processes import eventually, free_port, processes_of
 ROOT = Path(__file__).parents[1]
 PASSWORDS = {"POSTGRES_PASSWORD": "postgres", "REDIS_PASSWORD": "redis-password"}
 NOBODY = 65534
+# Python's own image has some 125 MB, so the default one stays under 500 MB.
+LARGEST = 375_000_000
 OPTIONS = re.compile(r"--[a-z-]+=\S+ +")
 
 
@@ -46,11 +50,11 @@ def instructions(dockerfile: str) -> list[tuple[str, str]]:
 
 
 def copied(source: Path, target: Path) -> None:
-    """Copy the checkout as `COPY . .` does, without what .dockerignore names."""
-    patterns = [line for line in (source / ".dockerignore").read_text().splitlines() if line]
+    """Copy a folder of the checkout as `COPY` does, without what .dockerignore names."""
+    patterns = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if line]
 
     def ignored(folder: str, names: list[str]) -> set[str]:
-        inside = Path(folder).relative_to(source)
+        inside = Path(folder).relative_to(ROOT)
         return {
             name
             for name in names
@@ -66,44 +70,127 @@ def filled(text: str) -> str:
     return re.sub(r"\$\{(\w+):\?[^}]*\}", lambda found: PASSWORDS[found[1]], text)
 
 
+class Root:
+    """The file system of a stage: Debian's packages in a folder, if this machine can make one."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @staticmethod
+    def possible() -> bool:
+        return os.geteuid() == 0 and shutil.which("debootstrap") is not None
+
+    def fill(self, release: str) -> None:
+        command = ["debootstrap", "--variant=minbase", release, self.folder]
+        subprocess.run(command, check=True, capture_output=True)
+
+    def run(self, command: str) -> str:
+        shutil.copy("/etc/resolv.conf", self.folder / "etc" / "resolv.conf")
+        clean = [
+            "env",
+            "-i",
+            "PATH=/usr/sbin:/usr/bin:/sbin:/bin",
+            "DEBIAN_FRONTEND=noninteractive",
+        ]
+        inside = ["chroot", self.folder, *clean, "sh", "-c", command]
+        # A namespace of its own, so that nothing of what it mounts or starts is left behind.
+        done = subprocess.run(
+            ["unshare", "--mount", "--pid", "--fork", f"--mount-proc={self.folder}/proc", *inside],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        if done.returncode:
+            raise StepFailed(f"RUN {command}: {done.stderr[-2000:]}")
+        return done.stdout
+
+
 class Image:
     """What the image would hold, in a folder: the code, the virtual environment, the settings."""
 
     def __init__(self, folder: Path) -> None:
-        self.app, self.venv = folder / "app", folder / "venv"
+        self.folder, self.app, self.venv = folder, folder / "app", folder / "venv"
+        self.app.mkdir()
         self.environment: dict[str, str] = {}
         self.command: list[str] = []
         self.health: list[str] = []
+        self.stage = ""
+        self.roots: dict[str, Root] = {}
 
     def build(self, dockerfile: str) -> None:
         for name, arguments in instructions(dockerfile):
-            getattr(self, name.lower(), self.other)(arguments)
+            getattr(self, {"FROM": "from_"}.get(name, name.lower()), self.other)(arguments)
         for path in [self.app, *self.app.rglob("*")]:
             if not path.is_symlink():
                 path.chmod(path.stat().st_mode & 0o555)
 
     def other(self, arguments: str) -> None:
-        """WORKDIR, VOLUME, EXPOSE: nothing to run."""
+        """WORKDIR, USER, VOLUME, EXPOSE: nothing to run."""
+
+    def here(self, path: str) -> Path:
+        """A path in the image, as it is on this machine."""
+        return self.folder / path[1:] if path.startswith("/") else self.app / path
+
+    def base(self) -> Root | None:
+        return self.roots.get(self.stage)
+
+    def from_(self, arguments: str) -> None:
+        source, _, self.stage = arguments.split()
+        if self.stage == "full":
+            size = sum(size_of(part) for part in (self.venv, self.app))
+            say(f"the default image adds {size / 1e6:.0f} MB to its base")
+            if size > LARGEST:
+                raise StepFailed(f"The default image adds more than {LARGEST / 1e6:.0f} MB.")
+        if Root.possible() and (source in self.roots or not self.roots):
+            root = Root(self.folder / "roots" / self.stage)
+            root.folder.parent.mkdir(exist_ok=True)
+            if source in self.roots:
+                subprocess.run(["cp", "-a", self.roots[source].folder, root.folder], check=True)
+            else:
+                (release,) = re.findall(r"-slim-(\w+)@", source)
+                root.fill(release)
+                say(f"a fresh root of Debian {release}")
+            self.roots[self.stage] = root
 
     def copy(self, arguments: str) -> None:
-        self.app.mkdir(exist_ok=True)
-        if arguments == ". .":
-            copied(ROOT, self.app)
-        else:
-            shutil.copy(ROOT / arguments.split()[0], self.app)
+        *sources, target = arguments.split()
+        if sources[0].startswith("--from="):
+            return self.copy_from(sources[0].removeprefix("--from="), sources[1:], target)
+        for source in sources:
+            if (ROOT / source).is_dir():
+                copied(ROOT / source, self.here(target))
+            else:
+                shutil.copy(ROOT / source, self.here(target))
+
+    def copy_from(self, stage: str, sources: list[str], target: str) -> None:
+        if sources == ["/extras"]:
+            (packages,) = self.venv.glob("lib/python3.*/site-packages")
+            shutil.copytree(self.here("/extras"), packages, dirs_exist_ok=True)
+        elif stage in self.roots and target.startswith("/usr/"):
+            place = self.roots[self.stage].folder / target[1:]
+            place.mkdir(parents=True)
+            for source in sources:
+                shutil.copy(self.roots[stage].folder / source[1:], place)
+                version = self.roots[self.stage].run(f"{target}{Path(source).name} --version")
+                say(f"{self.stage}: {version.strip()}")
 
     def run(self, arguments: str) -> None:
         if not arguments.startswith(("pip ", "python ")):
-            say(f"left to an engine: RUN {arguments.split(' && ')[0]} …")
+            if root := self.base():
+                root.run(arguments)
+            say(f"{'' if root else 'left to an engine: '}RUN {arguments.split(' && ')[0]} …")
             return
-        if not self.venv.exists():
-            subprocess.run([self.python(), "-m", "venv", self.venv], check=True)
         began = time.monotonic()
-        program, *words = shlex.split(arguments)
-        done = subprocess.run(
-            [self.venv / "bin" / program, *words], cwd=self.app, capture_output=True, text=True,
-            check=False,
-        )  # fmt: skip
+        words = [
+            str(self.here(word))
+            if word.startswith(("/venv", "/extras", "/slim.py", "/bytecode.py"))
+            else word
+            for word in shlex.split(arguments)
+        ]
+        if words[0] == "pip":
+            words[:1] = [sys.executable, "-m", "pip"]
+        else:
+            mine = self.venv / "bin" / "python"
+            words[0] = str(mine if mine.exists() else self.python())
+        done = subprocess.run(words, cwd=self.app, capture_output=True, text=True, check=False)
         if done.returncode:
             raise StepFailed(f"RUN {arguments}: {done.stderr[-2000:]}")
         say(f"RUN {arguments} ({time.monotonic() - began:.0f} s)")
@@ -118,13 +205,19 @@ class Image:
         return self.venv.parent / "python" / "bin" / "python3"
 
     def env(self, arguments: str) -> None:
-        self.environment |= dict(word.split("=", 1) for word in shlex.split(arguments))
+        set_here = dict(word.split("=", 1) for word in shlex.split(arguments))
+        # The folders of programs are those of this machine.
+        self.environment |= {name: value for name, value in set_here.items() if name != "PATH"}
 
     def cmd(self, arguments: str) -> None:
         self.command = yaml.safe_load(arguments)
 
     def healthcheck(self, arguments: str) -> None:
         self.health = shlex.split(OPTIONS.sub("", arguments).removeprefix("CMD "))
+
+
+def size_of(folder: Path) -> int:
+    return sum(path.lstat().st_blocks * 512 for path in folder.rglob("*"))
 
 
 class Deployment:

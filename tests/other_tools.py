@@ -3,12 +3,15 @@
 Each is as its tool's source or data card says: lm-sys/FastChat (llm_judge), the data cards of
 lmsys/chatbot_arena_conversations and mt_bench_human_judgments, tatsu-lab/alpaca_eval (annotators),
 lmarena/arena-hard-auto (gen_judgment), ScalerLab/JudgeBench, allenai/reward-bench,
-HuggingFaceH4/ultrafeedback_binarized, nvidia/HelpSteer2, HumanSignal/label-studio (task_format),
-argilla-io/argilla (records), promptfoo (EvaluateSummaryV3), inspect_ai (EvalLog), mlflow/mlflow
-(log_eval_table, create_eval_results_file, construct_eval_result_df), langchain-ai/langsmith-sdk
-(_flatten_experiment_results, get_test_results), langchain-ai/langsmith-cli (datasetExport) and
-langfuse/langfuse (database-read-stream, transformStreamToCsv). No source of LangSmith's says which
-columns its page's CSV file has: they are those that several programs read from such files.
+HuggingFaceH4/ultrafeedback_binarized, nvidia/HelpSteer2,
+HumanSignal/label-studio (task_format) and label-studio-sdk (csv2, prettify_result),
+argilla-io/argilla (records, GenericIO), promptfoo (EvaluateSummaryV2 and V3,
+mergeSelectBestGradingResult), inspect_ai (EvalLog),
+mlflow/mlflow (log_eval_table, create_eval_results_file, construct_eval_result_df, Assessment),
+langchain-ai/langsmith-sdk (_flatten_experiment_results, get_test_results),
+langchain-ai/langsmith-cli (datasetExport) and langfuse/langfuse (database-read-stream,
+transformStreamToCsv). No source of LangSmith's says which columns its page's CSV file has: they are
+those that four programs of others read from such files.
 """
 
 import json
@@ -238,6 +241,24 @@ def label_studio_task(number, *answers, **data):
     }
 
 
+def label_studio_row(number, person, chosen, **change):
+    """Return an annotation as exports in JSON-MIN have it: a Pairwise tag, or a choice."""
+    pairwise = chosen in ("left", "right")
+    answer = {"pw": [{"selected": chosen}]} if pairwise else {"tie": chosen}
+    return {
+        "id": number,
+        "prompt": f"Question {number}?",
+        "answer1": f"One {number}.",
+        "answer2": f"Two {number}.",
+        **answer,
+        "annotator": person,
+        "annotation_id": 100 * number + person,
+        "created_at": "2024-03-09T22:16:08.728353Z",
+        "updated_at": "2024-03-09T22:16:08.728378Z",
+        "lead_time": 4.288,
+    } | change
+
+
 def argilla_record(record_id, *answers, metadata=None, **responses):
     given = [{"value": value, "user_id": user} for user, value in answers]
     return {
@@ -254,6 +275,23 @@ def argilla_record(record_id, *answers, metadata=None, **responses):
         "vectors": {},
         "_server_id": None,
     }
+
+
+def argilla_flat(record_id, *answers, **more):
+    """Return a record of `to_datasets`: of each answer the value, the person and the status."""
+    values, people, states = zip(*answers, strict=True) if answers else ((), (), ())
+    return {
+        "id": record_id,
+        "status": "completed",
+        "_server_id": "6c1b2f0e",
+        "instruction": f"Question {record_id}?",
+        "response_1": f"One {record_id}.",
+        "response_2": f"Two {record_id}.",
+        "preference.responses": list(values) or None,
+        "preference.responses.users": list(people) or None,
+        "preference.responses.status": list(states) or None,
+        "preference.suggestion": "response_1",
+    } | more
 
 
 def promptfoo_results(tests):
@@ -295,6 +333,15 @@ def promptfoo_results(tests):
         },
         "config": {},
     }
+
+
+def promptfoo_version_2(results):
+    """Return the same results as releases before version 3 wrote them: nothing is numbered."""
+    lost = ("promptIdx", "testIdx", "testCase", "promptId")
+    held = results["results"]
+    rows = [{k: v for k, v in row.items() if k not in lost} for row in held["results"]]
+    old = {key: held[key] for key in ("timestamp", "stats")} | {"version": 2, "results": rows}
+    return {"evalId": None, "results": old, "config": {}, "shareableUrl": None}
 
 
 def inspect_log(model, answers):
@@ -365,6 +412,19 @@ def mlflow_result(number, run, inputs, outputs, **change):
         "tags": {"mlflow.traceName": "predict"},
         "spans": [],
         "assessments": [{"assessment_name": "correctness", "feedback": {"value": "yes"}}],
+    } | change
+
+
+def mlflow_feedback(value, name="relevance_to_query", run="", **change):
+    """Return the feedback of an LLM judge as the column of assessments has it."""
+    return {
+        "assessment_id": "a-1",
+        "assessment_name": name,
+        "source": {"source_type": "LLM_JUDGE", "source_id": "openai:/gpt-4.1-mini"},
+        "feedback": {"value": value},
+        "rationale": f"It deserves {value}.",
+        "metadata": {"mlflow.assessment.sourceRunId": run},
+        "valid": True,
     } | change
 
 

@@ -9,6 +9,7 @@ for name in list(os.environ):
     if ours and not name.startswith("FAIRJUDGE_TEST_"):
         del os.environ[name]
 os.environ["FAIRJUDGE_DATA"] = tempfile.mkdtemp(prefix="fairjudge-tests-")
+os.environ["FAIRJUDGE_FILES"] = "folder"
 os.environ["DATABASE_URL"] = os.environ.get("FAIRJUDGE_TEST_DATABASE_URL", "")
 os.environ["CELERY_BROKER_URL"] = os.environ["EMAIL_URL"] = os.environ["EMAIL_FROM"] = ""
 

@@ -179,6 +179,14 @@ def test_markdown_of_the_docs_makes_anchors_links_and_no_raw_html():
     assert "<b onclick" not in page.html
 
 
+def test_comments_of_the_docs_are_not_shown():
+    assert docs_pages.render_docs("a", "One.\n\n<!-- written -->\n\nTwo.").html.count("<p>") == 2
+    assert "written" not in docs_pages.render_docs("a", "<!-- written -->\n\n|a|\n|-|\n").html
+    assert "&lt;!--" not in "".join(
+        docs_pages.docs_page(name).html for name in ("validation", "methods/cheapest", "reproduce")
+    )
+
+
 def test_no_mark_of_a_merge_is_left_in_a_text():
     marks = re.compile(r"^(<{7} |={7}$|>{7} )", re.MULTILINE)
     files = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *ROOT.glob("templates/**/*.html")]

@@ -47,6 +47,12 @@ MODULES_ALLOWED = {
     "mail and retention": 6,
     "single sign-on, second factors and sessions": 6,
     "what votes say in addition": 3,
+    "reports as PDF, and plans registered before people vote": 6,
+    "judges that people teach": 5,
+    "the cheapest plan": 5,
+    "models of votes, and why people disagree with the judge": 5,
+    "languages": 1,
+    "several machines, alerts and traces": 3,
 }
 # What the house of the street plan may have, and what each feature after it may add. State the
 # price of a new feature here; nothing else raises the sum.
@@ -80,6 +86,18 @@ LINES_ALLOWED = {
     "single sign-on, second factors and sessions": 1_715,
     "what votes say in addition": 920,
     "many workers on one run": 560,
+    "texts that are removed on a day, and names next to lines": 230,
+    "reports as PDF, and plans registered before people vote": 1_790,
+    "judges that people teach": 1_560,
+    "the cheapest plan": 2_120,
+    "models of votes, and why people disagree with the judge": 1_420,
+    "languages": 760,
+    "simulated annotators, and clauses in one step": 470,
+    "what more tools write, and hostile sheets": 170,
+    "hashes in backups": 130,
+    "kept counts of large projects": 290,
+    "crowd texts in languages": 90,
+    "several machines, alerts and traces": 1_180,
 }
 MOST_MODULES_IN_A_FOLDER = 30
 LEAST_SENTENCES_OF_A_ROOM = 2

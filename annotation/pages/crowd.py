@@ -12,16 +12,31 @@ from django.utils.cache import add_never_cache_headers
 from django.views.decorators.http import require_http_methods, require_POST
 
 from annotation.models import CrowdLink, Round
-from annotation.pages.forms import LinesField
+from annotation.pages.forms import LinesField, Part, TranslationsField
 from annotation.people import crowds
-from annotation.people.background import questions_of, read_questions, written
+from annotation.people.background import (
+    in_lines,
+    questions_of,
+    read_questions,
+    read_translation,
+    written,
+)
 from annotation.votes.aside import REJECTED, put_aside_all, rejected_with_votes
 from judging.core.errors import Overtaken, UserError
 from judging.core.formatting import number_of
+from judging.core.languages import name_of
 from judging.projects.access import Access, project_for
 from judging.projects.models import Role
 
 _PAGE = 50
+
+
+def translations_in_lines(link: CrowdLink) -> dict[str, dict[str, str]]:
+    """Return a link's translations as owners write them."""
+    return {
+        code: texts | ({"questions": in_lines(texts["questions"])} if "questions" in texts else {})
+        for code, texts in link.translations.items()
+    }
 
 
 class CrowdForm(forms.ModelForm):
@@ -35,6 +50,20 @@ class CrowdForm(forms.ModelForm):
         "as?”, “choice: Do you read English every day? | yes | no!” and “number: How old are you? "
         "| 18 | 99”. An answer with an exclamation mark, or a number outside the bounds, screens a "
         "person out. “text?:” makes a question optional.",
+    )
+
+    translations = TranslationsField(
+        {
+            "consent": Part("What people agree to before they start", rows=8),
+            "questions": Part("Questions about the person", rows=5),
+            "completion_text": Part("Text after the last pair", rows=3),
+            "screened_text": Part("Text for people who were screened out", rows=3),
+        },
+        label="The same in other languages",
+        help_text="People whose page is in one of these languages read it, all others read the "
+        "texts above. Translate all that is filled in above, or leave a language empty. Write the "
+        "questions in the same order with the same marks: answers are stored as the lines above "
+        "have them. The question and the guidelines are translated in the project's settings.",
     )
 
     completion_url = forms.URLField(
@@ -54,13 +83,16 @@ class CrowdForm(forms.ModelForm):
     class Meta:
         model = CrowdLink
         fields = (
-            "consent", "questions", "max_people", "max_pairs", "completion_code",
+            "consent", "questions", "completion_text", "screened_text", "translations",
+            "max_people", "max_pairs", "completion_code",
             "completion_url", "screened_code", "screened_url", "worker_name", "study_name",
             "session_name",
         )  # fmt: skip
-        field_classes = {"consent": LinesField}
+        field_classes = dict.fromkeys(("consent", "completion_text", "screened_text"), LinesField)
         labels = {
             "consent": "What people agree to before they start",
+            "completion_text": "Text after the last pair",
+            "screened_text": "Text for people who were screened out",
             "max_people": "People at most",
             "max_pairs": "Pairs per person at most",
             "completion_code": "Completion code",
@@ -72,18 +104,24 @@ class CrowdForm(forms.ModelForm):
         help_texts = {
             "consent": "Markdown. Say who you are, what you ask, how long it takes, what you pay "
             "and what you store.",
+            "completion_text": "Markdown, shown above the code.",
+            "screened_text": "Markdown, shown above the code. Don't say which answer was wrong.",
             "max_people": "Counts people at work and people who are done. If someone stops, or "
             "closes the page for 5 minutes, their place is free again.",
             "completion_code": "Shown after the last pair. Give a code, an address, or both.",
             "screened_code": "People who find no pair left get this code, too.",
             "worker_name": "MTurk's workerId, hitId and assignmentId are read too.",
         }
-        widgets = {"consent": forms.Textarea(attrs={"rows": 8})}
+        widgets = {
+            "consent": forms.Textarea(attrs={"rows": 8}),
+            "completion_text": forms.Textarea(attrs={"rows": 3}),
+            "screened_text": forms.Textarea(attrs={"rows": 3}),
+        }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        lines = map(str, questions_of(self.instance.questions))
-        self.initial["questions"] = "\n".join(lines)
+        self.initial["questions"] = in_lines(self.instance.questions)
+        self.initial["translations"] = translations_in_lines(self.instance)
         for name in ("max_people", "max_pairs"):
             self.fields[name].min_value = 1
             self.fields[name].widget.attrs |= {"min": 1, "max": 100_000}
@@ -94,8 +132,31 @@ class CrowdForm(forms.ModelForm):
         except UserError as error:
             raise ValidationError(str(error)) from None
 
+    def _clean_translations(self, data: dict[str, Any]) -> None:
+        """Read each language, which has all that people read in the original."""
+        field = self.fields["translations"]
+        assert isinstance(field, TranslationsField)
+        if not data.keys() >= {*field.parts, "translations"}:
+            return
+        questions = questions_of(data["questions"])
+        for code, texts in data["translations"].items():
+            differ = [part for part in field.parts if bool(data[part]) != bool(texts.get(part))]
+            if differ:
+                labels = ", ".join(field.parts[part].label for part in differ)
+                self.add_error(
+                    "translations",
+                    f"{name_of(code)} differs from what is filled in above in: {labels}. "
+                    "Translate all of it, or leave the language empty.",
+                )
+            elif "questions" in texts:
+                try:
+                    texts["questions"] = written(read_translation(texts["questions"], questions))
+                except UserError as error:
+                    self.add_error("translations", f"{name_of(code)}: {error}")
+
     def clean(self) -> dict[str, Any]:
         data: dict[str, Any] = super().clean() or self.cleaned_data
+        self._clean_translations(data)
         for name in ("max_people", "max_pairs"):
             if not 1 <= data.get(name, 1) <= 100_000:
                 self.add_error(name, "Choose a number from 1 to 100,000.")

@@ -2,16 +2,24 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from decimal import Decimal
+from functools import partial
+from itertools import product
 from typing import Any, cast
 
 from django import forms
+from django.conf import settings
 from django.contrib.auth.forms import UserCreationForm
 from django.contrib.auth.models import AbstractUser, User
 from django.db import IntegrityError, transaction
+from django.template.loader import render_to_string
 from django.utils import timezone
+from django.utils.functional import lazy
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as _lazy
 
 from annotation.models import Annotator, Round, Team
 from annotation.people.annotators import assignable
@@ -27,6 +35,7 @@ from annotation.rounds.opening import (
 )
 from annotation.votes.aside import LONGEST_REASON
 from judging.core.errors import Overtaken, UserError
+from judging.core.languages import LONGEST_TAG, choices, is_tag, name_of
 from judging.core.outbound import LONGEST_URL
 from judging.dataset.models import Label
 from judging.methods.verdicts.verdicts import plain_number
@@ -38,10 +47,11 @@ from judging.projects.webhooks import EVENTS
 
 _MOST_CRITERIA = 12
 _MOST_TAGS, _LONGEST_TAG = 9, 40
+_LONGEST_SHOWN = 60
 _WEIGHT = re.compile(r"\d{1,6}(?:\.\d{1,4})?", re.ASCII)
 # If one of these is wrong, the others are not compared with it.
 _OF_RULE = {"criteria", "criterion_weights", "tie_margin", "both_bad"}
-_TAKEN = "This name is taken. Choose another, or log in with it."
+_TAKEN = _lazy("This name is taken. Choose another, or log in with it.")
 
 
 class LinesField(forms.CharField):
@@ -54,6 +64,99 @@ class LinesField(forms.CharField):
         return self.to_python(initial) != self.to_python(data)
 
 
+@dataclass(frozen=True)
+class Part:
+    """A text that is translated: its label, and how long it may be."""
+
+    label: str
+    rows: int = 2
+    longest: int = 100_000
+
+
+def translations_in_inputs(stored: Mapping[str, Any], parts: Iterable[str]) -> dict[str, str]:
+    """Return the inputs of a form that hold these translations, of each language all parts."""
+    found = {}
+    for (code, _name), part in product(settings.LANGUAGES, parts):
+        text = stored.get(code, {}).get(part, "")
+        is_by_name = isinstance(text, Mapping)
+        found[f"translations-{code}-{part}"] = weights_in_lines(text) if is_by_name else text
+    return found
+
+
+class TranslationsWidget(forms.Widget):
+    """Inputs for each language, which open one by one."""
+
+    use_fieldset = True
+
+    def __init__(self, parts: Mapping[str, Part]) -> None:
+        super().__init__()
+        self.parts = parts
+
+    def value_from_datadict(self, data: Mapping[str, Any], files: Any, name: str) -> dict[str, str]:
+        names = translations_in_inputs({}, self.parts)
+        return {one: str(data.get(one) or "").replace("\r\n", "\n").strip() for one in names}
+
+    def value_omitted_from_data(self, data: Mapping[str, Any], files: Any, name: str) -> bool:
+        return not any(one in data for one in translations_in_inputs({}, self.parts))
+
+    def render(
+        self, name: str, value: Any, attrs: dict[str, Any] | None = None, renderer: Any = None
+    ) -> SafeString:
+        languages = []
+        for code, own_name in settings.LANGUAGES:
+            parts = [
+                {
+                    "name": (key := f"translations-{code}-{part}"),
+                    "id": f"id_{key}",
+                    "label": about.label,
+                    "rows": about.rows,
+                    "text": value.get(key, ""),
+                }
+                for part, about in self.parts.items()
+            ]
+            filled = any(part["text"] for part in parts)
+            is_open = filled and "aria-invalid" in (attrs or {})
+            one = {"code": code, "name": own_name, "parts": parts, "filled": filled}
+            languages.append(one | {"open": is_open})
+        return render_to_string("parts/translations.html", {"languages": languages})
+
+
+class TranslationsField(forms.Field):
+    """Texts in other languages, by language and part. A language without any text is left out."""
+
+    def __init__(self, parts: Mapping[str, Part], **kwargs: Any) -> None:
+        super().__init__(required=False, widget=TranslationsWidget(parts), **kwargs)
+        self.parts = parts
+
+    def prepare_value(self, value: Any) -> dict[str, str]:
+        """Return the inputs, for what is stored and for what was sent."""
+        value = value or {}
+        if any(key.startswith("translations-") for key in value):
+            return cast(dict[str, str], value)
+        return translations_in_inputs(value, self.parts)
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        return self.prepare_value(initial) != self.prepare_value(data)
+
+    def clean(self, value: Any) -> dict[str, dict[str, str]]:
+        found: dict[str, dict[str, str]] = {}
+        for (code, own_name), (part, about) in product(settings.LANGUAGES, self.parts.items()):
+            if not (text := value[f"translations-{code}-{part}"]):
+                continue
+            if len(text) > about.longest or "\x00" in text:
+                raise forms.ValidationError(
+                    f"{own_name}: {about.label} has at most {about.longest:,} characters, and no "
+                    "NUL."
+                )
+            found.setdefault(code, {})[part] = text
+        return found
+
+
+_PARTS = {
+    "question_asked": Part("The question asked", longest=300),
+    "guidelines": Part("Guidelines", rows=8),
+    "names": Part("Criteria and reasons, one per line, such as accuracy: Genauigkeit", rows=6),
+}
 _COST_BASES = (("assumed", "assumed minutes per vote"), ("measured", "measured active time"))
 
 
@@ -73,6 +176,27 @@ class SettingsForm(forms.ModelForm):
         widget=forms.Textarea(attrs={"rows": 4}),
         help_text="One per line, such as factual error, better structure, too long. Annotators may "
         "choose any number of them. Leave empty to ask for none.",
+    )
+    language = forms.ChoiceField(
+        required=False,
+        choices=lazy(partial(choices, "not stated"), list),
+        label="Language of these texts",
+        help_text="Pages of annotators are in this language, unless they choose another one. If "
+        "it isn't stated, their browsers decide.",
+    )
+    translations = TranslationsField(
+        _PARTS,
+        label="The same in other languages",
+        help_text="Annotators whose page is in one of these languages read it, all others read "
+        "the texts above. Translate everything that is asked, or leave a language empty. Votes "
+        "are stored with the names above. A change makes a new protocol.",
+    )
+    content_language = forms.CharField(
+        required=False,
+        max_length=LONGEST_TAG,
+        label="Language of the questions and responses",
+        help_text="A tag such as en, ja or pt-BR, for screen readers. Leave it empty if the "
+        "examples are in several languages.",
     )
     criterion_weights = LinesField(
         required=False,
@@ -96,9 +220,9 @@ class SettingsForm(forms.ModelForm):
         fields = (
             "name", "description", "question_asked", "guidelines", "scale", "both_bad",
             "cant_judge", "criteria", "overall_from", "criterion_weights", "tie_margin",
-            "ask_confidence", "reason_tags", "ask_spans",
-            "rendering", "hide_models", "show_reference",
-            "no_majority", "leave_out_unblinded", "annotator_advantage", "wage_usd",
+            "ask_confidence", "reason_tags", "ask_spans", "language", "translations",
+            "content_language", "rendering", "hide_models", "show_reference",
+            "no_majority", "label_rule", "leave_out_unblinded", "annotator_advantage", "wage_usd",
             "minutes_per_vote", "cost_basis",
         )  # fmt: skip
         field_classes = {"guidelines": LinesField, "description": LinesField}
@@ -113,6 +237,7 @@ class SettingsForm(forms.ModelForm):
             "overall_from": "The overall answer is",
             "rendering": "Responses are shown as",
             "no_majority": "If votes have no majority",
+            "label_rule": "The label of an example is",
             "leave_out_unblinded": "Leave out votes given unblinded",
             "annotator_advantage": "Advantage of the judge for being cheaper, ε",
             "wage_usd": "Wage, USD per hour",
@@ -138,6 +263,11 @@ class SettingsForm(forms.ModelForm):
             "overall_from": "If it is derived, annotators answer the criteria only, all of them. "
             "Only which response is better counts, so “much better” counts as “better”. Judges "
             "that score the same criteria (form criteria) are merged by the same rule.",
+            "label_rule": "A model learns from all votes of the project which annotators err, and "
+            "takes the likeliest label. A person's decision stays, and items without a majority "
+            "still wait for one if that is the setting above. With a model, no certificate is "
+            "issued, because each label depends on the votes on other examples. This takes effect "
+            "at once, also in closed rounds, so choose before you look at results.",
             "leave_out_unblinded": "Votes of people who had seen judge output in this project "
             "are kept and their cost counts, but they enter no result and no final label. The "
             "final label is then the majority of the other votes on the item. If they have no "
@@ -158,11 +288,16 @@ class SettingsForm(forms.ModelForm):
             "overall_from": forms.RadioSelect,
             "rendering": forms.RadioSelect,
             "no_majority": forms.RadioSelect,
+            "label_rule": forms.RadioSelect,
             "cost_basis": forms.RadioSelect,
         }
 
     def __init__(self, *args: Any, by: AbstractUser | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        if self.is_bound and "label_rule" not in self.data:
+            # A form that was opened or written before there were other rules doesn't send it.
+            self.data = self.data.copy()
+            self.data["label_rule"] = self.instance.label_rule
         self.by, self.kept = by, set[str]()
         self.made_for = _seen(self.data.get("made_for", ""))
         self.before = {name: getattr(self.instance, name) for name in self.fields}
@@ -181,7 +316,12 @@ class SettingsForm(forms.ModelForm):
     @property
     def chosen(self) -> list[str]:
         """The settings that were changed here, and not by somebody else meanwhile."""
-        return [name for name in self.changed_data if name not in self.kept]
+        changed = list(self.changed_data)
+        translated = self.cleaned_data.get("translations", self.before["translations"])
+        if "translations" not in changed and translated != self.before["translations"]:
+            # A criterion that was removed takes its translations along.
+            changed.append("translations")
+        return [name for name in changed if name not in self.kept]
 
     def clean(self) -> dict[str, Any]:
         """Keep what somebody else set meanwhile. If it was set here as well, ask which holds."""
@@ -197,7 +337,11 @@ class SettingsForm(forms.ModelForm):
             self.kept.add(name)
             # If the form comes back because of another field, it shows what holds now.
             self.data = self.data.copy()
-            self.data[name] = str(self.initial[name])
+            inputs = {name: str(self.initial[name])}
+            if name == "translations":
+                inputs = self.fields[name].prepare_value(now)
+            for each, text in inputs.items():
+                self.data[each] = text
         for name, why in _no_rule(found):
             self.add_error(name, why)
         return found
@@ -244,6 +388,42 @@ class SettingsForm(forms.ModelForm):
             )
         return names
 
+    def clean_content_language(self) -> str:
+        tag = str(self.cleaned_data["content_language"])
+        if tag and not is_tag(tag):
+            raise forms.ValidationError("Give a language tag, such as en, ja or pt-BR.")
+        return tag
+
+    def clean_translations(self) -> dict[str, dict[str, Any]]:
+        """Read names by line. Each language has all that is asked, so that no page mixes two."""
+        sent: dict[str, dict[str, Any]] = self.cleaned_data["translations"]
+        asked = self.cleaned_data
+        if not asked.keys() >= {"criteria", "reason_tags", "question_asked", "guidelines"}:
+            return sent
+        names = [*asked["criteria"], *asked["reason_tags"]]
+        # Lines of names that were removed just now, or earlier by a script, are removed too.
+        gone = {*self.before["criteria"], *self.before["reason_tags"]}
+        gone |= {name for one in self.before["translations"].values() for name in one["names"]}
+        found: dict[str, dict[str, Any]] = {}
+        for code, texts in sent.items():
+            own_name = name_of(code)
+            if code == asked.get("language"):
+                raise forms.ValidationError(
+                    f"{own_name} is the language of the texts above. Leave it empty here."
+                )
+            shown = _names_in(own_name, texts.get("names", ""), names, gone)
+            lacks = [name for name in names if name not in shown]
+            for part in ("question_asked", "guidelines"):
+                if bool(asked[part].strip()) != bool(texts.get(part)):
+                    lacks.insert(0, _PARTS[part].label)
+            if lacks:
+                raise forms.ValidationError(
+                    f"{own_name} differs from what is asked above in: {', '.join(lacks)}. "
+                    "Translate all of it, or leave the language empty."
+                )
+            found[code] = {"question_asked": "", "guidelines": "", **texts, "names": shown}
+        return found
+
     def clean_criterion_weights(self) -> dict[str, str]:
         weights: dict[str, str] = {}
         for line in filter(str.strip, self.cleaned_data["criterion_weights"].splitlines()):
@@ -261,6 +441,34 @@ class SettingsForm(forms.ModelForm):
 
     def clean_tie_margin(self) -> Decimal:
         return self.cleaned_data["tie_margin"] or Decimal(0)
+
+
+def _names_in(
+    language: str, lines: str, names: Sequence[str], gone: Collection[str]
+) -> dict[str, str]:
+    """Return how names are shown, in their order. Raises ValidationError that says what is wrong.
+
+    A name may have a colon, so that the longest one that fits is read.
+    """
+    found: dict[str, str] = {}
+    for line in filter(None, map(str.strip, lines.splitlines())):
+        fits = [name for name in {*names, *gone} if line.startswith(f"{name}:")]
+        if not fits:
+            raise forms.ValidationError(
+                f"{language}: “{line[:80]}” isn't a translation. Write a criterion or a reason as "
+                "above, a colon and its translation."
+            )
+        name = max(fits, key=len)
+        shown = " ".join(line.removeprefix(f"{name}:").split())
+        if not shown.isprintable() or len(shown) > _LONGEST_SHOWN:
+            raise forms.ValidationError(
+                f"{language}: give “{name}” a short name of at most {_LONGEST_SHOWN} characters."
+            )
+        if shown:
+            found[name] = shown
+    if len({found[name] for name in names if name in found}) < len(found.keys() & set(names)):
+        raise forms.ValidationError(f"{language}: give each criterion and reason its own name.")
+    return {name: found[name] for name in names if name in found}
 
 
 def weights_in_lines(weights: Mapping[str, Any]) -> str:
@@ -308,6 +516,7 @@ def _seen(sent: str) -> dict[str, str]:
 
 def _said(event: AuditEvent, name: str) -> str:
     now = event.detail[name]["now"]
+    now = list(map(name_of, now)) if name == "translations" else now
     now = weights_in_lines(now).replace("\n", ", ") if isinstance(now, dict) else now
     text = ", ".join(now) if isinstance(now, list) else str(now)
     return text if len(text) <= 80 else f"{text[:80]} …"
@@ -372,14 +581,14 @@ class JoinForm(UserCreationForm):
         model = User
         fields = ("username",)
         help_texts = {
-            "username": "Letters, digits and @ . + - _ only. The project's owners see it."
+            "username": _lazy("Letters, digits and @ . + - _ only. The project's owners see it.")
         }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.fields[
-            "password1"
-        ].help_text = "At least 8 characters; not a common word or your name."
+        self.fields["password1"].help_text = _(
+            "At least 8 characters; not a common word or your name."
+        )
         self.fields["password2"].help_text = ""
 
     def clean_username(self) -> str:
@@ -621,7 +830,7 @@ class AsideForm(forms.Form):
 
 
 class ExtendForm(forms.Form):
-    beta = forms.DecimalField(min_value=0, max_value=100, label="New β, percent")
+    beta = forms.DecimalField(min_value=0, max_value=100, label="New share to review (β), percent")
 
 
 class ConfirmForm(forms.Form):

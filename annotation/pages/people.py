@@ -21,6 +21,8 @@ from django.db.models import Count
 from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.cache import add_never_cache_headers
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as _lazy
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
@@ -61,6 +63,7 @@ from annotation.people.teams import (
     teams_for,
     teams_of,
 )
+from annotation.queue.drafts import use_language
 from judging.core.errors import UserError
 from judging.core.formatting import number_of
 from judging.projects import mail
@@ -209,11 +212,12 @@ def team(request: HttpRequest, number: int) -> HttpResponse:
 def leave(request: HttpRequest, slug: str) -> HttpResponse:
     """Leave the project yourself."""
     access = project_for(request.user, slug)
+    use_language(request.user, access.project.language)
     if request.method != "POST":
         return render(request, "annotation/people/leave.html", {"project": access.project})
     if access.membership is None:
         messages.error(
-            request, "You are not a member of this project, so there is nothing to leave."
+            request, _("You are not a member of this project, so there is nothing to leave.")
         )
         return redirect("home")
     try:
@@ -221,7 +225,9 @@ def leave(request: HttpRequest, slug: str) -> HttpResponse:
     except UserError as error:
         messages.error(request, str(error))
         return redirect("project_leave", slug)
-    messages.success(request, f"You left {access.project.name}. Your votes stay.")
+    messages.success(
+        request, _("You left %(name)s. Your votes stay.") % {"name": access.project.name}
+    )
     return redirect("home")
 
 
@@ -241,6 +247,7 @@ def join(request: HttpRequest, token: str) -> HttpResponse:
     """Accept an invitation with the current login, or with a new one."""
     try:
         invitation = open_invitation(token, request.user)
+        use_language(request.user, invitation.project.language)
         address = address_of_link(token) if mail_is_configured() else ""
         form = None if request.user.is_authenticated else JoinForm(request.POST or None)
         if request.method == "POST" and (form is None or form.is_valid()):
@@ -297,7 +304,7 @@ class PasswordForm(OwnPasswordForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         del self.fields["new_password1"], self.fields["new_password2"]
-        self.fields["old_password"].label = "Your password"
+        self.fields["old_password"].label = _("Your password")
         # The page is read first.
         del self.fields["old_password"].widget.attrs["autofocus"]
         if not self.user.has_usable_password():
@@ -305,15 +312,15 @@ class PasswordForm(OwnPasswordForm):
 
     def clean(self) -> dict[str, Any]:
         if "old_password" not in self.fields and not is_proved(self.request):
-            raise ValidationError("Log out and log in again, then erase within 15 minutes.")
+            raise ValidationError(_("Log out and log in again, then erase within 15 minutes."))
         return self.cleaned_data
 
 
 class EraseForm(PasswordForm):
     remove_votes = forms.BooleanField(
         required=False,
-        label="Remove my votes as well",
-        help_text="Otherwise they stay under a pseudonym, without your comments.",
+        label=_lazy("Remove my votes as well"),
+        help_text=_lazy("Otherwise they stay under a pseudonym, without your comments."),
     )
 
 
@@ -351,7 +358,9 @@ class AddressForm(PasswordForm):
     """Links for new passwords go to the address."""
 
     address = forms.EmailField(
-        max_length=254, label="Your mail address", widget=forms.EmailInput(attrs={"dir": "ltr"})
+        max_length=254,
+        label=_lazy("Your mail address"),
+        widget=forms.EmailInput(attrs={"dir": "ltr"}),
     )
     field_order = ("address", "old_password")
 
@@ -372,11 +381,11 @@ def own_mail(request: HttpRequest) -> HttpResponse:
     asked = ""
     if "wanted" in sent and wanted.is_valid():
         mail.choose(user, **{name: wanted.cleaned_data[name] for name in OPTIONAL})
-        messages.success(request, "Your choice was saved.")
+        messages.success(request, _("Your choice was saved."))
         return redirect("own_mail")
     if "remove" in sent:
         User.objects.filter(pk=user.pk).update(email="")
-        messages.success(request, "Your address was removed. You get no more mail.")
+        messages.success(request, _("Your address was removed. You get no more mail."))
         return redirect("own_mail")
     if form.is_bound and form.is_valid() and mail_is_configured():
         asked = form.cleaned_data["address"]
@@ -405,7 +414,7 @@ def mail_confirm(request: HttpRequest, token: str) -> HttpResponse:
         return render(request, "annotation/people/mail_confirm.html", context, status=410)
     if request.method == "POST":
         know_what_waits(user)
-        messages.success(request, "FairJudge sends mail to you at this address from now on.")
+        messages.success(request, _("FairJudge sends mail to you at this address from now on."))
         return redirect("own_mail")
     return render(request, "annotation/people/mail_confirm.html", context)
 
@@ -483,10 +492,11 @@ def role_kept(mine: str, offered: str) -> str:
     """Say that a link changes no member's role, or nothing if it offers no further right."""
     if not lacks_rights(mine, of=offered):
         return ""
-    return (
-        f"You are already a member, as {Role(mine).label}. This link is for a new {offered} and "
-        f"doesn't change your role. Ask an owner to make you {offered} on the page People."
-    )
+    return _(
+        "You are already a member, as %(label)s. This link is for a new %(offered)s "
+        "and doesn't change your role. Ask an owner to make you %(offered)s on the "
+        "page People."
+    ) % {"label": Role(mine).label, "offered": Role(offered).label}
 
 
 def _role_here(request: HttpRequest, invitation: Invitation) -> str | None:

@@ -1,9 +1,11 @@
 """Pages of rounds: the list, one round and its progress, and what a manager changes in it."""
 
 from collections.abc import Callable
+from typing import Any
 
 from django.contrib import messages
 from django.core.paginator import Paginator
+from django.db.models import Sum
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
@@ -17,9 +19,15 @@ from annotation.rendering import render as rendered
 from annotation.rounds import changes, growing
 from annotation.rounds.opening import check_rules_of, open_round, practice_of
 from annotation.rounds.practice import practice_standing, rounds_after
-from annotation.rounds.progress import round_progress, rounds_with_counts, say_what_waits
+from annotation.rounds.progress import (
+    RoundProgress,
+    round_progress,
+    rounds_with_counts,
+    say_what_waits,
+)
 from annotation.votes import aside
 from annotation.votes.agreement import RoundAgreement
+from judging.core.caching import kept_a_while
 from judging.core.errors import UserError
 from judging.core.formatting import number_of
 from judging.dataset.models import Example
@@ -107,12 +115,36 @@ def cancel(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     return redirect("round", slug, number)
 
 
+def _is_large(found: Round) -> bool:
+    n_items = found.selections.aggregate(n=Sum("n_items"))["n"]
+    return (n_items or 0) > growing.AT_ONCE
+
+
+def _kept(found: Round, name: str, make: Callable[[], Any]) -> Any:
+    """Return what a large round's page counted a moment ago, unless a manager changed the round."""
+    state = (found.state, changes.round_version(found))
+    is_large = _is_large(found)
+    return kept_a_while(f"{name}:{found.pk}", found.project, state, make, is_large=is_large)
+
+
+def _standing_of(found: Round) -> RoundProgress:
+    shown: RoundProgress = _kept(found, "standing", lambda: round_progress(found))
+    return shown
+
+
+def _agreement_in(found: Round) -> RoundAgreement:
+    shown: RoundAgreement = _kept(
+        found, "agreement-in", lambda: RoundAgreement(found).without_votes()
+    )
+    return shown
+
+
 @require_safe
 def standing(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     """Return the part of the page that is reloaded while people work."""
     access, found = round_for(request, slug, number)
     context = {"project": access.project, "access": access, "round": found}
-    context["standing"] = round_progress(found)
+    context["standing"] = _standing_of(found)
     context["practised"] = practice_standing(found) if found.is_practice else None
     context["work"] = growing.current_work(found)
     part = "practice" if found.is_practice else "standing"
@@ -329,9 +361,9 @@ def round_page(
         "practice": practice_of(found) if found.is_practice else None,
         "practised": practice_standing(found) if found.is_practice else None,
         "opens": rounds_after(found) if found.is_practice else (),
-        "standing": round_progress(found),
+        "standing": _standing_of(found),
         "work": growing.current_work(found),
-        "agreement": RoundAgreement(found),
+        "agreement": _agreement_in(found),
         "flags": [
             (flag, version_of(flag.reason))
             for flag in flags.select_related("annotator", "item__example").order_by("pk")

@@ -143,7 +143,13 @@ def retention_dates(request: HttpRequest, slug: str) -> HttpResponse:
         else:
             messages.success(request, "The dates are saved.")
             return redirect("retention", slug)
-    context = {**access.under("settings"), "form": form, "plan": plan, "waits": retention.WAITS}
+    context = {
+        **access.under("settings"),
+        "form": form,
+        "plan": plan,
+        "due": [one for one in plan if one.on and not one.done_at],
+        "waits": retention.WAITS,
+    }
     status = 422 if form.errors else 200
     return render(request, "annotation/settings/retention.html", context, status=status)
 

@@ -14,6 +14,7 @@ from django.contrib.auth.models import AbstractUser
 from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from annotation.models import (
     Annotator,
@@ -190,7 +191,9 @@ def leave_round(round_: Round, annotator: Annotator) -> None:
             if seats.exists():
                 return
             if not round_.open_to_all:
-                raise UserError("No pair of this round is assigned to you, so you can't leave it.")
+                raise UserError(
+                    _("No pair of this round is assigned to you, so you can't leave it.")
+                )
             # A first item may be handed out at this very moment, which makes the seat too.
             make_seat(round_, annotator, round_.parameters.get("limit"))
             seats.update(left_at=now)

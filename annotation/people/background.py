@@ -9,6 +9,9 @@ An owner writes one question a line: its kind, its text, and what may be answere
 
 A question mark after the kind makes the question optional. An answer with an exclamation mark, or a
 number outside the two bounds, screens a person out, without telling them why.
+
+In another language the same lines are written again with other words. Answers are stored as the
+original has them, so nothing that is counted depends on a language.
 """
 
 import re
@@ -42,6 +45,12 @@ class Question:
         parts += [f"{choice}{'!' * (choice in self.refused)}" for choice in self.choices]
         parts += [self.low, self.high] if self.low or self.high else []
         return " | ".join(parts)
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """Return what a translation keeps: all but the words."""
+        refused = [choice in self.refused for choice in self.choices]
+        return self.kind, self.optional, refused, self.low, self.high
 
     def screens_out(self, answer: str) -> bool:
         if not answer:
@@ -78,6 +87,25 @@ def read_questions(text: str) -> list[Question]:
         if texts.count(text) > 1:
             raise UserError(f"“{text}” is asked twice. Ask each question once.")
     return questions
+
+
+def read_translation(text: str, questions: list[Question]) -> list[Question]:
+    """Read the same questions in other words. Raises UserError that names what differs."""
+    found = read_questions(text)
+    if len(found) != len(questions):
+        raise UserError(f"There are {len(questions)} questions above, and {len(found)} here.")
+    for shown, question in zip(found, questions, strict=True):
+        if shown.shape != question.shape:
+            raise UserError(
+                f"“{shown.text[:60]}” differs from “{question.text[:60]}” in more than its words. "
+                "Keep the kind, the number of answers, exclamation marks and bounds."
+            )
+    return found
+
+
+def in_lines(stored: list[dict[str, Any]]) -> str:
+    """Return stored questions as an owner writes them, one a line."""
+    return "\n".join(map(str, questions_of(stored)))
 
 
 def _read(line: str) -> Question:

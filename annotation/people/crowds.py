@@ -33,6 +33,8 @@ from django.http import Http404
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.crypto import constant_time_compare, salted_hmac
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as _lazy
 
 from annotation.models import Annotator, CrowdLink, CrowdSubmission, Draft, Item, Round, Slot, Vote
 from annotation.people.annotators import crowd_annotator, give_back_items, people_changed
@@ -44,6 +46,7 @@ from annotation.people.invitations import (
 )
 from annotation.queue.queue import claim_next, make_seat
 from annotation.queue.settling import HAVE_A_PLACE, crowd_places, is_free
+from judging.core import languages
 from judging.core.caching import report_cache
 from judging.core.errors import UserError
 from judging.core.text import ESCAPE_COLUMN, escape_row, unescape_cell
@@ -61,10 +64,12 @@ MTURK = ("workerId", "hitId", "assignmentId")
 _PREVIEW = "ASSIGNMENT_ID_NOT_AVAILABLE"
 _SALT = "fairjudge.crowd"
 _ID = re.compile(r"[\w.:@+=/-]{1,120}", re.ASCII)
-_ENDED = "This study accepts no more people. You can close this page."
-_TWICE = "You have taken part in this study already, or began it with another submission."
-_FULL = "All places of this study are taken. Return your submission, or try again in some minutes."
-_NOTHING_FREE = "Other people are working on all remaining pairs. Try again in some minutes."
+_ENDED = _lazy("This study accepts no more people. You can close this page.")
+_TWICE = _lazy("You have taken part in this study already, or began it with another submission.")
+_FULL = _lazy(
+    "All places of this study are taken. Return your submission, or try again in some minutes."
+)
+_NOTHING_FREE = _lazy("Other people are working on all remaining pairs. Try again in some minutes.")
 
 
 class CrowdOver(Http404):
@@ -172,7 +177,9 @@ def open_link(token: str) -> CrowdLink:
     try:
         number, nonce = unsigned_link(token, _SALT)
     except (signing.BadSignature, ValueError, TypeError):
-        raise UserError("This link is incomplete. Open the study from the panel again.") from None
+        raise UserError(
+            _("This link is incomplete. Open the study from the panel again.")
+        ) from None
     links = CrowdLink.objects.select_related("round__project", "round__protocol")
     link = links.filter(pk=number).first()
     if link is None or not constant_time_compare(link.nonce, nonce) or not is_usable(link):
@@ -180,16 +187,30 @@ def open_link(token: str) -> CrowdLink:
     return link
 
 
+def wording(link: CrowdLink, name: str) -> tuple[Any, str]:
+    """Return a text of the link, or its questions, in the page's language, with that language.
+
+    What isn't translated is as the owner wrote it, in the project's language.
+    """
+    language = languages.best_of(link.translations)
+    if said := link.translations.get(language, {}).get(name):
+        return said, language
+    return getattr(link, name), link.round.project.language
+
+
 def panel_ids(link: CrowdLink, sent: Mapping[str, str]) -> PanelIds:
     """Read the ids in a link's address. Raises UserError if the worker's is missing or odd."""
     names = zip((link.worker_name, link.study_name, link.session_name), MTURK, strict=True)
     values = [sent.get(name) or sent.get(other) or "" for name, other in names]
     if _PREVIEW in values:
-        raise UserError("This is a preview. Accept the task first, then open it again.")
+        raise UserError(_("This is a preview. Accept the task first, then open it again."))
     if not values[0] or any(value and not _ID.fullmatch(value) for value in values):
         raise UserError(
-            f"The address lacks your ID ({link.worker_name}), or it can't be read. Open the study "
-            "from the panel again."
+            _(
+                "The address lacks your ID (%(parameter)s), or it can't be read. Open the "
+                "study from the panel again."
+            )
+            % {"parameter": link.worker_name}
         )
     return PanelIds(*values)
 
@@ -224,7 +245,10 @@ def count_new_login(address: str) -> None:
     recent = [at for at in report_cache.get(key, []) if at > now - timedelta(hours=1)]
     if len(recent) >= LOGINS_AN_HOUR:
         raise UserError(
-            "Too many people began this study from your network within the hour. Try again later."
+            _(
+                "Too many people began this study from your network within the hour. Try again "
+                "later."
+            )
         )
     report_cache.set(key, [*recent, now], 3600)
 
@@ -295,7 +319,7 @@ def admitted(user: AbstractUser, round_id: int) -> Annotator:
     if submission is None or submission.annotator is None or not user.is_active:
         raise Http404("No such round.")
     if submission.state != State.WORKING or submission.link.round.state == Round.State.CLOSED:
-        raise CrowdOver("Your part in this study has ended.")
+        raise CrowdOver(_("Your part in this study has ended."))
     return submission.annotator
 
 

@@ -12,6 +12,8 @@ from django.db.models import Exists, F, Max, OuterRef, Q, QuerySet
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.crypto import constant_time_compare
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as _lazy
 
 from annotation.models import Invitation
 from annotation.people.annotators import annotator_of, people_changed
@@ -23,11 +25,13 @@ from judging.projects.models import LostRight, Membership, Project, Role
 _SALT = "fairjudge.invitation"
 MAX_DAYS = 365
 MAX_USES = 1000
-_NOT_VALID = "This invitation link is no longer valid. Ask an owner of the project for a new one."
+_NOT_VALID = _lazy(
+    "This invitation link is no longer valid. Ask an owner of the project for a new one."
+)
 _LOST = {
-    LostRight.How.REMOVED: "You were removed from this project.",
-    LostRight.How.LEFT: "You left this project.",
-    LostRight.How.LOWERED: "Your role in this project was changed.",
+    LostRight.How.REMOVED: _lazy("You were removed from this project."),
+    LostRight.How.LEFT: _lazy("You left this project."),
+    LostRight.How.LOWERED: _lazy("Your role in this project was changed."),
 }
 
 
@@ -118,7 +122,9 @@ def open_invitation(token: str, user: AbstractUser | AnonymousUser | None = None
     try:
         named = unsigned_link(token, _SALT)
     except signing.BadSignature:
-        raise UserError("This invitation link is incomplete. Copy the whole link again.") from None
+        raise UserError(
+            _("This invitation link is incomplete. Copy the whole link again.")
+        ) from None
     # A link of an older version names the number alone, which may be another invitation's by now.
     number, nonce = named[:2] if isinstance(named, list) else (named, "")
     invitation = Invitation.objects.select_related("project").filter(pk=number).first()
@@ -138,15 +144,19 @@ def address_of_link(token: str) -> str:
 
 def _refuse_dead(invitation: Invitation) -> None:
     if invitation.revoked_at is not None:
-        raise UserError("This invitation was withdrawn. Ask the person who sent it for a new one.")
+        raise UserError(
+            _("This invitation was withdrawn. Ask the person who sent it for a new one.")
+        )
     if invitation.expires_at < timezone.now():
-        raise UserError("This invitation has expired. Ask the person who sent it for a new one.")
+        raise UserError(_("This invitation has expired. Ask the person who sent it for a new one."))
     if invitation.uses >= invitation.max_uses:
-        raise UserError("This invitation was used up. Ask the person who sent it for a new one.")
+        raise UserError(_("This invitation was used up. Ask the person who sent it for a new one."))
     if not usable_invitations(invitation.project).filter(pk=invitation.pk).exists():
         raise UserError(
-            "The person who made this invitation can no longer invite people. Ask an owner of the "
-            "project for a new one."
+            _(
+                "The person who made this invitation can no longer invite people. Ask an owner of "
+                "the project for a new one."
+            )
         )
 
 
@@ -158,7 +168,9 @@ def _refuse_who_lost_a_right(invitation: Invitation, user: AbstractUser) -> None
     last = lost.filter(pk__gt=invitation.made_after).order_by("pk").last()
     if last is not None:
         how = _LOST[LostRight.How(last.how)]
-        raise UserError(f"{how} Ask an owner for a new link. Votes that you gave are kept.")
+        raise UserError(
+            _("%(how)s Ask an owner for a new link. Votes that you gave are kept.") % {"how": how}
+        )
 
 
 def accept_invitation(invitation: Invitation, user: User) -> Membership:
@@ -179,7 +191,7 @@ def accept_invitation(invitation: Invitation, user: User) -> Membership:
                 if locked.uses < locked.max_uses:
                     _refuse_dead(locked)
                 raise UserError(
-                    "This invitation was used up just now. Ask the sender for a new one."
+                    _("This invitation was used up just now. Ask the sender for a new one.")
                 )
             add_member(project, user, user, invitation.role)
             membership = Membership.objects.get(project=project, user=user)

@@ -14,6 +14,8 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.forms.models import model_to_dict
 from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop as noop
 
 from annotation.models import (
     Adjudication,
@@ -98,8 +100,11 @@ def _as_marked(answer: dict[str, Any], left: int, are_hidden: bool, *models: str
 
 
 def counts_held_about(user: AbstractUser) -> list[tuple[str, int]]:
-    """Return how many rows `held_about` has of each kind, without kinds that have none."""
-    return [(about, n) for about, rows, *_ in _tables(user) if (n := rows.count())]
+    """Return how many rows `held_about` has of each kind, without kinds that have none.
+
+    The kinds are in the language of the page, and in the file of `held_about` in English.
+    """
+    return [(_(about), n) for about, rows, *rest in _tables(user) if (n := rows.count())]
 
 
 def _tables(user: AbstractUser) -> list[tuple[Any, ...]]:
@@ -110,83 +115,83 @@ def _tables(user: AbstractUser) -> list[tuple[Any, ...]]:
     name = user.get_username()
     attempts = AccessAttempt.objects.filter(username__in=(name, tries_of(name)))
     return [
-        ("failed login", attempts, "attempt_time", "ip_address", "user_agent"),
+        (noop("failed login"), attempts, "attempt_time", "ip_address", "user_agent"),
         (
-            "token",
+            noop("token"),
             ApiToken.objects.filter(user=user),
             *("name", "prefix", "scopes", "created_at", "last_used_at"),
         ),
-        ("mail", Mail.objects.filter(user=user), "kind", "state", "at", "tried_at"),
+        (noop("mail"), Mail.objects.filter(user=user), "kind", "state", "at", "tried_at"),
         (
-            "session",
+            noop("session"),
             LoginSession.objects.filter(user=user),
             *("device", "began_at", "used_at"),
         ),
         (
-            "second factor",
+            noop("second factor"),
             SecondFactor.objects.filter(user=user),
             *("kind", "name", "created_at", "used_at"),
         ),
         (
-            "single sign-on",
+            noop("single sign-on"),
             SignOn.objects.filter(user=user),
             *("issuer", "subject", "email", "granted", "created_at", "used_at"),
         ),
         (
-            "membership",
+            noop("membership"),
             Membership.objects.filter(user=user),
             *("project__name", "role", "joined_at", "unblinded_at"),
         ),
-        ("team", TeamMember.objects.filter(user=user), "team__name", "tags", "added_at"),
-        ("team of their own", Team.objects.filter(owner=user), "name", "created_at"),
+        (noop("team"), TeamMember.objects.filter(user=user), "team__name", "tags", "added_at"),
+        (noop("team of their own"), Team.objects.filter(owner=user), "name", "created_at"),
         (
-            "role or membership that ended",
+            noop("role or membership that ended"),
             LostRight.objects.filter(user=user),
             "project__name",
             "how",
             "at",
         ),
         (
-            "warning, pause or votes put aside",
+            noop("warning, pause or votes put aside"),
             Intervention.objects.filter(**mine),
             *("round__project__name", "round__number", "kind", "at"),
         ),
         (
-            "time you saw what the judge said",
+            noop("time you saw what the judge said"),
             EarlierLook.objects.filter(user=user),
             "project__name",
             "at",
         ),
-        ("annotator", theirs, "project__name", "name", "created_at", "left_at"),
+        (noop("annotator"), theirs, "project__name", "name", "created_at", "left_at"),
         (
-            "submission to a panel",
+            noop("submission to a panel"),
             CrowdSubmission.objects.filter(**mine),
             *("worker_id", "study_id", "session_id", "answers", "state", "started_at"),
         ),
         (
-            "vote",
+            noop("vote"),
             Vote.every.filter(**mine),
             *("example__project__name", "item__round__number", "answer", "comment"),
-            *("active_seconds", "submitted_at"),
+            *("active_seconds", "submitted_at", "language"),
         ),
-        ("skipped pair", Skip.objects.filter(**mine), project, "reason", "at"),
-        ("flag", Flag.objects.filter(**mine), project, "reason", "at"),
+        (noop("skipped pair"), Skip.objects.filter(**mine), project, "reason", "at"),
+        (noop("flag"), Flag.objects.filter(**mine), project, "reason", "at"),
         (
-            "answer to a pair that came again",
+            noop("answer to a pair that came again"),
             # Who has one in hand isn't told that it is one.
             Repeat.objects.filter(**mine, submitted_at__isnull=False),
             *("round__project__name", "round__number", "answer", "comment"),
             *("active_seconds", "submitted_at"),
         ),
         (
-            "training or try at a qualification",
+            noop("training or try at a qualification"),
             PracticeResult.objects.filter(**mine),
             *("round__project__name", "round__number", "n", "right", "passed", "at"),
         ),
-        ("draft", Draft.every.filter(**mine), "answer", "comment", "opened_at"),
-        ("decision", Adjudication.objects.filter(decided_by=user), project, "reason", "at"),
+        (noop("draft"), Draft.every.filter(**mine), "answer", "comment", "opened_at"),
+        (noop("decision"), Adjudication.objects.filter(decided_by=user), project, "reason", "at"),
         (
-            "entry in an audit trail",
+            noop("entry in an audit trail"),
             AuditEvent.objects.filter(user=user),
             *("project_slug", "action", "at"),
         ),
@@ -230,8 +235,11 @@ def go_on_erasing(key: int) -> None:
 def _keep_projects_owned(user: AbstractUser) -> None:
     if alone := owned_alone(user):
         raise UserError(
-            f"{user.get_username()} is the only owner of {', '.join(alone)}. Make another member "
-            "an owner first. Nothing was erased."
+            _(
+                "%(name)s is the only owner of %(projects)s. Make another member an owner first. "
+                "Nothing was erased."
+            )
+            % {"name": user.get_username(), "projects": ", ".join(alone)}
         )
 
 

@@ -12,8 +12,11 @@ from dataclasses import dataclass
 from itertools import permutations
 from typing import Any
 
+from django.conf import settings
 from django.db.models import F, QuerySet
-from django.utils import timezone
+from django.utils import timezone, translation
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as _lazy
 
 from annotation.models import Annotator, Draft, Item, Protocol, Seat
 from annotation.rendering.spans import ShownText, places_in
@@ -46,26 +49,67 @@ class AnswerOption:
 
 
 _THREE_BUTTONS = (
-    AnswerOption("left", "Left is better", ("1", "A")),
-    AnswerOption("tie", "Tie", ("0", "T")),
-    AnswerOption("right", "Right is better", ("2", "B")),
+    AnswerOption("left", _lazy("Left is better"), ("1", "A")),
+    AnswerOption("tie", _lazy("Tie"), ("0", "T")),
+    AnswerOption("right", _lazy("Right is better"), ("2", "B")),
 )
 _FIVE_BUTTONS = (
-    AnswerOption("left_much", "Left is much better", ("1",)),
-    AnswerOption("left", "Left is better", ("2",)),
-    AnswerOption("tie", "Tie", ("3", "T")),
-    AnswerOption("right", "Right is better", ("4",)),
-    AnswerOption("right_much", "Right is much better", ("5",)),
+    AnswerOption("left_much", _lazy("Left is much better"), ("1",)),
+    AnswerOption("left", _lazy("Left is better"), ("2",)),
+    AnswerOption("tie", _lazy("Tie"), ("3", "T")),
+    AnswerOption("right", _lazy("Right is better"), ("4",)),
+    AnswerOption("right_much", _lazy("Right is much better"), ("5",)),
 )
-_BOTH_BAD_BUTTON = AnswerOption(BOTH_BAD, "Both are bad", ("X",))
-_CANT_JUDGE_BUTTON = AnswerOption(CANT_JUDGE, "Can't judge", ("N",))
+_BOTH_BAD_BUTTON = AnswerOption(BOTH_BAD, _lazy("Both are bad"), ("X",))
+_CANT_JUDGE_BUTTON = AnswerOption(CANT_JUDGE, _lazy("Can't judge"), ("N",))
 _CONFIDENCE_BUTTONS = (
-    AnswerOption("low", "Unsure", ("7",)),
-    AnswerOption("medium", "Fairly sure", ("8",)),
-    AnswerOption("high", "Sure", ("9",)),
+    AnswerOption("low", _lazy("Unsure"), ("7",)),
+    AnswerOption("medium", _lazy("Fairly sure"), ("8",)),
+    AnswerOption("high", _lazy("Sure"), ("9",)),
 )
 # From the least to the most.
 CONFIDENCE = {option.value: option.text for option in _CONFIDENCE_BUTTONS}
+
+
+@dataclass(frozen=True)
+class Wording:
+    """What a person reads of a protocol, in one language.
+
+    Answers are stored with the default's names of criteria and reasons, in each language.
+
+    language: of these texts; "" if the project doesn't say it.
+    names: how criteria and reasons are shown, by the default's names. Others are shown as they are.
+    """
+
+    language: str
+    question_asked: str
+    guidelines: str
+    names: Mapping[str, str]
+
+    def shown(self, name: str) -> str:
+        return self.names.get(name, name)
+
+
+def wording_of(protocol: Protocol, project_language: str = "") -> Wording:
+    """Return what the protocol asks in the page's language, or by default.
+
+    Args:
+        project_language: of the default, if the protocol has no translations and says none.
+    """
+    default = protocol.language or project_language
+    language = translation.get_language() or ""
+    said = protocol.translations.get(language)
+    if said is None or language == default:
+        return Wording(default, protocol.question_asked, protocol.guidelines, {})
+    return Wording(
+        language, said["question_asked"], said.get("guidelines", ""), said.get("names", {})
+    )
+
+
+def use_language(user: Any, of_project: str) -> None:
+    """Speak the project's language from here on, unless the person chose their own."""
+    if not getattr(user, "language", "") and of_project in dict(settings.LANGUAGES):
+        translation.activate(of_project)
 
 
 def criterion_options(protocol: Protocol) -> tuple[AnswerOption, ...]:
@@ -94,7 +138,7 @@ def confidence_options(protocol: Protocol) -> tuple[AnswerOption, ...]:
 def answer_words(protocol: Protocol) -> dict[str, str]:
     """What each overall answer says, chosen or derived."""
     options = (*criterion_options(protocol), *answer_options(protocol))
-    return {option.value: option.text for option in options}
+    return {option.value: str(option.text) for option in options}
 
 
 def criterion_values(protocol: Protocol) -> tuple[str, ...]:
@@ -110,25 +154,28 @@ def checked_answer(protocol: Protocol, answer: Any, comment: str = "") -> dict[s
     the overall answer. The rule is kept with it. Nobody has to give a reason or mark anything.
     """
     if not isinstance(answer, dict):
-        raise UserError("The answer could not be read. Choose again; nothing was lost.")
+        raise UserError(_("The answer could not be read. Choose again; nothing was lost."))
     overall = answer.get("overall")
     offered = {option.value for option in answer_options(protocol)}
     if not protocol.criteria_rule and overall not in offered:
-        raise UserError("Choose which response is better, or a tie, before you submit.")
+        raise UserError(_("Choose which response is better, or a tie, before you submit."))
     if overall == CANT_JUDGE and overall in offered:
         if not comment.strip():
-            raise UserError("Say in the comment why you can't judge this pair, then submit.")
+            raise UserError(_("Say in the comment why you can't judge this pair, then submit."))
         return {"overall": overall} | _grounds(protocol, answer)
     scale = criterion_values(protocol)
     chosen = answer.get("criteria") or {}
     missing = [name for name in protocol.criteria if chosen.get(name) not in scale]
     if missing:
-        raise UserError(f"Answer every row before you submit. Missing: {', '.join(missing)}.")
+        raise UserError(
+            _("Answer every row before you submit. Missing: %(rows)s.")
+            % {"rows": ", ".join(map(wording_of(protocol).shown, missing))}
+        )
     criteria = {name: chosen[name] for name in protocol.criteria}
     more = _grounds(protocol, answer)
     if protocol.ask_confidence:
         if answer.get("confidence") not in CONFIDENCE:
-            raise UserError("Say how sure you are before you submit.")
+            raise UserError(_("Say how sure you are before you submit."))
         more = {"confidence": answer["confidence"]} | more
     if protocol.criteria_rule and (rule := protocol.rule):
         derived = side_of(rule.overall(signs_of(criteria)), left_response=1)

@@ -16,6 +16,7 @@ import nh3
 import pygments
 from django.urls import reverse
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext as _
 from markdown_it import MarkdownIt
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
@@ -191,7 +192,9 @@ def picture(image: Placed) -> str:
 
 def _button(match: re.Match[str]) -> str:
     source = reverse("image", args=[match[1]])
-    alt = "Image: " + match[2].replace('"', "&quot;") if match[2].strip() else "Image"
+    alt = _("Image")
+    if match[2].strip():
+        alt += ": " + match[2].replace('"', "&quot;")
     return f'<button type="button" class="picture"><img src="{source}" alt="{alt}"></button>'
 
 

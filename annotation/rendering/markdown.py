@@ -12,6 +12,7 @@ from itertools import groupby
 from typing import NamedTuple
 from urllib.parse import quote
 
+from django.utils.translation import gettext as _
 from markdown_it import MarkdownIt
 from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
@@ -141,7 +142,7 @@ def _image(self, tokens, index, options, env) -> str:
             env["elsewhere"] += [SCHEME, kept.sha256, description, token.content]
             return gate.picture(Placed(description, kept.sha256))
     return (
-        f'<span class="image">Image: {escape(description, quote=False)}</span>'
+        f'<span class="image">{_("Image")}: {escape(description, quote=False)}</span>'
         f"{_target(token.attrs['src'], token.attrs.get('title', ''))}"
     )
 

@@ -2,7 +2,8 @@
 
 Every letter and digit of the text can be read in the result. What laying it out would hide is shown
 as it was written, with a note that says so: a formula by itself, anything else with the whole text.
-`render` is a pure function of its arguments, so that callers can keep its results.
+`render` is a pure function of its arguments and of the page's language, so that callers can keep
+its results.
 """
 
 import re
@@ -11,10 +12,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from html import escape, unescape
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext_lazy as _lazy
 
 from annotation.rendering import gate, markdown
 from annotation.rendering.gate import balance
@@ -56,16 +58,18 @@ def shows_text(html: str) -> bool:
     )
 
 
-def _note(sentence: str) -> str:
+def _note(sentence: Any) -> str:
     return f'<p class="note" dir="auto">{sentence}</p>\n'
 
 
-_TEXT_AS_WRITTEN = _note("Shown as written, because formatting would hide part of this text.")
-_FORMULA_AS_WRITTEN = _note(
+_TEXT_AS_WRITTEN = _lazy("Shown as written, because formatting would hide part of this text.")
+_FORMULA_AS_WRITTEN = _lazy(
     "Formulas that can't be displayed in full are shown as they were written."
 )
 # The text of a formula was compared with its source when it was converted.
-_NO_TEXT = re.compile(r'<math(?:[^<]|<(?!/?math\b))*+</math>|<span class="image">Image: |<[^<>]*+>')
+_NO_TEXT = re.compile(
+    r'<math(?:[^<]|<(?!/?math\b))*+</math>|<span class="image">[^<:]*: |<[^<>]*+>'
+)
 # Up to this many different letters, each is counted by itself, which takes a fifth of the time.
 _FEW = 100
 
@@ -101,11 +105,11 @@ def render(text: str, how: How = "markdown") -> SafeString:
     try:
         page = markdown.to_html(text)
     except markdown.TooDeep:
-        return gate.sanitise(_TEXT_AS_WRITTEN + _plain_html(text))
-    note = _FORMULA_AS_WRITTEN if page.formula_as_written else ""
+        return gate.sanitise(_note(_TEXT_AS_WRITTEN) + _plain_html(text))
+    note = _note(_FORMULA_AS_WRITTEN) if page.formula_as_written else ""
     html = gate.sanitise(note + page.html)
     if not _shows_all(text, html.removeprefix(note), page.elsewhere):
-        return gate.sanitise(_TEXT_AS_WRITTEN + _plain_html(text))
+        return gate.sanitise(_note(_TEXT_AS_WRITTEN) + _plain_html(text))
     return html if shows_text(html) else gate.sanitise(_plain_html(text))
 
 

@@ -2,7 +2,15 @@
 
 from django.urls import path, re_path
 
-from annotation.results.pages import examples, overview, plan, results
+from annotation.results.pages import (
+    cheapest,
+    examples,
+    overview,
+    plan,
+    registration,
+    results,
+    teach,
+)
 
 urlpatterns = [
     path("", overview.home, name="home"),
@@ -18,7 +26,33 @@ urlpatterns = [
     path("p/<slug:slug>/plan", plan.plan, name="plan"),
     path("sizes", plan.sizes, name="sizes"),
     path("p/<slug:slug>/sizes", plan.project_sizes, name="project_sizes"),
+    path("p/<slug:slug>/preregistration", registration.preregistration, name="preregistration"),
+    path(
+        "p/<slug:slug>/preregistration/new",
+        registration.preregistration_new,
+        name="preregistration_new",
+    ),
+    path(
+        "p/<slug:slug>/preregistration/check",
+        registration.preregistration_check,
+        name="preregistration_check",
+    ),
+    path(
+        "p/<slug:slug>/preregistration/<int:number>.<slug:kind>",
+        registration.preregistration_file,
+        name="preregistration_file",
+    ),
+    path("p/<slug:slug>/cheapest", cheapest.cheapest, name="project_cheapest"),
+    path(
+        "p/<slug:slug>/cheapest/<int:number>",
+        cheapest.cheapest_progress,
+        name="project_cheapest_progress",
+    ),
     path("p/<slug:slug>/plan/preview", plan.plan_preview, name="plan_preview"),
+    path("p/<slug:slug>/teach/", teach.teach, name="teach"),
+    path("p/<slug:slug>/teach/<int:number>", teach.lesson, name="lesson"),
+    path("p/<slug:slug>/teach/<int:number>/approve", teach.lesson_approve, name="lesson_approve"),
+    path("p/<slug:slug>/teach/<int:number>/compare", teach.lesson_compare, name="lesson_compare"),
     path("p/<slug:slug>/people/pace", results.pace, name="people_pace"),
     path(
         "p/<slug:slug>/runs/<int:number>/reselection",
@@ -34,7 +68,7 @@ urlpatterns = [
     ),
     path("p/<slug:slug>/export", results.download, name="export"),
     re_path(
-        r"^p/(?P<slug>[-\w]+)/report\.(?P<kind>html|zip|tex)$",
+        r"^p/(?P<slug>[-\w]+)/report\.(?P<kind>html|pdf|zip|tex)$",
         results.report_file,
         name="report_file",
     ),

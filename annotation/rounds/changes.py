@@ -106,6 +106,7 @@ def reopen(
         raise UserError(
             "A round of imported votes can't be opened for labelling. Open a new round instead."
         )
+    access.need_texts(round_.project, "People can't label pairs without them.")
     n_items = Item.objects.filter(round=round_).count()
     with transaction.atomic():
         if not _change(round_, [Round.State.CLOSED], Round.State.OPEN, closed_at=None):

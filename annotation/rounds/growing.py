@@ -39,7 +39,6 @@ LEASE = Lease(timedelta(seconds=60))
 PART = 1000
 # A page does smaller work at once, and leaves larger work to a worker.
 AT_ONCE = 5000
-# While a wake is on its way to a busy worker, no second one is sent for so long.
 # What the audit trail calls work whose end is an event.
 _EVENTS = {
     Kind.OPEN: "round opened",

@@ -37,11 +37,12 @@ from annotation.rounds.selecting import (
 from judging.core.errors import UserError
 from judging.core.formatting import number_of
 from judging.core.leases import collecting_later
+from judging.core.text import unstorable
 from judging.dataset.models import Example, ExampleQuerySet, frame_of
 from judging.dataset.subsets import ALL, Subset, freeze
 from judging.methods.review.certificate import CertificatePlan, certificate_plan
 from judging.methods.review.cost import HumanRate
-from judging.projects.access import next_number
+from judging.projects.access import need_texts, next_number, record_event
 from judging.projects.models import Project
 from judging.runs.models import Run, Verdict
 
@@ -68,6 +69,7 @@ REPEAT_AFTER = 10
 _MOST_TRIES = 20
 _MOST_REPEATED, _LONGEST_GAP = 50, 1000
 _MOST_CHECK_RULES = 10
+LONGEST_CLAUSE, LONGEST_GUIDELINES = 5_000, 100_000
 _CHECK_RULE = re.compile(
     r"after\s++(\d{1,6})(?:\s++checks)?,?\s++below\s++(\d{1,3}(?:\.\d{1,4})?)(?:\s*+%)?(?:\s*+,)?"
     r"\s++(\w+)",
@@ -183,6 +185,9 @@ class RoundSettings:
     check_rules: what is done about people who fail attention checks.
     subset: the part of the run's examples, or of the project's, that the round is about. β, the
         audit and the certificate are about this part.
+    clause: added to the guidelines as the round opens. People label all of the part again, under
+        the new version of the protocol; earlier votes are kept and don't count in it.
+    goal: what the plan that was chosen is to reach, as `annotation.results.planner.ways` reads it.
     """
 
     beta: Decimal | None = None
@@ -210,6 +215,8 @@ class RoundSettings:
     after: Round | None = None
     repeat_percent: int = 0
     repeat_after: int = REPEAT_AFTER
+    clause: str = ""
+    goal: Mapping[str, object] | None = None
 
     @property
     def whom(self) -> Whom:
@@ -237,9 +244,9 @@ def open_round(
         background: Leave a large round to a worker. Nobody sees it until it is written whole.
         made: Called in the transaction that makes the round. If it raises, there is no round.
     """
+    need_texts(project, "People can't label pairs without them.")
     _check(project, run, settings)
     seed = settings.seed if settings.seed is not None else secrets.randbelow(_SEEDS)
-    protocol = current_protocol(project)
     practice = settings.practice
     frame = freeze(project, settings.subset, within=run.frame if run else None)
     drawn, m = (
@@ -251,6 +258,8 @@ def open_round(
     certificate = plan_to_store(run, drawn, settings.epsilon, settings.alpha, settings.looks)
     checks = _checks(project, practice.kind if practice else "")
     with collecting_later(), transaction.atomic():
+        if settings.clause:
+            _add_clause(project, user, settings.clause)
         round_ = Round.objects.create(
             project=project,
             number=next_number(project, Round),
@@ -258,7 +267,7 @@ def open_round(
             after=settings.after,
             repeat_percent=settings.repeat_percent,
             run=run,
-            protocol=protocol,
+            protocol=current_protocol(project),
             state=Round.State.OPENING,
             stage=Round.Stage.LEARN if drawn.learn else Round.Stage.ONLY,
             # Everybody who practises gets slots of their own.
@@ -292,6 +301,35 @@ def open_round(
     return round_
 
 
+def _add_clause(project: Project, user: AbstractUser | None, clause: str) -> None:
+    """Add a clause to the guidelines, in the transaction that makes its round."""
+    locked = Project.objects.select_for_update(no_key=True).get(pk=project.pk)
+    before = locked.guidelines
+    if why := _why_no_clause(locked, clause):
+        raise UserError(why)
+    project.guidelines = f"{before.rstrip()}\n\n{clause.strip()}".lstrip()
+    project.save(update_fields=["guidelines"])
+    changed = {"guidelines": {"before": before, "now": project.guidelines}}
+    record_event(project, user, "settings changed", "guidelines", **changed)
+
+
+def _why_no_clause(project: Project, clause: str) -> str:
+    clause = clause.strip()
+    if not clause or unstorable(clause) or len(clause) > LONGEST_CLAUSE:
+        return f"A clause is a text of at most {LONGEST_CLAUSE:,} characters."
+    if len(project.guidelines) + len(clause) > LONGEST_GUIDELINES:
+        return f"With the clause, the guidelines have more than {LONGEST_GUIDELINES:,} characters."
+    if clause in project.guidelines:
+        return "The guidelines have this clause already, so people would be asked the same again."
+    if project.translations:
+        return (
+            "The guidelines are translated, and people of other languages would not read the "
+            "clause. Add it with its translations in the settings, and then open the round without "
+            "a clause."
+        )
+    return ""
+
+
 def _check(project: Project, run: Run | None, settings: RoundSettings) -> None:
     for _, why in impossible(project, run, settings):
         raise UserError(why)
@@ -307,6 +345,15 @@ def impossible(
     if settings.after is not None and (why := _why_not_after(project, settings.after)):
         yield "after", why
     asked = [settings.beta is not None, settings.budget is not None, settings.everything]
+    if settings.clause:
+        if why := _why_no_clause(project, settings.clause):
+            yield "clause", why
+        if settings.subset.is_all or not settings.everything:
+            yield (
+                "clause",
+                "A clause is for the examples that it affects, and all of them are asked again. "
+                "Choose them by a category, a tag or a list, and select everything.",
+            )
     if settings.practice is not None:
         extra = any(asked) or run is not None or settings.check_rules or settings.audit
         extra = extra or settings.repeat_percent
@@ -482,6 +529,8 @@ def _parameters(settings: RoundSettings, m: int) -> dict[str, object]:
         parameters["repeat_after"] = settings.repeat_after
     if settings.after is not None:
         parameters["after"] = settings.after.number
+    if settings.goal is not None:
+        parameters["goal"] = dict(settings.goal)
     return parameters | (settings.practice.to_store() if settings.practice else {})
 
 
@@ -498,6 +547,9 @@ def current_protocol(project: Project) -> Protocol:
     """
     asked = {name: getattr(project, name) for name in _ASKED}
     asked |= {name: value for name in _NEWER if (value := getattr(project, name))}
+    if project.translations:
+        # Which one is the default is part of what people of each language read.
+        asked |= {"translations": project.translations, "language": project.language}
     if (rule := project.criteria_rule) is not None:
         asked["criteria_rule"] = rule.to_json()
     text = json.dumps(asked, sort_keys=True, ensure_ascii=False)

@@ -16,6 +16,9 @@ from judging.methods.review.cost import HumanRate, affordable
 from judging.methods.verdicts.verdicts import Candidate, VerdictState, cut, rank
 from judging.runs.models import Run, Verdict
 
+# An adaptive run is ranked by its smoothed entropy.
+_SCORE = Coalesce("routing_score", "bpde")
+
 
 @dataclass(frozen=True)
 class Ranked:
@@ -58,10 +61,16 @@ def ranked_examples(
         paper_mode: Break ties in import order, as the paper does.
         scores: By example, used instead of BPDE.
     """
+    rows = Verdict.objects.filter(run=run, example__in=frame_of(run.project, frame).order_by())
+    unranked = rows.filter(rank=None).exclude(state=VerdictState.PENDING)
+    if run.ranked_at and scores is None and not paper_mode and not unranked.exists():
+        # The same order, as it was written when the run was ranked.
+        ranked = rows.filter(rank__isnull=False).order_by("rank").annotate(score=_SCORE)
+        found = ranked.values_list("example", "bpde", "score")
+        return [Ranked(pk, place, *given) for place, (pk, *given) in enumerate(found, start=1)]
     verdicts = list(
-        Verdict.objects.filter(run=run, example__in=frame_of(run.project, frame))
-        .order_by("example__number", "example")
-        .annotate(score=Coalesce("routing_score", "bpde"))
+        rows.order_by("example__number", "example")
+        .annotate(score=_SCORE)
         .values_list("example", "example__external_id", "state", "score", "n_valid", "gap", "bpde")
     )
     candidates = [

@@ -17,6 +17,8 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as _lazy
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
 
@@ -40,6 +42,7 @@ from annotation.screen.hand import (
 from annotation.screen.progress import progress_of, refusal, skipped_sentence, title_of
 from annotation.screen.views import KEYS, KEYS_OF_MORE, progress_context, show_ending, show_item
 from annotation.votes.voting import NotNeeded, RoundClosed, edit_vote, record_vote
+from judging.core import languages
 from judging.core.errors import UserError
 from judging.projects.models import Preferences
 
@@ -47,20 +50,29 @@ from judging.projects.models import Preferences
 class PreferencesForm(forms.ModelForm):
     class Meta:
         model = Preferences
-        fields = ["one_key_submit", "link_scroll", "serif", "no_letter_keys", "keys"]
+        fields = ["one_key_submit", "link_scroll", "serif", "no_letter_keys", "keys", "language"]
+
+    def clean_language(self) -> str:
+        """Pages and scripts that are older than the choice don't send one, so it stays."""
+        if "language" not in self.data:
+            return self.initial["language"]
+        asked = self.cleaned_data["language"]
+        if asked and languages.known(asked) != asked:
+            raise forms.ValidationError(_("Choose one of the languages. Nothing was changed."))
+        return asked
 
     def clean_keys(self) -> dict[str, str]:
         """Refuse what is no key of the screen, and two actions on one key."""
         moved = self.cleaned_data["keys"] or {}
         if not isinstance(moved, dict) or not moved.keys() <= {*KEYS, *KEYS_OF_MORE}:
-            raise forms.ValidationError("These keys could not be read. Nothing was changed.")
+            raise forms.ValidationError(_("These keys could not be read. Nothing was changed."))
         for key in moved.values():
             if not isinstance(key, str) or len(key) > 1 or not key.isprintable() or key == " ":
-                raise forms.ValidationError("Choose one letter, digit or sign for each action.")
+                raise forms.ValidationError(_("Choose one letter, digit or sign for each action."))
         # A usual key of what only some protocols ask gives way to an action that was moved there.
         keys = [key for key in ({key: key for key in KEYS} | moved).values() if key]
         if len(set(keys)) < len(keys):
-            raise forms.ValidationError("Two actions have the same key. Nothing was changed.")
+            raise forms.ValidationError(_("Two actions have the same key. Nothing was changed."))
         return {place: key for place, key in moved.items() if key != place}
 
 
@@ -75,8 +87,11 @@ def annotate_leave(request: HttpRequest, signed: str) -> HttpResponse:
     else:
         messages.success(
             request,
-            f"You left {title_of(round_)}. Your votes stay, and others can label what you had "
-            "open. You can come back.",
+            _(
+                "You left %(round)s. Your votes stay, and others can label what you had "
+                "open. You can come back."
+            )
+            % {"round": title_of(round_)},
         )
     return redirect("annotate")
 
@@ -89,7 +104,7 @@ def annotate_return(request: HttpRequest, signed: str) -> HttpResponse:
     return redirect(address_of(round_))
 
 
-_MISMATCH = (
+_MISMATCH = _lazy(
     "The form and the page don't belong to the same pair, so nothing was stored. "
     "Go on with your current pair."
 )
@@ -112,7 +127,7 @@ def on_item(action: Action) -> Callable[..., HttpResponse]:
             # After a post without a login, logging in leads here.
             return redirect("annotate_item", token)
         if request.POST.get("token") != token:
-            return _refuse(request, draft, _MISMATCH, 409)
+            return _refuse(request, draft, str(_MISMATCH), 409)
         try:
             return action(request, draft)
         except Draft.DoesNotExist:
@@ -160,8 +175,10 @@ def beat(request: HttpRequest, draft: Draft) -> HttpResponse:
     return _refuse(
         request,
         draft,
-        "You were away for a long time, so this pair went to another annotator. You can still "
-        "submit; if the pair has all its votes by then, you will be told.",
+        _(
+            "You were away for a long time, so this pair went to another annotator. You can still "
+            "submit; if the pair has all its votes by then, you will be told."
+        ),
         409,
     )
 
@@ -169,9 +186,9 @@ def beat(request: HttpRequest, draft: Draft) -> HttpResponse:
 @on_item
 def skip(request: HttpRequest, draft: Draft) -> HttpResponse:
     if draft.item.round.kind in Round.PRACTICE:
-        return _refuse(request, draft, "No pair of this round can be skipped.", 422)
+        return _refuse(request, draft, _("No pair of this round can be skipped."), 422)
     if vote_on(draft):
-        return _refuse(request, draft, "You voted on this pair. Change the vote instead.", 422)
+        return _refuse(request, draft, _("You voted on this pair. Change the vote instead."), 422)
     keep(draft, _entry(request, draft))
     queue.skip(draft)
     if _by_script(request):
@@ -190,12 +207,12 @@ def unskip(request: HttpRequest, draft: Draft) -> HttpResponse:
 def flag(request: HttpRequest, draft: Draft) -> HttpResponse:
     reason = request.POST.get("reason", "").replace("\x00", "").strip()[:300]
     if not reason:
-        return _refuse(request, draft, "Say what is wrong with this pair, then flag it.", 422)
+        return _refuse(request, draft, _("Say what is wrong with this pair, then flag it."), 422)
     queue.flag(draft, reason)
     if _by_script(request):
         return HttpResponse(status=204)
-    to_do = "" if vote_on(draft) else " You can still vote on this pair, or skip it."
-    messages.success(request, f"Flagged.{to_do}")
+    said = _("Flagged. You can still vote on this pair, or skip it.")
+    messages.success(request, _("Flagged.") if vote_on(draft) else said)
     return redirect("annotate_item", draft.token)
 
 
@@ -212,7 +229,7 @@ def back(request: HttpRequest, draft: Draft) -> HttpResponse:
     keep(draft, _entry(request, draft))
     token = last_token(draft.item.round, draft.annotator, before=vote_on(draft))
     if token is None:
-        return _refuse(request, draft, "There is no earlier vote of yours in this round.", 422)
+        return _refuse(request, draft, _("There is no earlier vote of yours in this round."), 422)
     return redirect("annotate_item", token)
 
 
@@ -281,5 +298,5 @@ def _refuse(request: HttpRequest, draft: Draft, sentence: str, status: int) -> H
         return HttpResponse(sentence, status=status, content_type="text/plain; charset=utf-8")
     if status == 422:
         return show_item(request, draft, sentence, status)
-    ending = refusal("This was not taken", sentence, draft.item.round)
+    ending = refusal(_("This was not taken"), sentence, draft.item.round)
     return show_ending(request, ending, draft.item.round, draft.annotator, status)

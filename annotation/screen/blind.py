@@ -10,10 +10,11 @@ from functools import lru_cache
 from typing import Any, Literal, cast
 
 from django.db.models import QuerySet
+from django.utils import translation
 from django.utils.safestring import SafeString
 
 from annotation.models import Draft, Protocol, Round, Vote
-from annotation.queue.drafts import answer_words, side_of
+from annotation.queue.drafts import answer_words, side_of, wording_of
 from annotation.rendering import (
     differences,
     has_visible,
@@ -64,8 +65,12 @@ class Markable:
         return f"text-{self.side}"
 
 
-@lru_cache(maxsize=_KEPT)
 def _rendered(shown: Shown, how: How) -> SafeString:
+    return _rendered_in(translation.get_language(), shown, how)
+
+
+@lru_cache(maxsize=_KEPT)
+def _rendered_in(_language: str | None, shown: Shown, how: How) -> SafeString:
     if not isinstance(shown, str):
         return render_shown(shown, how)
     return render(shown, how) if has_visible(shown) else SafeString()
@@ -194,5 +199,5 @@ def _models(example: Any) -> QuerySet[Example, Any]:
 
 def guidelines(draft: Draft) -> SafeString | None:
     """Return the round's guidelines for annotators, or None if there are none."""
-    text = draft.item.round.protocol.guidelines
+    text = wording_of(draft.item.round.protocol).guidelines
     return _rendered(text, "markdown") if text.strip() else None

@@ -11,6 +11,8 @@ from django.contrib.auth import login
 from django.contrib.auth.decorators import login_not_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as _lazy
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
@@ -23,6 +25,7 @@ from annotation.people.background import (
     are_screened_out,
     questions_of,
 )
+from annotation.queue.drafts import use_language
 from annotation.rendering import render as rendered
 from annotation.screen.hand import address_of
 from judging.core.errors import UserError
@@ -39,15 +42,18 @@ class BackgroundForm(forms.Form):
     """Consent, and the owner's questions about the person."""
 
     consent = forms.BooleanField(
-        label="I have read this and take part.",
-        error_messages={"required": "Tick the box to take part, or close this page."},
+        label=_lazy("I have read this and take part."),
+        error_messages={"required": _lazy("Tick the box to take part, or close this page.")},
     )
 
-    def __init__(self, questions: list[Question], *args: Any, **kwargs: Any) -> None:
+    def __init__(
+        self, questions: list[Question], shown: list[Question], *args: Any, **kwargs: Any
+    ) -> None:
+        """shown: the same questions in the language of the page."""
         super().__init__(*args, **kwargs)
         self.questions = questions
-        for place, question in enumerate(questions):
-            self.fields[f"question-{place}"] = _field_of(question)
+        for place, (question, said) in enumerate(zip(questions, shown, strict=True)):
+            self.fields[f"question-{place}"] = _field_of(question, said)
 
     def answers(self) -> dict[str, str]:
         given = {
@@ -57,10 +63,11 @@ class BackgroundForm(forms.Form):
         return {text: _plain(answer) for text, answer in given.items() if answer not in (None, "")}
 
 
-def _field_of(question: Question) -> forms.Field:
-    shared: dict[str, Any] = {"label": question.text, "required": not question.optional}
+def _field_of(question: Question, shown: Question) -> forms.Field:
+    """Return a field with the shown words, whose answers are those of the question."""
+    shared: dict[str, Any] = {"label": shown.text, "required": not question.optional}
     if question.kind == CHOICE:
-        choices = [(choice, choice) for choice in question.choices]
+        choices = list(zip(question.choices, shown.choices, strict=True))
         return forms.ChoiceField(choices=choices, widget=forms.RadioSelect, **shared)
     if question.kind == NUMBER:
         return forms.DecimalField(max_digits=12, decimal_places=3, **shared)
@@ -78,6 +85,7 @@ def enter(request: HttpRequest, token: str) -> HttpResponse:
     """Let a person of a panel in, lead one who comes back on, or say why neither is possible."""
     try:
         link = crowds.open_link(token)
+        use_language(request.user, link.round.project.language)
         if request.user.is_authenticated and CROWD not in request.session:
             return _consent(request, link, is_preview=True)
         ids = crowds.panel_ids(link, request.GET)
@@ -99,7 +107,7 @@ def _consent(
 ) -> HttpResponse:
     posted = request.POST if request.method == "POST" and not is_preview else None
     questions = questions_of(link.questions)
-    form = BackgroundForm(questions, posted)
+    form = BackgroundForm(questions, questions_of(crowds.wording(link, "questions")[0]), posted)
     if ids is not None and form.is_valid():
         answers = form.answers()
         screened_out = are_screened_out(questions, answers)
@@ -109,10 +117,12 @@ def _consent(
             return _ending(request, submission)
         _log_in(request, submission)
         return redirect(address_of(link.round))
+    consent, language = crowds.wording(link, "consent")
     context = {
         "link": link,
         "form": form,
-        "consent": rendered(link.consent),
+        "consent": rendered(consent),
+        "consent_language": language,
         "is_preview": is_preview,
     }
     return render(
@@ -128,7 +138,7 @@ def _continue(
     if request.session.get(CROWD) == submission.pk:
         return redirect("crowd_own")
     if not ids.is_secret:
-        raise UserError("You began this study in another browser. Go on there.")
+        raise UserError(_("You began this study in another browser. Go on there."))
     if request.method == "POST":
         _log_in(request, submission)
         return redirect("crowd_own")
@@ -138,7 +148,7 @@ def _continue(
 def _log_in(request: HttpRequest, submission: CrowdSubmission) -> None:
     annotator = submission.annotator
     if annotator is None or annotator.user is None or not annotator.user.is_active:
-        raise UserError("Your part in this study has ended.")
+        raise UserError(_("Your part in this study has ended."))
     login(request, annotator.user, backend=settings.LOGIN_BACKEND)
     request.session[CROWD] = submission.pk
     request.session.set_expiry(_SECONDS)
@@ -150,6 +160,7 @@ def _log_in(request: HttpRequest, submission: CrowdSubmission) -> None:
 def own(request: HttpRequest) -> HttpResponse:
     """A person's own page: go on, stop, or the code at the end."""
     submission = _own(request)
+    use_language(request.user, submission.link.round.project.language)
     waits_for = ""
     if request.method == "POST":
         _act(request, submission, request.POST.get("what", ""))
@@ -177,9 +188,11 @@ def _act(request: HttpRequest, submission: CrowdSubmission, what: str) -> None:
     if what == "stop":
         crowds.end(submission, State.RETURNED)
     elif what == "finish" and not crowds.finish(submission):
-        messages.info(request, "There is another pair for you.")
+        messages.info(request, _("There is another pair for you."))
     elif what == "go_on" and not crowds.come_back(submission):
-        messages.warning(request, "All places of this study are taken. Try again in some minutes.")
+        messages.warning(
+            request, _("All places of this study are taken. Try again in some minutes.")
+        )
 
 
 def _waits_for(submission: CrowdSubmission) -> str:
@@ -194,11 +207,14 @@ def _ending(
     request: HttpRequest, submission: CrowdSubmission, *, waits_for: str = ""
 ) -> HttpResponse:
     link, state = submission.link, submission.state
-    code, url = "", ""
+    code, url, text, language = "", "", "", ""
     if state in (State.COMPLETE, State.APPROVED):
         code, url = link.completion_code, link.completion_url
+        text, language = crowds.wording(link, "completion_text")
     elif state in (State.SCREENED, State.NOTHING):
         code, url = link.screened_code, link.screened_url
+    if state == State.SCREENED:
+        text, language = crowds.wording(link, "screened_text")
     context = {
         "submission": submission,
         "state": state,
@@ -207,6 +223,8 @@ def _ending(
         "n_votes": crowds.votes_of(submission),
         "is_paused": link.round.state == Round.State.PAUSED,
         "next_url": address_of(link.round),
+        "text": rendered(text) if text else "",
+        "text_language": language,
         "code": code,
         "panel_url": url,
     }

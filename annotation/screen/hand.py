@@ -24,6 +24,8 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.crypto import constant_time_compare
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as _lazy
 
 from annotation.models import Annotator, Draft, Round, Vote
 from annotation.people import crowds
@@ -34,6 +36,7 @@ from annotation.queue.drafts import (
     answer_options,
     criterion_values,
     save_draft,
+    use_language,
 )
 from annotation.queue.queue import claim_slot_of, heartbeat
 from annotation.queue.repeats import answer_again, may_answer_again
@@ -62,6 +65,7 @@ _ROUND = (
 _PROTOCOL = (
     "question_asked", "guidelines", "scale", "both_bad", "cant_judge", "criteria", "rendering",
     "criteria_rule", "hide_models", "show_reference", "ask_confidence", "reason_tags", "ask_spans",
+    "language", "translations",
 )  # fmt: skip
 _NEEDED = [
     *_DRAFT,
@@ -90,6 +94,7 @@ def draft_for(user: AbstractUser | AnonymousUser, token: str) -> Draft:
     else:
         draft.item.round.project = project_for(user, draft.slug, Role.ANNOTATOR).project
     draft.annotator.user = user
+    use_language(user, draft.project_language)
     return draft
 
 
@@ -126,7 +131,11 @@ def may_see_image(user: AbstractUser | AnonymousUser, sha256: str) -> bool:
 def _drafts(token: Any, user: Any) -> QuerySet[Draft]:
     """With what the screen needs of the round, in one query. Nothing about the judge is read."""
     drafts = Draft.every.select_related("item__round__protocol", "annotator")
-    drafts = drafts.annotate(slug=F("item__round__project__slug"))
+    drafts = drafts.annotate(
+        slug=F("item__round__project__slug"),
+        project_language=F("item__round__project__language"),
+        content_language=F("item__round__project__content_language"),
+    )
     return drafts.only(*_NEEDED).filter(token=token, annotator__user=user)
 
 
@@ -146,6 +155,7 @@ def round_behind_link(user: AbstractUser, signed: str) -> tuple[Round, Annotator
         raise Http404("No such round.")
     if not constant_time_compare(round_.nonce, nonce):
         raise LinkEnded("No such round.")
+    use_language(user, round_.project.language)
     try:
         access = project_for(user, round_.project.slug, Role.ANNOTATOR)
     except Http404:
@@ -164,8 +174,10 @@ def kind_to_old_links(view: Callable[..., HttpResponse]) -> Callable[..., HttpRe
         except LinkEnded:
             messages.info(
                 request,
-                "This link is no longer valid. Your votes are safe. Your open rounds are listed "
-                "below.",
+                _(
+                    "This link is no longer valid. Your votes are safe. Your open rounds are "
+                    "listed below."
+                ),
             )
         if request.headers.get("HX-Request"):
             return HttpResponse(status=204, headers={"HX-Redirect": reverse("annotate")})
@@ -312,7 +324,7 @@ def _number(text: str, most: float) -> float:
 
 
 KEPT = "kept"
-_LOG_IN = "You were logged out. What you entered is kept: log in, then submit it."
+_LOG_IN = _lazy("You were logged out. What you entered is kept: log in, then submit it.")
 
 
 def log_in_first(request: HttpRequest, token: str) -> HttpResponse:

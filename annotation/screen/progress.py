@@ -9,6 +9,10 @@ from typing import Any
 from django.contrib.auth.models import AbstractUser
 from django.db.models import Count, Exists, F, IntegerField, OuterRef, Q, QuerySet, Subquery, Sum
 from django.db.models.functions import Coalesce, Left
+from django.utils.formats import number_format
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as _lazy
+from django.utils.translation import ngettext
 
 from annotation.models import (
     Annotator,
@@ -60,10 +64,10 @@ class OwnProgress:
             return ""
         minutes = (self.total - self.done) * self.pace / 60
         if minutes < 1:
-            return "less than 1 min left"
+            return _("less than 1 min left")
         if minutes < 100:
-            return f"about {minutes:.0f} min left"
-        return f"about {minutes / 60:.0f} h left"
+            return _("about %(n)s min left") % {"n": f"{minutes:.0f}"}
+        return _("about %(n)s h left") % {"n": f"{minutes / 60:.0f}"}
 
 
 @dataclass(frozen=True)
@@ -93,9 +97,15 @@ class OpenRound:
     key: int = 0
 
 
+_PRACTICE = {
+    Round.Kind.TRAINING: _lazy("%(project)s · round %(n)s · training"),
+    Round.Kind.QUALIFICATION: _lazy("%(project)s · round %(n)s · qualification"),
+}
+
+
 def title_of(round_: Round) -> str:
-    named = f"{round_.project.name} · round {round_.number}"
-    return f"{named} · {round_.get_kind_display()}" if round_.kind in Round.PRACTICE else named
+    title = _PRACTICE.get(Round.Kind(round_.kind)) or _("%(project)s · round %(n)s")
+    return str(title) % {"project": round_.project.name, "n": round_.number}
 
 
 def progress_of(round_: Round, annotator: Annotator) -> OwnProgress:
@@ -351,16 +361,16 @@ def _excerpt(start: str) -> str:
 
 
 _AFTER_A_SKIP: dict[str, str] = {
-    Item.State.OPEN: "Someone else can label that pair.",
-    Item.State.ADJUDICATE: "Nobody else is left to label that pair.",
-    Item.State.COMPLETE: "That pair needs no more votes.",
+    Item.State.OPEN: _lazy("Skipped. Someone else can label that pair."),
+    Item.State.ADJUDICATE: _lazy("Skipped. Nobody else is left to label that pair."),
+    Item.State.COMPLETE: _lazy("Skipped. That pair needs no more votes."),
 }
 
 
 def skipped_sentence(token: str) -> str:
     """Say what becomes of the pair that was just skipped."""
     states = Draft.objects.filter(token=token).values_list("item__state", flat=True)
-    return f"Skipped. {_AFTER_A_SKIP[states.first() or Item.State.OPEN]}"
+    return str(_AFTER_A_SKIP[states.first() or Item.State.OPEN])
 
 
 def _number(counted: QuerySet) -> Subquery:
@@ -381,65 +391,80 @@ class Ending:
 
 _TEXTS = {
     "done": (
-        "You are done",
-        "There is nothing left for you in this round. Your votes are stored, and can be "
-        "changed until the round is closed.",
+        _lazy("You are done"),
+        _lazy(
+            "There is nothing left for you in this round. Your votes are stored, and can be "
+            "changed until the round is closed."
+        ),
     ),
     "left": (
-        "You left this round",
-        "Your votes are stored. You get no more pairs.",
+        _lazy("You left this round"),
+        _lazy("Your votes are stored. You get no more pairs."),
     ),
     "held": (
-        "You are paused in this round",
-        "This round contains pairs whose right answer is known. Too many of your answers to them "
-        "were different. Your votes are stored. An owner of the project can let you go on.",
+        _lazy("You are paused in this round"),
+        _lazy(
+            "This round contains pairs whose right answer is known. Too many of your answers to "
+            "them were different. Your votes are stored. An owner of the project can let you go on."
+        ),
     ),
     "stopped": (
-        "You get no more pairs",
-        "The project decided that you label no more pairs of this round. If you think that is a "
-        "mistake, ask its owner.",
+        _lazy("You get no more pairs"),
+        _lazy(
+            "The project decided that you label no more pairs of this round. If you think that is "
+            "a mistake, ask its owner."
+        ),
     ),
     "failed": (
-        "You can't go on in this round",
-        "This round contains pairs whose right answer is known. Too many of your answers to them "
-        "were different. If you think that is a mistake, ask the owner of the project.",
+        _lazy("You can't go on in this round"),
+        _lazy(
+            "This round contains pairs whose right answer is known. Too many of your answers to "
+            "them were different. If you think that is a mistake, ask the owner of the project."
+        ),
     ),
     "more_to_come": (
-        "More pairs are coming",
-        "The next pairs of this round are selected after the last votes on the first ones. This "
-        "page continues by itself as soon as they are ready.",
+        _lazy("More pairs are coming"),
+        _lazy(
+            "The next pairs of this round are selected after the last votes on the first ones. "
+            "This page continues by itself as soon as they are ready."
+        ),
     ),
     "in_work": (
-        "Nothing is free at the moment",
-        "Other people are working on all pairs that are left for you.",
+        _lazy("Nothing is free at the moment"),
+        _lazy("Other people are working on all pairs that are left for you."),
     ),
     "not_assigned": (
-        "No pair of this round is assigned to you",
-        "If you expected some, ask the owner of the project.",
+        _lazy("No pair of this round is assigned to you"),
+        _lazy("If you expected some, ask the owner of the project."),
     ),
     "limit": (
-        "You have done your share",
-        "You labelled as many pairs as were assigned to you in this round. Your votes are stored, "
-        "and can be changed until the round is closed.",
+        _lazy("You have done your share"),
+        _lazy(
+            "You labelled as many pairs as were assigned to you in this round. Your votes are "
+            "stored, and can be changed until the round is closed."
+        ),
     ),
     "used_up": (
-        "There are not enough new pairs for you",
-        "You answered most pairs of this round before. Ask the owner of the project to add some.",
+        _lazy("There are not enough new pairs for you"),
+        _lazy(
+            "You answered most pairs of this round before. Ask the owner of the project to add "
+            "some."
+        ),
     ),
     "paused": (
-        "This round is paused",
-        "Its owner paused it. What you entered is stored; come back later.",
+        _lazy("This round is paused"),
+        _lazy("Its owner paused it. What you entered is stored; come back later."),
     ),
     "closed": (
-        "This round is closed",
-        "It takes no more votes. Yours are stored and can no longer be changed.",
+        _lazy("This round is closed"),
+        _lazy("It takes no more votes. Yours are stored and can no longer be changed."),
     ),
 }
 _WITHOUT_VOTES = {
-    "done": ("Nothing to label", "There is nothing left for you in this round."),
-    "left": ("You left this round", "You get no more pairs."),
-    "paused": ("This round is paused", "Its owner paused it. Come back later."),
-    "closed": ("This round is closed", "It takes no more votes."),
+    "done": (_lazy("Nothing to label"), _lazy("There is nothing left for you in this round.")),
+    "left": (_lazy("You left this round"), _lazy("You get no more pairs.")),
+    "paused": (_lazy("This round is paused"), _lazy("Its owner paused it. Come back later.")),
+    "closed": (_lazy("This round is closed"), _lazy("It takes no more votes.")),
 }
 _WAITING = ("in_work", "more_to_come", "paused")
 
@@ -447,44 +472,59 @@ _WAITING = ("in_work", "more_to_come", "paused")
 def _practice_ending(reason: str, round_: Round, annotator: Annotator) -> Ending:
     """Say how a person did in training or in a try, and where they go on."""
     last = practice_results(round_, annotator).last()
-    practice, said = practice_of(round_), ""
+    practice, said = practice_of(round_), []
     if last is not None and last.n:
-        said = f"Right answers: {last.right} of {last.n}. "
+        said.append(_("Right answers: %(right)s of %(n)s.") % {"right": last.right, "n": last.n})
     title = {
-        "trained": "Training is done",
-        "qualified": "You passed",
-        "try_again": "Not passed yet",
-        "not_passed": "Not passed",
+        "trained": _("Training is done"),
+        "qualified": _("You passed"),
+        "try_again": _("Not passed yet"),
+        "not_passed": _("Not passed"),
     }[reason]
     if reason in ("try_again", "not_passed"):
-        said += f"To pass, {practice.pass_mark.normalize():f} % must be right. "
+        mark = number_format(practice.pass_mark.normalize())
+        said.append(_("To pass, %(share)s %% must be right.") % {"share": mark})
+    next_url = next_text = ""
     if reason == "try_again":
         left = practice.tries - (last.number if last else 0)
-        said += "You can try again, with other pairs. "
-        said += f"You have {left} more {'try' if left == 1 else 'tries'}."
-        return Ending(title, said, None, f"{address_of(round_)}?again=1", "Try again")
-    if reason == "not_passed":
-        return Ending(title, f"{said}You have no try left. Thank you for your time.")
-    for after in rounds_after(round_):
-        if after.open_to_all or Seat.objects.filter(round=after, annotator=annotator).exists():
-            return Ending(
-                title, f"{said}The next round is open for you.", None, address_of(after), "Go on"
-            )
-    return Ending(title, f"{said}There is nothing else to do here for now.")
+        said.append(_("You can try again, with other pairs."))
+        said.append(
+            ngettext("You have %(n)s more try.", "You have %(n)s more tries.", left) % {"n": left}
+        )
+        next_url, next_text = f"{address_of(round_)}?again=1", _("Try again")
+    elif reason == "not_passed":
+        said.append(_("You have no try left. Thank you for your time."))
+    elif after := _first_open(rounds_after(round_), annotator):
+        said.append(_("The next round is open for you."))
+        next_url, next_text = address_of(after), _("Go on")
+    else:
+        said.append(_("There is nothing else to do here for now."))
+    return Ending(title, " ".join(said), None, next_url, next_text)
+
+
+def _first_open(rounds: Iterable[Round], annotator: Annotator) -> Round | None:
+    for each in rounds:
+        if each.open_to_all or Seat.objects.filter(round=each, annotator=annotator).exists():
+            return each
+    return None
 
 
 def _before(round_: Round, annotator: Annotator) -> Ending:
     """Lead to what comes before a round, or say that it can't be passed any more."""
     before = round_.after
-    title = f"{before.get_kind_display().capitalize()} comes first"
-    over = practice_results(before, annotator).filter(is_over=True).exists()
-    if over or before.state == Round.State.CLOSED:
-        said = "You did not pass it" if over else "It is closed"
-        return Ending(
-            title, f"{said}, so this round doesn't open for you. Ask the project's owner."
+    title = _("A qualification comes first")
+    if before.kind == Round.Kind.TRAINING:
+        title = _("Training comes first")
+    if practice_results(before, annotator).filter(is_over=True).exists():
+        said = _(
+            "You did not pass it, so this round doesn't open for you. Ask the project's owner."
         )
-    said = "This round opens for you as soon as you have passed it."
-    return Ending(title, said, None, address_of(before), "Start")
+        return Ending(title, said)
+    if before.state == Round.State.CLOSED:
+        said = _("It is closed, so this round doesn't open for you. Ask the project's owner.")
+        return Ending(title, said)
+    said = _("This round opens for you as soon as you have passed it.")
+    return Ending(title, said, None, address_of(before), _("Start"))
 
 
 def ending_of(nothing: NoItem, round_: Round, annotator: Annotator, *, has_voted: bool) -> Ending:
@@ -497,7 +537,7 @@ def ending_of(nothing: NoItem, round_: Round, annotator: Annotator, *, has_voted
     title, text = texts[nothing.reason]
     again = address_of(round_) if nothing.reason in _WAITING else ""
     back = return_address_of(round_) if nothing.reason == "left" else ""
-    look = "Look again" if again else ""
+    look = _("Look again") if again else ""
     goes_on = nothing.reason == "more_to_come"
     is_held = nothing.reason in ("held", "stopped", "failed")
     return Ending(title, text, nothing.until, again, look, back, goes_on, is_held)
@@ -505,4 +545,4 @@ def ending_of(nothing: NoItem, round_: Round, annotator: Annotator, *, has_voted
 
 def refusal(title: str, sentence: str, round_: Round) -> Ending:
     """Return the message for an item or a vote that is not accepted, with a link to go on."""
-    return Ending(title, sentence, None, address_of(round_), "Go on")
+    return Ending(title, sentence, None, address_of(round_), _("Go on"))

@@ -1,6 +1,7 @@
 """The annotator's pages: open rounds, the item on the screen, and the next one fetched ahead."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, cast
 
@@ -10,17 +11,22 @@ from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
-from django.utils import timezone
+from django.utils import timezone, translation
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as _lazy
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
 from annotation.models import Annotator, Draft, Protocol, Reading, Round, Vote
 from annotation.queue.drafts import (
     CANT_JUDGE,
+    FIVE,
+    AnswerOption,
     answer_options,
     answer_words,
     confidence_options,
     criterion_options,
+    wording_of,
 )
 from annotation.queue.queue import NoItem, claim_next, is_held, why_no_items
 from annotation.screen.blind import VIEWS, Feedback, View, blind_pair, feedback_on, guidelines
@@ -83,7 +89,8 @@ def item_context(
         progress: None for an item that is fetched ahead, which is shown after another.
     """
     protocol = draft.item.round.protocol
-    buttons = answer_options(protocol)
+    wording = wording_of(protocol, draft.project_language)
+    buttons = _as_read(answer_options(protocol))
     chosen, reasons = draft.answer.get("criteria", {}), draft.answer.get("reasons", ())
     base = reverse("annotate_item", args=[draft.token])
     round_ = draft.item.round
@@ -92,16 +99,22 @@ def item_context(
         "token": draft.token,
         "pair": blind_pair(draft, view),
         "guidelines": guidelines(draft),
-        "question_asked": protocol.question_asked,
+        "wording": wording,
         "choices": buttons,
         # Without "can't judge", which has a row of its own on a phone if there are many.
         "n_choices": sum(button.value != CANT_JUDGE for button in buttons),
-        "criteria": [Criterion(name, chosen.get(name, "")) for name in protocol.criteria],
-        "criterion_choices": criterion_options(protocol),
+        "criteria": [
+            Criterion(wording.shown(name), chosen.get(name, "")) for name in protocol.criteria
+        ],
+        "criterion_choices": _as_read(criterion_options(protocol)),
         "is_derived": bool(protocol.criteria_rule),
         "confidence_choices": confidence_options(protocol),
-        "reasons": [Criterion(name, "on" * (name in reasons)) for name in protocol.reason_tags],
+        "reasons": [
+            Criterion(wording.shown(name), "on" * (name in reasons))
+            for name in protocol.reason_tags
+        ],
         "asks_spans": protocol.ask_spans,
+        "content_language": draft.content_language,
         "draft": {
             "overall": draft.answer.get("overall", ""),
             "confidence": draft.answer.get("confidence", ""),
@@ -122,6 +135,16 @@ def item_context(
     }
 
 
+def _as_read(buttons: Sequence[AnswerOption]) -> list[AnswerOption]:
+    """Return the buttons in the order in which the page's lines run.
+
+    Left is left on every page, and so is its key. Only where reading begins differs.
+    """
+    scale = [button for button in buttons if button.value in FIVE]
+    others = [button for button in buttons if button.value not in FIVE]
+    return (scale[::-1] if translation.get_language_bidi() else scale) + others
+
+
 def progress_context(progress: OwnProgress) -> dict[str, Any]:
     return {
         "where": progress.where,
@@ -134,7 +157,7 @@ def progress_context(progress: OwnProgress) -> dict[str, Any]:
 
 def _words(protocol: Protocol, vote: Vote) -> str:
     said: str = answer_words(protocol).get(vote.answer.get("overall", ""), vote.label)
-    return f"{said} (by your answers)" if "rule" in vote.answer else said
+    return _("%(said)s (by your answers)") % {"said": said} if "rule" in vote.answer else said
 
 
 # The keys of one character. A person may move each to another one, by its place here.
@@ -142,13 +165,15 @@ KEYS = "123450ATBXNSFCGEDRLV?"
 # Those of what a protocol may ask in addition: how sure a person is, why, and marking text.
 KEYS_OF_MORE = "789WM"
 _PAGE = 50
-_FINAL = "Another round that counts this vote was closed, so it can no longer be changed."
-_ASIDE = "The project put it aside: it doesn't count, and it can't be changed."
-_NOT_SUBMITTED = (
+_FINAL = _lazy("Another round that counts this vote was closed, so it can no longer be changed.")
+_ASIDE = _lazy("The project put it aside: it doesn't count, and it can't be changed.")
+_NOT_SUBMITTED = _lazy(
     "This was not submitted yet, because your login had ended. What you entered is here: check it, "
     "then submit."
 )
-_IN_WORK = "Other annotators are working on it at the moment. Your draft is kept. Come back later."
+_IN_WORK = _lazy(
+    "Other annotators are working on it at the moment. Your draft is kept. Come back later."
+)
 
 
 @require_GET
@@ -188,19 +213,19 @@ def annotate_item(request: HttpRequest, token: str) -> HttpResponse:
     if vote is None and not take_up(draft, timezone.now()):
         if nothing := why_no_items(round_, draft.annotator):
             return show_nothing(request, nothing, round_, draft.annotator)
-        ending = refusal("This pair is settled", why_not_needed(draft.item), round_)
+        ending = refusal(_("This pair is settled"), why_not_needed(draft.item), round_)
         if takes_votes(draft.item):
-            ending = refusal("This pair is not free", _IN_WORK, round_)
+            ending = refusal(_("This pair is not free"), _IN_WORK, round_)
         return show_ending(request, ending, round_, draft.annotator)
     if vote is not None and vote.aside_at is not None:
-        ending = refusal("This vote was put aside", _ASIDE, round_)
+        ending = refusal(_("This vote was put aside"), _ASIDE, round_)
         return show_ending(request, ending, round_, draft.annotator)
     if vote is not None and vote.is_practice:
-        ending = refusal("Your answer is stored", PRACTICE_IS_FINAL, round_)
+        ending = refusal(_("Your answer is stored"), PRACTICE_IS_FINAL, round_)
         feedback = feedback_on(vote, round_, round_.protocol)
         return show_ending(request, ending, round_, draft.annotator, feedback=feedback)
     if vote is not None and is_final(vote):
-        ending = refusal("This vote can't be changed", _FINAL, round_)
+        ending = refusal(_("This vote can't be changed"), _FINAL, round_)
         return show_ending(request, ending, round_, draft.annotator)
     progress = progress_of(round_, draft.annotator)
     if KEPT in request.GET:
@@ -248,7 +273,10 @@ def annotate_own(request: HttpRequest, signed: str) -> HttpResponse:
 def annotate_texts(request: HttpRequest, token: str) -> HttpResponse:
     """Return only the two sides, as raw text or with their differences marked."""
     draft = draft_for(request.user, token)
-    context = {"pair": blind_pair(draft, _view(request))}
+    context = {
+        "pair": blind_pair(draft, _view(request)),
+        "content_language": draft.content_language,
+    }
     return render(request, "annotation/screen/_texts.html", context)
 
 
@@ -273,6 +301,8 @@ def annotate_ahead(request: HttpRequest, token: str) -> HttpResponse:
     ahead = claim_next(draft.item.round, draft.annotator, ahead_of=token)
     if isinstance(ahead, NoItem):
         return HttpResponse(status=204)
+    ahead.content_language = draft.content_language
+    ahead.project_language = draft.project_language
     context = item_context(ahead, None, progress=None)
     return render(request, "annotation/screen/_item.html", context)
 
@@ -337,7 +367,12 @@ def _own_settings(request: HttpRequest, protocol: Protocol) -> dict[str, Any]:
     preferences = preferences_of(cast(AbstractUser, request.user))
     asks_more = protocol.ask_confidence or protocol.reason_tags or protocol.ask_spans
     places = KEYS + KEYS_OF_MORE if asks_more else KEYS
-    return {"preferences": preferences, "keys": json.dumps(preferences.keys), "places": places}
+    return {
+        "preferences": preferences,
+        "keys": json.dumps(preferences.keys),
+        "places": places,
+        "own_language": preferences.language,
+    }
 
 
 def _skip_context(request: HttpRequest) -> dict[str, str]:

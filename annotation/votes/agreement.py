@@ -1,7 +1,7 @@
 """How people agree in a round: with each other, on attention checks, and across the two sides."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -76,15 +76,22 @@ class CriterionAnswers(NamedTuple):
     derived: bool = False
 
 
-def criterion_answers(project: Project) -> Iterator[CriterionAnswers]:
+def criterion_answers(
+    project: Project, votes: Collection[int] | None = None
+) -> Iterator[CriterionAnswers]:
     """Yield the votes of a project that answer a criterion. Two queries.
 
     Answers whose side isn't known are left out.
+
+    Args:
+        votes: Keys of the votes to read; None for all.
     """
     scales = dict(Protocol.objects.filter(project=project).values_list("pk", "scale"))
     columns = ("pk", "annotator", "label", "left_response", "protocol", "answer")
-    votes = Vote.objects.filter(example__project=project, answer__criteria__isnull=False)
-    rows = votes.order_by("pk").values_list(*columns)
+    given = Vote.objects.filter(example__project=project, answer__criteria__isnull=False)
+    if votes is not None:
+        given = given.filter(pk__in=votes)
+    rows = given.order_by("pk").values_list(*columns)
     for pk, annotator, label, left, protocol, answer in rows.iterator(chunk_size=500):
         five = scales[protocol] == Project.Scale.FIVE
         found = {
@@ -122,6 +129,12 @@ class AnnotatorAgreement:
         return self.p_holm is not None and self.p_holm < SUSPECT
 
 
+_FIGURES = (
+    "n_items", "percent", "fleiss", "fleiss_votes", "fleiss_on", "alpha", "ac1", "pooled_side",
+    "records",
+)  # fmt: skip
+
+
 class RoundAgreement:
     """The votes that count in a round, read once, with those of earlier rounds among them.
 
@@ -148,7 +161,16 @@ class RoundAgreement:
         self._people = list(people.order_by("number"))
         self._voted, self._present = self._arrays()
 
-    @property
+    def without_votes(self) -> "RoundAgreement":
+        """Compute every figure and let go of the votes, so that the figures can be kept."""
+        votes = ("_rows", "_rows_of", "_voted", "_present", "_counts", "_alike", "_sides")
+        for name in _FIGURES:
+            getattr(self, name)
+        for name in votes:
+            self.__dict__.pop(name, None)
+        return self
+
+    @cached_property
     def n_items(self) -> int:
         """Items with at least two votes, not counting attention checks."""
         return int((self._present.sum(axis=1) >= 2).sum())
@@ -162,11 +184,11 @@ class RoundAgreement:
         """Fleiss' kappa over the items with the most common number of votes."""
         return _figure(fleiss_kappa(self._counts[self._alike[1]]), self.fleiss_on)
 
-    @property
+    @cached_property
     def fleiss_votes(self) -> int:
         return self._alike[0]
 
-    @property
+    @cached_property
     def fleiss_on(self) -> int:
         return int(self._alike[1].sum())
 

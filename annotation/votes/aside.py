@@ -101,12 +101,7 @@ def standing_of(round_: Round, annotator: Annotator) -> PersonStanding:
 
 
 def put_aside(
-    round_: Round,
-    annotator: Annotator,
-    by: AbstractUser | None,
-    reason: str,
-    *,
-    stop: bool = False,
+    round_: Round, annotator: Annotator, by: AbstractUser | None, reason: str, *, stop: bool = False
 ) -> int:
     """Let the votes that the person gave in this round so far no longer count. Returns how many.
 

@@ -11,11 +11,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
+from django.conf import settings
+
 from annotation.queue.drafts import CANT_JUDGE, CONFIDENCE
 from annotation.rendering.spans import Span, fault_of
 from annotation.votes.agreement import strength_of
 from judging.core.conversations import dumped
 from judging.core.errors import UserError
+from judging.core.languages import known
 from judging.core.text import a_name, is_name, unstorable
 from judging.dataset.files import Records, check_format
 from judging.dataset.layouts import Holds
@@ -46,6 +49,7 @@ _FIELDS = (
     "external_id", "id", "idx", "annotator", "label", "left_response", "unblinded",
     "active_seconds", "submitted_at", "raw_answer", "comment", "vote_id", "protocol",
     "protocol_fingerprint", "example_votes_n", "overall_rule", "confidence", "reasons", "spans",
+    "language",
 )  # fmt: skip
 _PANDALM = {"0": "tie", "1": "win", "2": "lose"}
 # Before the name of a criterion, so that none is called like a column.
@@ -84,6 +88,7 @@ class VoteRow:
     submitted_at: datetime | None = None
     answer: dict[str, Any] | None = None
     unblinded: bool = False
+    language: str = ""
     vote_id: str = ""
     protocol: str = ""
     fingerprint: str = ""
@@ -170,6 +175,10 @@ class VoteReader:
         expected = f"seconds, 0 to {LONGEST_SECONDS}"
         seconds = cells.decimal("active_seconds", 0, LONGEST_SECONDS, expected=expected)
         exported = "example_votes_n" in columns
+        # In files of other programs it is the language of texts.
+        language = cells.text("language").strip().lower() if exported else ""
+        if language and known(language) != language:
+            cells.expect("language", f"{listed(dict(settings.LANGUAGES))} or nothing", language)
         submitted_at = cells.time("submitted_at", in_utc=exported)
         answer = cells.text("raw_answer") or ("both_bad" if "bothbad" in plain(said) else "")
         answer = CANT_JUDGE if label == "" else answer
@@ -204,6 +213,7 @@ class VoteReader:
             | ({"reasons": reasons} if reasons else {})
             | ({"spans": spans} if spans else {}),
             unblinded=bool(unblinded),
+            language=language,
             vote_id=vote_id,
             protocol=protocol,
             fingerprint=fingerprint,

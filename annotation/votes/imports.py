@@ -355,6 +355,7 @@ def _vote(round_: Round, row: VoteRow, slot: Slot, annotator: Annotator) -> Vote
         active_seconds=row.active_seconds,
         source=Vote.Source.IMPORT,
         unblinded=row.unblinded,
+        language=row.language,
         submitted_at=row.submitted_at,
     )
 

@@ -12,7 +12,9 @@ from typing import Any
 from django.contrib.auth.models import AbstractUser
 from django.db import IntegrityError, transaction
 from django.db.models import Q, QuerySet
-from django.utils import timezone
+from django.utils import timezone, translation
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as _lazy
 
 from annotation.models import (
     Adjudication,
@@ -56,20 +58,20 @@ from judging.projects.models import Membership
 
 FIRST_CHOICE = "first choice"
 SIDES = ("left", "tie", "right")
-PRACTICE_IS_FINAL = "An answer in training or in a qualification can't be changed."
-_CLOSED = "This round was closed. Your choice is kept, but is not counted."
+PRACTICE_IS_FINAL = _lazy("An answer in training or in a qualification can't be changed.")
+_CLOSED = _lazy("This round was closed. Your choice is kept, but is not counted.")
 _WHY_NONE = {
-    "left": "You left this round",
-    "not_assigned": "This round is assigned to other people now",
-    "held": "You are paused in this round",
-    "stopped": "You get no more pairs of this round",
-    "failed": "You can't go on in this round",
-    "limit": "You labelled as many pairs as were assigned to you",
-    "first": "This round opens for you after another one",
+    "left": _lazy("You left this round"),
+    "not_assigned": _lazy("This round is assigned to other people now"),
+    "held": _lazy("You are paused in this round"),
+    "stopped": _lazy("You get no more pairs of this round"),
+    "failed": _lazy("You can't go on in this round"),
+    "limit": _lazy("You labelled as many pairs as were assigned to you"),
+    "first": _lazy("This round opens for you after another one"),
 }
 
 
-_EDITED = ("answer", "comment", "label", "unblinded", "active_seconds", "updated_at")
+_EDITED = ("answer", "comment", "label", "language", "unblinded", "active_seconds", "updated_at")
 
 
 class NotNeeded(UserError):
@@ -101,9 +103,12 @@ def _record_again(draft: Draft, checked: dict[str, Any], comment: str, seconds: 
     if round_.state == Round.State.CLOSED:
         raise RoundClosed(_CLOSED)
     if nothing := why_no_items(round_, draft.annotator, within_limit=True):
-        raise RoundClosed(f"{_WHY_NONE[nothing.reason]}. Your choice is kept, but is not counted.")
+        raise RoundClosed(
+            _("%(why)s. Your choice is kept, but is not counted.")
+            % {"why": _WHY_NONE[nothing.reason]}
+        )
     if (repeat := record_again(draft, checked, draft.comment)) is None:
-        raise NotNeeded("You can't answer this pair again. Go on with the next pair.")
+        raise NotNeeded(_("You can't answer this pair again. Go on with the next pair."))
     return repeat
 
 
@@ -124,7 +129,7 @@ def _record(draft: Draft, checked: dict[str, Any], comment: str, seconds: float)
         if (recorded := _recorded(draft)) is not None:
             return recorded
         raise UserError(
-            "This pair went to another annotator just now. Your choice is kept. Submit it again."
+            _("This pair went to another annotator just now. Your choice is kept. Submit it again.")
         ) from None
 
 
@@ -135,14 +140,21 @@ def _slot_for(draft: Draft) -> Slot:
         raise RoundClosed(_CLOSED)
     slot = claim_slot_of(draft.item, draft.annotator, timezone.now())
     if slot is None and (nothing := why_no_items(round_, draft.annotator)):
-        raise RoundClosed(f"{_WHY_NONE[nothing.reason]}. Your choice is kept, but is not counted.")
+        raise RoundClosed(
+            _("%(why)s. Your choice is kept, but is not counted.")
+            % {"why": _WHY_NONE[nothing.reason]}
+        )
     if slot is None and takes_votes(draft.item):
         raise UserError(
-            "Other annotators are working on this pair, so your vote was not stored. Your choice "
-            "is kept. Submit it again later, or go on with the next pair."
+            _(
+                "Other annotators are working on this pair, so your vote was not stored. Your "
+                "choice is kept. Submit it again later, or go on with the next pair."
+            )
         )
     if slot is None:
-        raise NotNeeded(f"{why_not_needed(draft.item)} Go on with the next pair.")
+        raise NotNeeded(
+            _("%(why)s Go on with the next pair.") % {"why": why_not_needed(draft.item)}
+        )
     return slot
 
 
@@ -155,8 +167,8 @@ def takes_votes(item: Item) -> bool:
 def why_not_needed(item: Item) -> str:
     """Say why an item takes no more votes."""
     if Slot.objects.filter(item=item.pk, vote=None).exists():
-        return "This pair is left to a decision by the project's owners and takes no more votes."
-    return "This pair got all the votes it needs, so no other was added."
+        return _("This pair is left to a decision by the project's owners and takes no more votes.")
+    return _("This pair got all the votes it needs, so no other was added.")
 
 
 def edit_vote(vote: Vote, answer: Any, comment: str, added_seconds: float = 0.0) -> Vote:
@@ -167,17 +179,17 @@ def edit_vote(vote: Vote, answer: Any, comment: str, added_seconds: float = 0.0)
     checked = checked_answer(vote.protocol, answer, comment)
     side = vote.left_response
     if side is None:
-        raise UserError("An imported vote can't be changed here.")
+        raise UserError(_("An imported vote can't be changed here."))
     same = vote.answer == checked and vote.comment == comment
     with transaction.atomic():
         _locked_items.all(example=vote.example_id, protocol=vote.protocol_id)
         if vote.is_practice:
             raise RoundClosed(PRACTICE_IS_FINAL)
         if not Vote.objects.filter(pk=vote.pk).exists():
-            raise RoundClosed("This vote was put aside by the project, so it can't be changed.")
+            raise RoundClosed(_("This vote was put aside by the project, so it can't be changed."))
         if is_final(vote):
             raise RoundClosed(
-                "A round that counts this vote was closed, so the vote can't be changed."
+                _("A round that counts this vote was closed, so the vote can't be changed.")
             )
         label = label_of(checked["overall"], side)
         if not same:
@@ -198,6 +210,7 @@ def edit_vote(vote: Vote, answer: Any, comment: str, added_seconds: float = 0.0)
             )
         vote.answer, vote.comment = checked, comment[:MAX_COMMENT]
         vote.label = label
+        vote.language = vote.language if same else (translation.get_language() or "")
         # A vote that was given blind stays blind as long as its answer is not changed.
         vote.unblinded = vote.unblinded or (not same and _has_seen_judge(vote.annotator))
         vote.active_seconds = (vote.active_seconds or 0.0) + clamp_seconds(added_seconds)
@@ -228,11 +241,18 @@ def _recorded(draft: Draft) -> Vote | None:
     )
     if vote is not None and vote.item_id != draft.item_id:
         release(draft)
-        counts = vote.aside_at is None
-        which = "counts here as well" if counts else "was put aside by the project"
+        if vote.aside_at is None:
+            raise NotNeeded(
+                _(
+                    "You already voted on this pair in another round. That vote counts here as "
+                    "well, so this one was not added."
+                )
+            )
         raise NotNeeded(
-            f"You already voted on this pair in another round. That vote {which}, so this one was "
-            "not added."
+            _(
+                "You already voted on this pair in another round. That vote was put aside by the "
+                "project, so this one was not added."
+            )
         )
     return vote
 
@@ -268,6 +288,7 @@ def _store(draft: Draft, slot: Slot, unblinded: bool) -> Vote:
         comment=draft.comment,
         active_seconds=draft.active_seconds,
         unblinded=unblinded,
+        language=translation.get_language() or "",
         submitted_at=timezone.now(),
         is_practice=item.round.kind in Round.PRACTICE,
     )

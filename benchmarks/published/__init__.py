@@ -2,8 +2,10 @@
 
     python -m benchmarks.published.faireval FOLDER
     python -m benchmarks.published.validation FOLDER
+    python -m benchmarks.published.papers FOLDER
 
-The product never imports from here. These commands write docs/faireval.md and docs/validation.md.
+The product never imports from here. These commands write docs/faireval.md, docs/validation.md
+and a table of docs/reproduce.md.
 """
 
 import os

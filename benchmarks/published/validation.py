@@ -17,6 +17,7 @@ from annotation.results.report.report import Report, report
 from annotation.results.report.text import figure
 from annotation.results.sections.analysis import Analysis
 from annotation.votes.imports import import_votes
+from benchmarks.published.cheapest import cheapest_lines
 from benchmarks.published.routing import DRAWS, routing_lines
 from judging.core.commands import FairJudgeCommand
 from judging.core.errors import UserError
@@ -39,7 +40,7 @@ def validated(folder: Path, project: Any, draws: int = DRAWS) -> Iterator[str]:
 
     Args:
         project: Makes an empty project, for each part one.
-        draws: Learning samples per figure of learned routing.
+        draws: Learning samples per figure of learned routing and of the cheapest plan.
     """
     yield from _head()
     yield from _llmbar_orders(folder, project)
@@ -50,6 +51,12 @@ def validated(folder: Path, project: Any, draws: int = DRAWS) -> Iterator[str]:
         for judge in JUDGES
     ]
     yield from routing_lines(cases, draws)
+    both = [
+        (f"LLMBar, {subset}", (60,), partial(_both_judges, folder, project, subset, "GPT-4"))
+        for subset in SUBSETS
+    ]
+    pandalm = ("PandaLM", (100, 200, 400), partial(_pandalm_judged, folder, project))
+    yield from cheapest_lines([*both, pandalm], draws)
     yield from _pandalm(folder, project)
 
 
@@ -111,7 +118,7 @@ def _both_judges(folder: Path, project: Any, subset: str, judge: str) -> tuple[P
         paths = [_file(folder / "llmbar" / subset / name / one / "result.json") for one in PROMPTS]
         if not runs:
             import_files(made, None, paths[:1], file_format="llmbar")
-        runs[name] = import_judgments(made, None, paths, file_format="llmbar")
+        runs[name] = import_judgments(made, None, paths, file_format="llmbar", name=name)
     return made, runs[judge]
 
 
@@ -123,11 +130,22 @@ def _llmbar(
     return _figures(project, paths, "llmbar")
 
 
-def _pandalm(folder: Path, project: Any) -> Iterator[str]:
+def _pandalm_people(folder: Path, project: Any) -> tuple[Project, Path]:
+    """Return a project with the people's votes, and the file of the judge."""
     people, judge = (_file(folder / "pandalm" / name) for name in PANDALM)
     made = project()
     import_files(made, None, [people], file_format="pandalm")
     import_votes(made, None, people, file_format="pandalm")
+    return made, judge
+
+
+def _pandalm_judged(folder: Path, project: Any) -> tuple[Project, Run]:
+    made, judge = _pandalm_people(folder, project)
+    return made, import_judgments(made, None, [judge], file_format="pandalm")
+
+
+def _pandalm(folder: Path, project: Any) -> Iterator[str]:
+    made, judge = _pandalm_people(folder, project)
     found = _figures(made, [judge], "pandalm")
     agreed = found.people
     own = next(row for row in found.methods if row.run and not row.beta)
@@ -191,7 +209,7 @@ class Command(FairJudgeCommand):
             "--draws",
             type=int,
             default=DRAWS,
-            help="learning samples per figure of learned routing",
+            help="learning samples per figure of learned routing and of the cheapest plan",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -19,6 +19,7 @@ from judging.methods.review.certificate import (
     first_sure,
     trust_or_escalate,
 )
+from judging.methods.review.teaching import simulated_confidence
 
 ALPHA = 0.05
 # SCIENCE.md §16: 5 % of 10,000 and what chance may add.
@@ -157,3 +158,70 @@ def simulate_cascade(case: CascadeCase, repeats: int, seed: int) -> Promise:
         issued += 1
         false += bool(wrong[judge[kept], kept].sum() > case.epsilon * len(kept) + 1e-9)
     return Promise(str(case), repeats, issued, false, MOST_BROKEN_OF_10_000)
+
+
+# Without annotators, BPDE rests on as many samples of each order.
+VOTERS, ANNOTATORS = 3, 5
+PAIRS, LABELS = 400, 160
+# How much people differ from each other, and how the judge errs: it sees a pair otherwise than
+# people do, and its own samples hardly differ.
+TASTE, ERROR, NOISE = 0.6, (0.5, 1.0), 0.15
+ASKED = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotatorCase:
+    """Which score says how sure a judge is: BPDE of its own samples, or simulated annotators.
+
+    follows: how well the judge takes up a person's taste from votes, 0 to 1.
+    """
+
+    score: str
+    error: float
+    follows: float
+
+    def __str__(self) -> str:
+        by = f"{self.score}, tastes taken up by {self.follows:.0%}" if self.follows else self.score
+        return f"agreement {ASKED:.0%}, judge's error {self.error}, by {by}"
+
+
+def annotator_cases() -> list[AnnotatorCase]:
+    ways = (("BPDE", 0.0), ("simulated annotators", 1.0), ("simulated annotators", 0.3))
+    return [AnnotatorCase(score, error, follows) for error in ERROR for score, follows in ways]
+
+
+def simulate_annotators(case: AnnotatorCase, repeats: int, seed: int) -> Promise:
+    """Judge and label a new project again and again.
+
+    A pair has a quality difference; a person adds a taste of their own, and three people vote. The
+    judge sees the difference with an error, and adds the taste of whom it imitates: other people.
+    """
+    rng = np.random.default_rng([seed, int(10 * case.error)])
+    issued = false = kept = 0
+    simulates = case.follows > 0
+    for _ in range(repeats):
+        better = rng.normal(size=PAIRS)
+        tastes = TASTE * rng.normal(size=(VOTERS + ANNOTATORS, PAIRS))
+        human = np.sign(np.sign(better + tastes[:VOTERS]).sum(axis=0))
+        seen = better + case.error * rng.normal(size=PAIRS)
+        noise = NOISE * rng.normal(size=(2, ANNOTATORS, PAIRS))
+        said = np.sign(seen + noise + case.follows * tastes[VOTERS:])
+        signs = said.transpose(2, 0, 1).astype(np.int8)
+        label = np.sign(said.sum(axis=(0, 1))).astype(np.int8)
+        if simulates:
+            unsure = 1 - simulated_confidence(signs, np.ones(signs.shape, bool), label)
+        else:
+            share = (signs > 0).mean(axis=(1, 2))
+            unsure = np.array([-sum(p * np.log(p) for p in (s, 1 - s) if p) for s in share])
+        wrong = label != human
+        sample = np.zeros(PAIRS, bool)
+        sample[rng.choice(PAIRS, LABELS, replace=False)] = True
+        found = trust_or_escalate(unsure[None], wrong[None], sample, 1 - ASKED, DELTA)
+        if isinstance(found, Undefined):
+            continue
+        rest = (unsure <= found.threshold) & ~sample
+        issued += 1
+        kept += int(rest.sum())
+        false += bool(wrong[rest].sum() > (1 - ASKED) * rest.sum() + 1e-9)
+    share_kept = kept / repeats / (PAIRS - LABELS)
+    return Promise(f"{case}: keeps {share_kept:.0%}", repeats, issued, false, MOST_BROKEN_OF_10_000)

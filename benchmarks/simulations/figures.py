@@ -13,7 +13,7 @@ from itertools import combinations, product
 import numpy as np
 from scipy.special import expit
 
-from benchmarks.simulations import judges
+from benchmarks.simulations import instruments, judges
 from benchmarks.simulations.coverage import Check, Coverage, Found, Rng, held
 from benchmarks.simulations.projects import HUMAN_WIN_RATE, Setting, project
 from judging.methods.agreement.accuracy import Comparison, accuracy, comparison
@@ -441,6 +441,7 @@ FIGURES: dict[str, Callable[[], Iterator[Check]]] = {
     "pairs of models that do not differ": model_pair_checks,
     "judges calibrated by people": calibrated_checks,
     **judges.FIGURES,
+    **instruments.FIGURES,
 }
 
 

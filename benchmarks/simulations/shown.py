@@ -23,6 +23,8 @@ HERE, LIKE_THESE = (
 STYLE = "strengths at equal style"
 STRENGTHS, DAVIDSON = "strengths of Bradley–Terry", "strengths and ν of Davidson"
 CALIBRATED = "judges calibrated by people"
+SKILL, NOISE = "skill of annotators", "agreement without people's noise"
+TWO_WAY = "alpha for other annotators"
 CARD, BAND = "position effect and repetition stability", "the planner's lower band"
 
 # The first pattern that fits a key counts.
@@ -105,6 +107,15 @@ SIMULATED_BY: dict[str, tuple[str, ...]] = {
     "people.*": (PEOPLE,),
     "pace.*": ("pace of votes",),
     "self_agreement.agreement": (SHARES,),
+    "skills.annotators.skill": (SKILL,),
+    "skills.two_way_alpha": (TWO_WAY,),
+    "skills.guesses": (SKILL,),
+    "skills.labels.judge_accuracy": (ACCURACY,),
+    "noise.with_themselves": (SHARES,),
+    "disagreement.parts.share": ("parts of disagreements",),
+    "disagreement.effect.change": (DIFFERENCES,),
+    "disagreement.effect.*": (DIFFERENCES,),
+    "noise.*": (NOISE,),
     "criteria.criteria.win_rate": ("votes on criteria", "people alone, about examples like these"),
     "criteria.criteria.slope": ("votes on criteria",),
     "criteria.criteria.same_as_overall": (SHARES,),

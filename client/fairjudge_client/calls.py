@@ -71,6 +71,24 @@ def list_annotators(
     )
 
 
+def cheapest(
+    slug: str, *, idempotency_key: str | None = None, **body: Unpack[m.CheapestIn]
+) -> Call[m.CheapestOut]:
+    """Search the cheapest plan of judges and people that is shown to reach a goal.
+
+    It replays recorded judgments on the labels of a random sample, so no judge is asked. It shows
+    what the judge said, and can open the round of a plan, so it needs the scope `write`.
+    """
+    return Call(
+        "cheapest",
+        "POST",
+        _path("/api/v1/projects/", slug, "/cheapest"),
+        answer=m.CheapestOut,
+        key=idempotency_key,
+        body=body,
+    )
+
+
 def change_known_label(
     slug: str, *, idempotency_key: str | None = None, **body: Unpack[m.CheckIn]
 ) -> Call[m.CheckOut]:
@@ -475,6 +493,86 @@ def leave(slug: str, *, idempotency_key: str | None = None) -> Call[m.ProjectOut
     )
 
 
+def list_lessons(slug: str, *, limit: int = 50, cursor: str = "") -> Call[m.Page[m.LessonOut]]:
+    """List the lessons, the oldest first. It shows judge output."""
+    return Call(
+        "list_lessons",
+        "GET",
+        _path("/api/v1/projects/", slug, "/lessons"),
+        answer=m.Page[m.LessonOut],
+        query={"limit": limit, "cursor": cursor},
+    )
+
+
+def new_lesson(
+    slug: str, *, idempotency_key: str | None = None, **body: Unpack[m.LessonIn]
+) -> Call[m.LessonOut]:
+    """Choose solved examples, and have a model draft a rubric, which may cost money.
+
+    Nothing is judged before you have approved the lesson. It shows judge output.
+    """
+    return Call(
+        "new_lesson",
+        "POST",
+        _path("/api/v1/projects/", slug, "/lessons"),
+        answer=m.LessonOut,
+        key=idempotency_key,
+        body=body,
+    )
+
+
+def estimate_lesson(
+    slug: str, *, idempotency_key: str | None = None, **body: Unpack[m.LessonIn]
+) -> Call[m.LessonPlanOut]:
+    """Say what would teach, and what its draft costs. Nothing is sent. It shows judge output."""
+    return Call(
+        "estimate_lesson",
+        "POST",
+        _path("/api/v1/projects/", slug, "/lessons/estimate"),
+        answer=m.LessonPlanOut,
+        key=idempotency_key,
+        body=body,
+    )
+
+
+def get_lesson(slug: str, number: int) -> Call[m.LessonOut]:
+    """Return a lesson. It shows judge output."""
+    return Call(
+        "get_lesson",
+        "GET",
+        _path("/api/v1/projects/", slug, "/lessons/", number),
+        answer=m.LessonOut,
+    )
+
+
+def approve_lesson(
+    slug: str, number: int, *, idempotency_key: str | None = None, **body: Unpack[m.ApproveIn]
+) -> Call[m.LessonOut]:
+    """Make a version of the template of what you have read. Nothing is judged by this."""
+    return Call(
+        "approve_lesson",
+        "POST",
+        _path("/api/v1/projects/", slug, "/lessons/", number, "/approve"),
+        answer=m.LessonOut,
+        key=idempotency_key,
+        body=body,
+    )
+
+
+def compare_lesson(
+    slug: str, number: int, *, idempotency_key: str | None = None, **body: Unpack[m.LessonCompareIn]
+) -> Call[m.LessonOut]:
+    """Compare the taught run with the old one. The version is retired unless it is better."""
+    return Call(
+        "compare_lesson",
+        "POST",
+        _path("/api/v1/projects/", slug, "/lessons/", number, "/compare"),
+        answer=m.LessonOut,
+        key=idempotency_key,
+        body=body,
+    )
+
+
 def list_members(slug: str, *, limit: int = 100, cursor: str = "") -> Call[m.Page[m.MemberOut]]:
     """List who belongs to the project, with their roles."""
     return Call(
@@ -537,6 +635,53 @@ def list_models(slug: str, *, endpoint: str = "") -> Call[m.ModelsOut]:
         _path("/api/v1/projects/", slug, "/models"),
         answer=m.ModelsOut,
         query={"endpoint": endpoint},
+    )
+
+
+def list_preregistrations(slug: str) -> Call[m.PreregistrationList]:
+    """List all versions of the plan, the newest first."""
+    return Call(
+        "list_preregistrations",
+        "GET",
+        _path("/api/v1/projects/", slug, "/preregistrations"),
+        answer=m.PreregistrationList,
+    )
+
+
+def new_preregistration(
+    slug: str, *, idempotency_key: str | None = None, **body: Unpack[m.PreregistrationIn]
+) -> Call[m.PreregistrationOut]:
+    """Register a plan, or an amendment if there is one. It can't be changed or deleted."""
+    return Call(
+        "new_preregistration",
+        "POST",
+        _path("/api/v1/projects/", slug, "/preregistrations"),
+        answer=m.PreregistrationOut,
+        key=idempotency_key,
+        body=body,
+    )
+
+
+def check_preregistration(
+    slug: str, *, idempotency_key: str | None = None, **body: Unpack[m.PreregistrationFile]
+) -> Call[m.PreregistrationCheck]:
+    """Say whether a file is a version of this project's plan that nobody changed."""
+    return Call(
+        "check_preregistration",
+        "POST",
+        _path("/api/v1/projects/", slug, "/preregistrations/check"),
+        answer=m.PreregistrationCheck,
+        key=idempotency_key,
+        body=body,
+    )
+
+
+def get_preregistration(slug: str, number: int) -> Call[m.PreregistrationOut]:
+    return Call(
+        "get_preregistration",
+        "GET",
+        _path("/api/v1/projects/", slug, "/preregistrations/", number),
+        answer=m.PreregistrationOut,
     )
 
 
@@ -1085,8 +1230,10 @@ def get_report(slug: str, number: int) -> Call[dict[str, Any]]:
     )
 
 
-def get_report_file(slug: str, number: int, kind: Literal["html", "zip", "tex"]) -> Call[bytes]:
-    """Return the report as one page, for LaTeX, or as a ZIP that `verify` checks."""
+def get_report_file(
+    slug: str, number: int, kind: Literal["html", "pdf", "zip", "tex"]
+) -> Call[bytes]:
+    """Return the report as one page, as a PDF, for LaTeX, or as a ZIP that `verify` checks."""
     return Call(
         "get_report_file",
         "GET",
@@ -1534,6 +1681,7 @@ def get_table(
     escape: bool = True,
     where: list[str] | None = None,
     background: bool = False,
+    model: Literal["", "dawid_skene", "hierarchical"] = "",
 ) -> Call[bytes]:
     """Stream a whole table; docs/files.md has its columns. Preferences are no CSV.
 
@@ -1559,6 +1707,7 @@ def get_table(
             "escape": escape,
             "where": where,
             "background": background,
+            "model": model,
         },
     )
 

@@ -32,6 +32,11 @@ class AnnotatorOut:
     left_at: datetime | None
 
 
+class ApproveIn(TypedDict):
+    rubric: NotRequired[str | None]
+    """As you edited it. Default: the draft."""
+
+
 class AsideIn(TypedDict):
     reason: str
     stop: NotRequired[bool]
@@ -58,6 +63,98 @@ class CategoryOut:
     """`value`, `low`, `high` and `n`; or null and a `reason`."""
     p_holm: float | None
     """Adjusted for the number of categories."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheapPlanOut:
+    """A way to label, with its cost and what it is predicted to reach."""
+
+    number: int
+    words: str
+    runs: list[int]
+    """The judges, in the order in which they are asked."""
+    route: Literal["bpde", "learned", "random", "row", "people"]
+    orders: int
+    k: int
+    """Samples in each order; 0 for judges in a row and people alone."""
+    adaptive: bool
+    whole: bool
+    """If these are all the samples of the run."""
+    threshold: float | None
+    """Up to which judges in a row keep a label."""
+    share: float
+    """Of the examples, labelled by people."""
+    votes: int
+    """Per example."""
+    audit: int
+    """Labels of an audit that the goal needs; in the cost."""
+    check: int | None
+    """Labels of an audit that checks the goal."""
+    usd: Decimal
+    judge_usd: Decimal
+    people_usd: Decimal
+    value: float
+    """The goal's figure, as it is predicted."""
+    low: float
+    high: float
+    shown: bool
+    """If the goal is shown to be reached."""
+    frontier: bool
+    """If no cheaper plan equals it."""
+
+
+class CheapestIn(TypedDict):
+    """A goal, for which the cheapest plan of judges and people is searched."""
+
+    confidence: NotRequired[Decimal | float | str]
+    """That the plan reaches the goal."""
+    examples: NotRequired[int | None]
+    """Price plans for this many. Default: all of the project."""
+    goal: NotRequired[Literal["accuracy", "win_rate", "certificate"]]
+    open_round: NotRequired[bool]
+    """Open the round of the plan."""
+    plan: NotRequired[int | None]
+    """The plan to open, by its number. Default: the recommended one."""
+    prices: NotRequired[dict[str, Decimal | float | str]]
+    """USD per example of runs, by number, where it was not recorded."""
+    value: NotRequired[Decimal | float | str | None]
+    """A share. Default: 0.9, 0.05 and 0.1 for the three goals."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheapestOut:
+    """The cheapest plans for a goal. docs/methods/cheapest.md says how they are compared."""
+
+    goal: str
+    value: float
+    confidence: float
+    examples: int
+    sentence: str
+    takes: str
+    """What would show that a cheaper plan reaches the goal."""
+    labels: int
+    """Of the learning sample."""
+    votes: int | None
+    """Per label of the learning sample."""
+    plans: int
+    """How many were compared."""
+    level: float | None
+    """One-sided error of each limit."""
+    best: int | None
+    """The number of the recommended plan."""
+    second: int | None
+    """The next cheapest that is shown to reach the goal."""
+    hoped: int | None
+    """A cheaper plan that may reach it, and is not shown to."""
+    labels_needed: int | None
+    """The learning sample that would show it, or that is needed to begin."""
+    rows: list[CheapPlanOut]
+    left_out: list[str]
+    """Runs that were not searched, and why."""
+    reason: str
+    """Why nothing was compared."""
+    round: int | None
+    """The round that was opened."""
 
 
 class CheckIn(TypedDict):
@@ -141,6 +238,7 @@ class CrowdIn(TypedDict):
     """The terms of a crowd link. What is left out stays as it is, or has the page's default."""
 
     completion_code: NotRequired[str | None]
+    completion_text: NotRequired[str | None]
     completion_url: NotRequired[str | None]
     consent: NotRequired[str | None]
     max_pairs: NotRequired[int | None]
@@ -148,9 +246,12 @@ class CrowdIn(TypedDict):
     questions: NotRequired[list[str] | None]
     """Such as “choice: Do you read English? | yes | no!”."""
     screened_code: NotRequired[str | None]
+    screened_text: NotRequired[str | None]
     screened_url: NotRequired[str | None]
     session_name: NotRequired[str | None]
     study_name: NotRequired[str | None]
+    translations: NotRequired[dict[str, CrowdTexts] | None]
+    """All texts in other languages, instead of all that is stored."""
     version: NotRequired[str | None]
     """Refuse with 409 if the terms have another version by now."""
     worker_name: NotRequired[str | None]
@@ -162,7 +263,10 @@ class CrowdOut:
     """For the panel; null while it lets nobody in."""
     version: str
     consent: str
+    translations: dict[str, CrowdTexts]
     questions: list[str]
+    completion_text: str
+    screened_text: str
     max_people: int
     max_pairs: int
     completion_code: str
@@ -176,6 +280,16 @@ class CrowdOut:
     """How many are in each state."""
     rejected_with_votes: int
     """Rejected people of whom votes still count."""
+
+
+class CrowdTexts(TypedDict):
+    """What people read in one language. Each has all that the terms have by default."""
+
+    completion_text: NotRequired[str]
+    consent: str
+    questions: NotRequired[list[str]]
+    """The same lines in other words."""
+    screened_text: NotRequired[str]
 
 
 class DecisionIn(TypedDict):
@@ -240,7 +354,7 @@ class EscalateIn(TypedDict):
     """Also say who labels each example."""
     runs: NotRequired[list[int]]
     """In order. Default: the primary run."""
-    score: NotRequired[Literal["bpde", "learned"]]
+    score: NotRequired[Literal["bpde", "learned", "simulated"]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -405,7 +519,7 @@ class GateRequestOut:
 
     id: int
     kind: str
-    """gate, compare or escalate."""
+    """gate, compare, escalate or cheapest."""
     state: str
     """waiting, done or refused."""
     at_work: bool
@@ -420,6 +534,8 @@ class GateRequestOut:
     """The verdict of a comparison that is done."""
     escalation: EscalationOut | None
     """The plan, once it is done."""
+    cheapest: CheapestOut | None
+    """The plans, once they are compared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -474,7 +590,7 @@ class JobOut:
 
     id: int
     kind: str
-    """votes, judgments, scores, report or table."""
+    """votes, judgments, scores, report, table or lesson."""
     state: str
     """waiting, done or refused."""
     at_work: bool
@@ -489,6 +605,8 @@ class JobOut:
     """What an import of scores did."""
     run: int | None
     """The run that recorded judgments became."""
+    lesson: int | None
+    """The lesson whose rubric was drafted."""
     file: str | None
     """Where a report or table is read, for a week."""
 
@@ -499,6 +617,116 @@ class LabelledOut:
     label_from: str | None
     """people, a run's name, or null: left to people."""
     label: str | None
+
+
+class LessonCompareIn(TypedDict):
+    run: NotRequired[int | None]
+    """Default: the newest run with the template."""
+
+
+class LessonIn(TypedDict):
+    """What `manage.py teach --by` takes."""
+
+    annotators: NotRequired[int | None]
+    """By annotators: how many are simulated. Default: 5."""
+    budget_usd: NotRequired[Decimal | float | str | None]
+    """The most that the draft may cost."""
+    endpoint: NotRequired[str]
+    """What drafts the rubric. Default: the run's own."""
+    model: NotRequired[str]
+    name: NotRequired[str]
+    """Of the taught template. Default: the old name with -taught."""
+    price: NotRequired[PriceIn | None]
+    run: NotRequired[int | None]
+    """Whose errors teach. Default: the primary run."""
+    shots: NotRequired[int | None]
+    """Solved examples per prompt. Default: 4, or 5 votes of each simulated annotator."""
+    way: Literal["examples", "rubric", "both", "annotators"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LessonOut:
+    number: int
+    run: int
+    way: str
+    state: str
+    """waiting, failed, drafted, approved, kept or dropped."""
+    base: str
+    name: str
+    shown: int
+    pairs: list[SolvedOut]
+    annotators: list[list[SolvedOut]]
+    """What each simulated annotator is shown: the votes of one person."""
+    taught: int
+    disagreements: int
+    endpoint: str
+    model: str
+    budget_usd: Decimal | None
+    usd: Decimal | None
+    usd_most: Decimal | None
+    prompt_tokens: int | None
+    completion_tokens: int | None
+    reason: str
+    drafted: str
+    """The rubric as the model wrote it."""
+    rubric: str
+    template: int | None
+    """The version that it became."""
+    in_use: bool
+    runs: list[int]
+    """Runs that judged with the version, the newest first."""
+    tests: list[LessonTestOut]
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LessonPlanOut:
+    """What would teach, and what drafting the rubric costs. Dollars are null without a price."""
+
+    run: int
+    way: str
+    base: str
+    name: str
+    source: str
+    """Which labels teach, in words."""
+    labels: int
+    disagreements: int
+    taught: int
+    """Examples that no run with the template will be about."""
+    held_out: int
+    """Labels that are left to test by."""
+    shown: int
+    endpoint: str
+    model: str
+    prompt_tokens: int
+    usd: Decimal | None
+    usd_most: Decimal | None
+    prompt: str
+    """What would be sent; empty without a rubric."""
+    annotators: int
+    """How many annotators would be simulated."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LessonTestOut:
+    """One comparison with the old template, on labels that taught nothing."""
+
+    run: int
+    look: int
+    n: int
+    better: int
+    worse: int
+    difference: float
+    """Accuracy of the taught run less that of the old one."""
+    low: float
+    high: float
+    confidence: float
+    p: float | None
+    verdict: str
+    """pass: better. fail: worse. inconclusive: not shown."""
+    differs: list[str]
+    """Settings in which the two runs differ, too."""
+    at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -682,6 +910,68 @@ class PractisedOut:
     results: list[ResultOut]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreregistrationCheck:
+    holds: bool
+    """The document has the hash that the file names."""
+    sha256: str
+    number: int | None
+    """The version of this project; null: it has none."""
+    sentence: str
+
+
+class PreregistrationFile(TypedDict):
+    """A file of a plan, as it was downloaded."""
+
+    preregistration: dict[str, Any]
+    sha256: str
+
+
+class PreregistrationIn(TypedDict):
+    """What a study plans. What is left out isn't promised."""
+
+    aim: NotRequired[Literal["better", "win_rate", "accuracy", "kappa", "certificate"]]
+    """With `study`: the goal whose labels count."""
+    alpha: NotRequired[float]
+    analyses: NotRequired[list[str]]
+    audit: NotRequired[int | None]
+    beta: NotRequired[Decimal | float | str | None]
+    """Percent to review by rank."""
+    budget: NotRequired[Decimal | float | str | None]
+    epsilon: NotRequired[float]
+    everything: NotRequired[bool]
+    examples: NotRequired[int | None]
+    goal: str
+    hypotheses: NotRequired[list[str]]
+    learn: NotRequired[int]
+    looks: NotRequired[list[int]]
+    route: NotRequired[Literal["bpde", "learned"]]
+    seed: NotRequired[int | None]
+    study: NotRequired[StudyIn | None]
+    """What the sizes start from, as `GET /sizes`."""
+    templates: NotRequired[list[str]]
+    votes: NotRequired[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreregistrationList:
+    items: list[PreregistrationOut]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreregistrationOut:
+    """One version of a plan. docs/files.md describes the document."""
+
+    number: int
+    sha256: str
+    """Of the document as JSON: sorted keys, no spaces, UTF-8."""
+    made_at: datetime
+    by: str
+    """Empty for a command, and for a login that was deleted."""
+    preregistration: dict[str, Any]
+    markdown: str
+
+
 class PriceIn(TypedDict):
     """USD per million tokens."""
 
@@ -817,12 +1107,13 @@ class ResumeIn(TypedDict):
 class RetentionIn(TypedDict):
     comments: NotRequired[str | None]
     logins: NotRequired[str | None]
+    texts: NotRequired[str | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionOut:
     what: str
-    """`comments` or `logins`."""
+    """`comments`, `logins` or `texts`."""
     said: str
     """What removing it means."""
     on: str | None
@@ -831,7 +1122,7 @@ class RetentionOut:
     n: int
     """How many rows still hold something."""
     waits: bool
-    """The day is past, and a round is still open."""
+    """The day is past, and a round or a run is still under way."""
 
 
 class RoleIn(TypedDict):
@@ -855,6 +1146,8 @@ class RoundIn(TypedDict):
     check_rules: NotRequired[list[CheckRuleIn]]
     cite: NotRequired[Literal["narrower", "calibrated"]]
     """Which win rate the results give to cite; fixed by the run's first audit."""
+    clause: NotRequired[str]
+    """An owner adds this to the guidelines, and all of a part is asked again."""
     epsilon: NotRequired[float]
     everything: NotRequired[bool]
     examples: NotRequired[list[str] | None]
@@ -1004,12 +1297,16 @@ class SettingsIn(TypedDict):
     """Whether people may mark text in responses."""
     both_bad: NotRequired[bool | None]
     cant_judge: NotRequired[bool | None]
+    content_language: NotRequired[str | None]
     cost_basis: NotRequired[Literal["assumed", "measured"] | None]
     criteria: NotRequired[list[str] | None]
     criterion_weights: NotRequired[dict[str, Decimal | float | str] | None]
     description: NotRequired[str | None]
     guidelines: NotRequired[str | None]
     hide_models: NotRequired[bool | None]
+    label_rule: NotRequired[Literal["majority", "dawid_skene", "hierarchical"] | None]
+    """What the votes on an example come to: their majority, or a model's label."""
+    language: NotRequired[str | Literal["en", "de", "es", "fr", "zh-hans", "ar"] | None]
     leave_out_unblinded: NotRequired[bool | None]
     minutes_per_vote: NotRequired[Decimal | float | str | None]
     name: NotRequired[str | None]
@@ -1024,6 +1321,8 @@ class SettingsIn(TypedDict):
     show_reference: NotRequired[bool | None]
     tie_margin: NotRequired[Decimal | float | str | None]
     """Sums of weights that differ by at most this are a tie."""
+    translations: NotRequired[dict[str, Translation] | None]
+    """All translations, by language. Each has all that is asked by default."""
     wage_usd: NotRequired[Decimal | float | str | None]
 
 
@@ -1046,10 +1345,17 @@ class SettingsOut:
     ask_confidence: bool
     reason_tags: list[str]
     ask_spans: bool
+    language: str
+    """Of the texts that are asked; “” if it isn't stated."""
+    translations: dict[str, Translation]
+    """The same, by language."""
+    content_language: str
+    """Of questions and responses, as a tag of BCP 47."""
     rendering: str
     hide_models: bool
     show_reference: bool
     no_majority: str
+    label_rule: str
     leave_out_unblinded: bool
     annotator_advantage: Decimal
     wage_usd: Decimal
@@ -1074,6 +1380,12 @@ class SizesOut:
     measured: list[str]
     """The values that come from the pilot."""
     goals: list[NeedOut]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SolvedOut:
+    external_id: str
+    label: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -1108,30 +1420,29 @@ class StandingOut:
     flags: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StudyIn:
+class StudyIn(TypedDict):
     """What is expected of a study, and what it is to show. What is left out has its default."""
 
-    accuracy: float | None = None
+    accuracy: NotRequired[float | None]
     """Of the judge's labels."""
-    epsilon: float | None = None
+    epsilon: NotRequired[float | None]
     """Largest share of wrong labels to certify."""
-    examples: int | None = None
+    examples: NotRequired[int | None]
     """Examples that the judge labels."""
-    kappa: float | None = None
+    kappa: NotRequired[float | None]
     """Of the judge's labels and people's."""
-    minutes_per_vote: float | Decimal | None = None
-    power: float | None = None
+    minutes_per_vote: NotRequired[Decimal | float | str | None]
+    power: NotRequired[float | None]
     """Probability to show what is true."""
-    ties: float | None = None
+    ties: NotRequired[float | None]
     """Share of people's labels."""
-    votes: int | None = None
-    wage_usd: float | Decimal | None = None
-    win_rate: float | None = None
+    votes: NotRequired[int | None]
+    wage_usd: NotRequired[Decimal | float | str | None]
+    win_rate: NotRequired[float | None]
     """Of model 1, by people."""
-    within: float | None = None
+    within: NotRequired[float | None]
     """Half the width of intervals."""
-    wrong: float | None = None
+    wrong: NotRequired[float | None]
     """Wrong labels where nobody reviews."""
 
 
@@ -1271,6 +1582,13 @@ class TokenOut:
     project: str | None
     """The only project that the token opens; null: all."""
     expires_at: datetime | None
+
+
+class Translation(TypedDict):
+    guidelines: NotRequired[str]
+    names: NotRequired[dict[str, str]]
+    """How criteria and reasons are shown, by the names in the settings."""
+    question_asked: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,7 @@ from fairjudge_client.rounds import People, Rounds
 from fairjudge_client.session import (
     BROKEN_OFF,
     MOST_ROWS,
+    TABLE_PAUSE,
     Left,
     Session,
     attempts,
@@ -46,13 +47,13 @@ from fairjudge_client.tables import Columns, frame_of_parquet, kind_of_frame
 from fairjudge_client.waiting import other_end, waited
 from fairjudge_client.webhooks import Webhooks
 
-G = TypeVar("G", m.GateOut, m.CompareOut, m.EscalationOut)
+G = TypeVar("G", m.GateOut, m.CompareOut, m.EscalationOut, m.CheapestOut)
 # The site then leaves long work to a worker, and these methods wait for it.
 _ASYNC = {"Prefer": "respond-async"}
 Table = Literal["labels", "votes", "samples", "preferences", "criteria", "people"]
 Format = Literal["jsonl", "parquet"]
 TableFile = Literal["csv", "jsonl", "arrow", "xlsx", "zip"]
-ReportFile = Literal["html", "tex", "zip"]
+ReportFile = Literal["html", "pdf", "tex", "zip"]
 ToolFile = Literal["label_studio", "argilla", "alpaca_eval"]
 _PARQUET = "parquet"
 
@@ -371,7 +372,7 @@ class Run(Resource[F]):
 
     @method
     def save_report(self, path: str | Path) -> Steps[Path]:
-        """Write the report to a .html, .tex or .zip file. No partial file is left."""
+        """Write the report to a .html, .pdf, .tex or .zip file. No partial file is left."""
         target = Path(path)
         kind = _kind_of(target, get_args(ReportFile))
         call = replace(calls.get_report_file(self.project, self.number, kind), headers=_ASYNC)
@@ -530,6 +531,70 @@ class Templates(Resource[F]):
         return (yield from self._session.ask(calls.restore_template(self.project, version)))
 
 
+class Lessons(Resource[F]):
+    """What people's labels teach the judge."""
+
+    def __init__(self, session: Session, project: str) -> None:
+        super().__init__(session)
+        self.project = project
+
+    @rows_method
+    def list(self) -> Rows[m.LessonOut]:
+        """Iterate over the lessons, the oldest first."""
+        return pages(
+            self._session,
+            lambda cursor: calls.list_lessons(self.project, limit=MOST_ROWS, cursor=cursor),
+        )
+
+    @method
+    def get(self, number: int) -> Steps[m.LessonOut]:
+        """Return a lesson, with its rubric and its tests."""
+        return (yield from self._session.ask(calls.get_lesson(self.project, number)))
+
+    @method
+    def estimate(self, **lesson: Unpack[m.LessonIn]) -> Steps[m.LessonPlanOut]:
+        """Say what would teach, and what its draft costs. Nothing is sent."""
+        return (yield from self._session.ask(calls.estimate_lesson(self.project, **lesson)))
+
+    @method
+    def teach(self, **lesson: Unpack[m.LessonIn]) -> Steps[m.LessonOut]:
+        """Make a lesson by a `way`: examples, rubric, both or annotators. Drafting a rubric costs.
+
+        Read it, then `approve` it. Nothing is judged before.
+        """
+        sent = calls.new_lesson(self.project, **lesson)
+        asked = replace(sent, answer=sent.answer | m.JobOut, headers=_ASYNC)
+        found = yield from self._session.ask(asked)
+        if not isinstance(found, m.JobOut):
+            return found
+        done = yield from _job_done(self._session, self.project, found)
+        assert done.lesson is not None
+        return (yield from self._session.ask(calls.get_lesson(self.project, done.lesson)))
+
+    @method
+    def approve(self, number: int, *, rubric: str | None = None) -> Steps[m.LessonOut]:
+        """Make a template of a lesson, for `runs.start(template=lesson.name)`.
+
+        Args:
+            rubric: As you edited it. Default: the draft.
+        """
+        return (
+            yield from self._session.ask(calls.approve_lesson(self.project, number, rubric=rubric))
+        )
+
+    @method
+    def compare(self, number: int, *, run: int | Run[F] | None = None) -> Steps[m.LessonOut]:
+        """Compare a run with the taught template with the run that it learned from.
+
+        The template is retired unless it is shown to be better.
+
+        Args:
+            run: Default: the newest run with the template.
+        """
+        sent = calls.compare_lesson(self.project, number, run=_number(run))
+        return (yield from self._session.ask(sent))
+
+
 class Project(Resource[F]):
     """A project by its slug. Nothing is asked until you call a method."""
 
@@ -543,6 +608,7 @@ class Project(Resource[F]):
         self.judgments: Judgments[F] = Judgments(session, slug)
         self.scores: Scores[F] = Scores(session, slug)
         self.templates: Templates[F] = Templates(session, slug)
+        self.lessons: Lessons[F] = Lessons(session, slug)
         self.webhooks: Webhooks[F] = Webhooks(session, slug)
 
     def __repr__(self) -> str:
@@ -731,6 +797,7 @@ class Project(Resource[F]):
         names: bool = False,
         escape: bool = True,
         background: bool = False,
+        model: Literal["", "dawid_skene", "hierarchical"] = "",
         **filters: Unpack[Filters],
     ) -> Steps[Path]:
         """Write a table to a file, in little memory. No partial file is left.
@@ -739,6 +806,7 @@ class Project(Resource[F]):
             path: It ends with .csv, .jsonl, .parquet, .arrow, .xlsx, or .zip for a data set.
             escape: Protect spreadsheets from cells that they would compute, in CSV.
             background: Add to `people` what those of a panel said about themselves.
+            model: Of `labels`: probabilities by this model of votes, if majorities are final.
             filters: Only rows that have these values. See `labels`.
         """
         target = Path(path)
@@ -749,7 +817,7 @@ class Project(Resource[F]):
         else:
             call = calls.get_table(
                 self.slug, what, kind, run=_number(run), names=names, escape=escape,
-                background=background, **filters,
+                background=background, model=model, **filters,
             )  # fmt: skip
         wait = _left(self._session, self.slug)
         return (yield from saved(self._session, replace(call, headers=_ASYNC), target, wait))
@@ -832,6 +900,34 @@ class Project(Resource[F]):
         return found
 
     @method
+    def preregister(
+        self, *, idempotency_key: str | None = None, **plan: Unpack[m.PreregistrationIn]
+    ) -> Steps[m.PreregistrationOut]:
+        """Store what the study plans with its hash, or amend the plan. It never changes again."""
+        wanted = calls.new_preregistration(self.slug, **plan, idempotency_key=idempotency_key)
+        return (yield from self._session.ask(wanted))
+
+    @method
+    def preregistrations(self) -> Steps[list[m.PreregistrationOut]]:
+        """Return all versions of the plan, the newest first."""
+        found = yield from self._session.ask(calls.list_preregistrations(self.slug))
+        return found.items
+
+    @method
+    def preregistration(self, number: int) -> Steps[m.PreregistrationOut]:
+        """Return one version of the plan."""
+        return (yield from self._session.ask(calls.get_preregistration(self.slug, number)))
+
+    @method
+    def check_preregistration(self, path: str | Path) -> Steps[m.PreregistrationCheck]:
+        """Say whether a file is a version of the plan that nobody changed."""
+        sent = json.loads(Path(path).read_text(encoding="utf-8"))
+        wanted = calls.check_preregistration(
+            self.slug, preregistration=sent["preregistration"], sha256=sent["sha256"]
+        )
+        return (yield from self._session.ask(wanted))
+
+    @method
     def people_report(self) -> Steps[dict[str, Any]]:
         """Return what people alone say, which needs no run and shows nothing of a judge."""
         return (yield from self._session.ask(calls.get_people_report(self.slug)))
@@ -870,6 +966,16 @@ class Project(Resource[F]):
     def escalate(self, **asked: Unpack[m.EscalateIn]) -> Steps[m.EscalationOut]:
         """Say which labels `runs` in a row may keep, at an `agreement` with people such as 0.9."""
         sent = calls.escalate(self.slug, **asked)
+        return (yield from _verdict(self._session, self.slug, sent))
+
+    @method
+    def cheapest(self, **asked: Unpack[m.CheapestIn]) -> Steps[m.CheapestOut]:
+        """Search the cheapest plan that reaches a `goal`, such as "accuracy" with `value` 0.9.
+
+        `best` is the number of the recommended plan in `rows`. With `open_round=True`, its round
+        is opened, or that of `plan`.
+        """
+        sent = calls.cheapest(self.slug, **asked)
         return (yield from _verdict(self._session, self.slug, sent))
 
     @rows_method
@@ -939,7 +1045,7 @@ class Project(Resource[F]):
             except Unreachable as error:
                 if is_last or error.code != BROKEN_OFF:
                     raise
-                yield Pause(1.0)
+                yield Pause(TABLE_PAUSE)
             else:
                 return columns.frame(kind)
         raise AssertionError("the last attempt returns or raises")
@@ -990,7 +1096,7 @@ def _verdict(session: Session, project: str, sent: Call[G]) -> Steps[G]:
         timeout=None,
         progress=None,
     )
-    verdict: Any = done.gate or done.comparison or done.escalation
+    verdict: Any = done.gate or done.comparison or done.escalation or done.cheapest
     if verdict is None:
         raise other_end(f"Gate {done.id}", done.state, done.reason)
     return verdict

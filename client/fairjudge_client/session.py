@@ -42,6 +42,8 @@ T = TypeVar("T")
 # Rows of a page of a list.
 MOST_ROWS = 1000
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 20.0
+# Before a table that broke off is asked for once more.
+TABLE_PAUSE = 1.0
 # Longer than this the site's `Retry-After` isn't waited for.
 LONGEST_RETRY_AFTER = 120.0
 _TRY_LATER = (429, 502, 503, 504)
@@ -312,7 +314,7 @@ def written(
         except Lost as lost:
             if is_last:
                 raise broken_off(lost) from None
-        yield Pause(1.0)
+        yield Pause(TABLE_PAUSE)
 
 
 def attempts(session: Session) -> Iterator[bool]:

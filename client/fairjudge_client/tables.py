@@ -25,6 +25,7 @@ _PIECE = 2**16
 _AT_ONCE = 1000
 _TYPES = {
     ".csv": "text/csv",
+    ".json": "application/json",
     ".jsonl": "application/x-ndjson",
     ".ndjson": "application/x-ndjson",
     ".parquet": "application/vnd.apache.parquet",

@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from django.conf import settings
 from django.db.models import Model, QuerySet
@@ -45,6 +45,8 @@ def storable(text: str) -> str:
 
 Text = Annotated[str, AfterValidator(storable)]
 Number = Annotated[int, Field(ge=1, le=LARGEST_NUMBER)]
+# Those of the pages.
+Language = Literal["en", "de", "es", "fr", "zh-hans", "ar"]
 Limit = Annotated[int, Query(ge=1, le=MOST, description="How many rows the page has at most.")]
 Cursor = Annotated[
     str,
@@ -88,7 +90,8 @@ def page_of(
 
 _PIECE = 2**16
 # The formats of a body, by its content type.
-TYPES = {"application/x-ndjson": "jsonl", "application/jsonl": "jsonl", "text/csv": "csv"}
+_LINES = dict.fromkeys(("application/x-ndjson", "application/jsonl"), "jsonl")
+TYPES = _LINES | {"application/json": "json", "text/csv": "csv"}
 # These are told by their content. Their names have no format, so that nothing contradicts it.
 BINARY = {
     "application/vnd.apache.parquet": "parquet",
@@ -177,4 +180,5 @@ def rows_in_schema(description: str) -> dict[str, Any]:
     text = {"schema": {"type": "string", "description": description}}
     binary = {"schema": {"type": "string", "format": "binary", "description": description}}
     content = dict.fromkeys(TYPES, text) | dict.fromkeys(BINARY, binary)
+    content |= {"application/json": {"schema": {"description": description}}}
     return {"requestBody": {"required": True, "content": content}}

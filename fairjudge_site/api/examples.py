@@ -154,7 +154,7 @@ def list_examples(
     It shows which model wrote which response, so that your later votes are marked as unblinded.
     """
     access = access_to(request, slug, Role.OBSERVER, shows_judge=True)
-    rows = Example.objects.visible_of(access.project)
+    rows = Example.objects.filter(project=access.project).visible()
     if external_id:
         rows = rows.filter(external_id=external_id)
     for name, value in (("category", category), ("tag", tag), ("model", model)):
@@ -225,7 +225,7 @@ def change_known_label(request: HttpRequest, slug: str, body: CheckIn) -> HttpRe
     Once a round has the check, only its explanation changes: answers were judged by the rest.
     """
     access = access_to(request, slug, Role.RESEARCHER)
-    rows = Example.objects.visible_of(access.project)
+    rows = Example.objects.filter(project=access.project).visible()
     example = rows.filter(external_id=body.external_id).first()
     if example is None:
         raise Http404("No such example.")
@@ -400,10 +400,11 @@ def get_refused(
 ) -> FileResponse:
     """Return the refused rows of a file, unchanged: the place of the file in `refused_files`."""
     access = access_to(request, slug, Role.RESEARCHER, shows_judge=True)
-    copies = refused_files_of(_import_of(access, number))
-    if index >= len(copies):
-        raise Http404("No such file.")
-    return FileResponse(copies[index].open("rb"), content_type="application/octet-stream")
+    with refused_files_of(_import_of(access, number)) as copies:
+        if index >= len(copies):
+            raise Http404("No such file.")
+        name, stream = copies[index].name, copies[index].open("rb")
+    return FileResponse(stream, filename=name, content_type="application/octet-stream")
 
 
 @router.get("/projects/{slug}/imports", auth=READ, response=Page[ImportOut])

@@ -6,7 +6,6 @@ does it only for those that ask for it, as RFC 7240 says.
 
 from collections.abc import Mapping
 from datetime import datetime
-from pathlib import Path
 from typing import Annotated, Any
 
 from django.conf import settings
@@ -22,6 +21,7 @@ from annotation.results.tables.exports import BLIND_KINDS
 from fairjudge_site.api.bodies import Cursor, Limit, Number, Page, page_of
 from fairjudge_site.api.gate import READ, access_to, answer
 from fairjudge_site.api.projects import address_of
+from judging.core import storage
 from judging.core.errors import UserError
 from judging.core.models import Worker
 from judging.dataset.models import frame_of
@@ -60,7 +60,7 @@ class JobOut(Schema):
     """What was left to a worker. Poll it until `state` is no longer waiting."""
 
     id: int
-    kind: str = Field(description="votes, judgments, scores, report or table.")
+    kind: str = Field(description="votes, judgments, scores, report, table or lesson.")
     state: str = Field(description="waiting, done or refused.")
     at_work: bool = Field(description="If a worker is at it now.")
     reason: str = Field(description="Why it was refused, with the lines that are wrong.")
@@ -69,6 +69,7 @@ class JobOut(Schema):
     votes: VotesOut | None = Field(description="What an import of votes did.")
     scores: ScoresOut | None = Field(description="What an import of scores did.")
     run: int | None = Field(description="The run that recorded judgments became.")
+    lesson: int | None = Field(description="The lesson whose rubric was drafted.")
     file: str | None = Field(description="Where a report or table is read, for a week.")
 
 
@@ -98,7 +99,7 @@ def left(
 ) -> HttpResponse:
     """Leave it to a worker."""
     made = leave_to_worker(access.project, access.user, kind, asked, again=again)
-    return accepted(made, JobOut(**_out(made)))
+    return accepted(made, JobOut(**job_out(made)))
 
 
 @router.get("/projects/{slug}/jobs", auth=READ, response=Page[JobOut])
@@ -112,14 +113,14 @@ def list_jobs(
     access = access_to(request, slug, Role.OBSERVER)
     rows = _jobs(access)
     if not access.may_manage:
-        rows = rows.exclude(kind__in=Job.IMPORTS)
-    return page_of(rows, cursor, limit, _out)
+        rows = rows.exclude(kind__in=(*Job.IMPORTS, Job.Kind.LESSON))
+    return page_of(rows, cursor, limit, job_out)
 
 
 @router.get("/projects/{slug}/jobs/{number}", auth=READ, response=JobOut)
 def get_job(request: HttpRequest, slug: str, number: Number) -> dict[str, Any]:
     """Say whether a worker has done it, and what came of it."""
-    return _out(_job(request, slug, number))
+    return job_out(_job(request, slug, number))
 
 
 @router.get(
@@ -145,11 +146,13 @@ def get_job_file(request: HttpRequest, slug: str, number: Number) -> FileRespons
     access_to(request, slug, role_of(job), shows_judge=shows_judge)
     if job.result is None:
         raise UserError(f"Job {number} is {job.get_state_display()}, so it has no file yet.")
-    path = Path(settings.MEDIA_ROOT) / job.result["file"]
-    if not path.is_file():
-        raise UserError("The file was kept for a week. Ask for the report or table again.")
+    with storage.at_hand([job.result["file"]]) as root:
+        path = root / job.result["file"]
+        if not path.is_file():
+            raise UserError("The file was kept for a week. Ask for the report or table again.")
+        stream = path.open("rb")
     return FileResponse(
-        path.open("rb"), as_attachment=True, content_type="application/octet-stream"
+        stream, as_attachment=True, filename=path.name, content_type="application/octet-stream"
     )
 
 
@@ -162,7 +165,7 @@ def _job(request: HttpRequest, slug: str, number: int) -> Job:
     job = _jobs(access).filter(pk=number).first()
     if job is None:
         raise Http404("No such job.")
-    if job.kind in Job.IMPORTS:
+    if job.kind in (*Job.IMPORTS, Job.Kind.LESSON):
         access_to(request, slug, Role.RESEARCHER)
     return job
 
@@ -173,12 +176,13 @@ def standing_of(job: Job) -> dict[str, Any]:
     return {name: getattr(job, name) for name in names} | {"at_work": bool(job.holder)}
 
 
-def _out(job: Job) -> dict[str, Any]:
+def job_out(job: Job) -> dict[str, Any]:
     done = job.result or {}
     has_file = "file" in done
     return standing_of(job) | {
         "votes": job.result if job.kind == Job.Kind.VOTES else None,
         "scores": job.result if job.kind == Job.Kind.SCORES else None,
         "run": done.get("run"),
+        "lesson": done.get("lesson"),
         "file": address_of(job.project.slug, "jobs", job.pk, "file") if has_file else None,
     }

@@ -11,10 +11,10 @@ from pydantic import Field
 
 from annotation.letters import invite_by_mail
 from annotation.models import Annotator, CrowdLink, CrowdSubmission, Invitation, Round, Team
-from annotation.pages.crowd import CrowdForm
+from annotation.pages.crowd import CrowdForm, translations_in_lines
 from annotation.people import crowds
 from annotation.people.annotators import leave_project
-from annotation.people.background import questions_of
+from annotation.people.background import in_lines
 from annotation.people.invitations import (
     MAX_DAYS,
     MAX_USES,
@@ -36,7 +36,16 @@ from annotation.people.teams import (
     teams_of,
 )
 from annotation.votes.aside import REJECTED, put_aside_all, rejected_with_votes
-from fairjudge_site.api.bodies import Cursor, Limit, Number, Page, Text, page_of, stored_body
+from fairjudge_site.api.bodies import (
+    Cursor,
+    Language,
+    Limit,
+    Number,
+    Page,
+    Text,
+    page_of,
+    stored_body,
+)
 from fairjudge_site.api.gate import READ, WRITE, access_to, answer, once, once_made, token_of
 from fairjudge_site.api.problems import Refusal, refusal_of_form
 from judging.projects.access import Access, change_role
@@ -348,13 +357,30 @@ _URL = Annotated[Text, Field(max_length=500)]
 _WORD = Annotated[Text, Field(max_length=100)]
 _PARAMETER = Annotated[Text, Field(max_length=40)]
 _AT_MOST = Annotated[int, Field(ge=1, le=100_000)]
+_QUESTION = Annotated[Text, Field(max_length=2_000)]
+
+
+class CrowdTexts(Schema):
+    """What people read in one language. Each has all that the terms have by default."""
+
+    consent: Annotated[Text, Field(min_length=1, max_length=100_000)]
+    questions: list[_QUESTION] = Field(
+        [], max_length=100, description="The same lines in other words."
+    )
+    completion_text: Annotated[Text, Field(max_length=100_000)] = ""
+    screened_text: Annotated[Text, Field(max_length=100_000)] = ""
 
 
 class CrowdIn(Schema):
     """The terms of a crowd link. What is left out stays as it is, or has the page's default."""
 
     consent: Annotated[Text, Field(min_length=1, max_length=100_000)] | None = None
-    questions: list[Annotated[Text, Field(max_length=2_000)]] | None = Field(
+    translations: dict[Language, CrowdTexts] | None = Field(
+        None, description="All texts in other languages, instead of all that is stored."
+    )
+    completion_text: Annotated[Text, Field(max_length=100_000)] | None = None
+    screened_text: Annotated[Text, Field(max_length=100_000)] | None = None
+    questions: list[_QUESTION] | None = Field(
         None, max_length=100, description="Such as “choice: Do you read English? | yes | no!”."
     )
     max_people: _AT_MOST | None = None
@@ -375,7 +401,10 @@ class CrowdOut(Schema):
     link: str | None = Field(description="For the panel; null while it lets nobody in.")
     version: str
     consent: str
+    translations: dict[str, CrowdTexts]
     questions: list[str]
+    completion_text: str
+    screened_text: str
     max_people: int
     max_pairs: int
     completion_code: str
@@ -431,9 +460,13 @@ def set_crowd(request: HttpRequest, slug: str, number: Number, body: CrowdIn) ->
     def work() -> HttpResponse:
         link = CrowdLink.objects.filter(round=round_).first() or CrowdLink(round=round_)
         data = {name: getattr(link, name) for name in CrowdForm.Meta.fields}
-        data["questions"] = [str(one) for one in questions_of(link.questions)]
-        data |= body.dict(exclude_none=True, exclude={"version"})
-        data["questions"] = "\n".join(data["questions"])
+        sent = body.dict(exclude_none=True, exclude={"version"})
+        data |= {"questions": in_lines(link.questions)} | sent
+        data["translations"] = sent.get("translations", translations_in_lines(link))
+        for texts in (data, *data["translations"].values()):
+            if isinstance(lines := texts.get("questions"), list):
+                texts["questions"] = "\n".join(lines)
+        data |= CrowdForm.base_fields["translations"].prepare_value(data.pop("translations"))
         form = CrowdForm(data, instance=link)
         if form.errors:
             raise refusal_of_form(form.errors)
@@ -543,10 +576,15 @@ def _crowd(round_: Round, link: CrowdLink) -> dict[str, Any]:
     crowds.release_absent(CrowdLink.objects.filter(pk=link.pk))
     link.refresh_from_db()
     names = [name for name in CrowdForm.Meta.fields if name != "questions"]
+    translations = {
+        code: texts | {"questions": texts.get("questions", "").splitlines()}
+        for code, texts in translations_in_lines(link).items()
+    }
     return {name: getattr(link, name) for name in names} | {
+        "translations": translations,
         "link": crowds.link_of(link) if crowds.is_usable(link) else None,
         "version": crowds.terms_version(round_),
-        "questions": [str(one) for one in questions_of(link.questions)],
+        "questions": in_lines(link.questions).splitlines(),
         "submissions": dict(crowds.counts_by_state(round_)),
         "rejected_with_votes": len(rejected_with_votes(round_)),
     }

@@ -11,15 +11,16 @@ from pydantic import Field
 
 from annotation import retention
 from annotation.deletion import deletions_of, leave_to_worker
-from annotation.pages.forms import weights_in_lines
+from annotation.pages.forms import SettingsForm, weights_in_lines
 from annotation.pages.settings import change_settings
 from annotation.people.annotators import leave_project
-from fairjudge_site.api.bodies import Cursor, Limit, Page, Text, page_of
+from fairjudge_site.api.bodies import Cursor, Language, Limit, Page, Text, page_of
 from fairjudge_site.api.gate import READ, WRITE, access_to, answer, once, token_of
 from fairjudge_site.api.problems import Refusal, refusal_of_form
 from judging.core.errors import UserError
 from judging.core.queries import count_of
 from judging.dataset.models import Example
+from judging.dataset.subsets import n_judged
 from judging.projects.access import LONGEST_SLUG, Access, create_project, may_research, projects_of
 from judging.projects.models import Deletion, Membership, Project, Role
 
@@ -61,6 +62,14 @@ class ProjectIn(Schema):
     description: Text = Field("", max_length=20_000)
 
 
+class Translation(Schema):
+    question_asked: Annotated[Text, Field(max_length=300)]
+    guidelines: Annotated[Text, Field(max_length=100_000)] = ""
+    names: dict[Annotated[Text, Field(max_length=60)], Annotated[Text, Field(max_length=60)]] = (
+        Field({}, description="How criteria and reasons are shown, by the names in the settings.")
+    )
+
+
 class SettingsOut(Schema):
     """What people are asked, how votes are merged, and what a vote costs. Rounds keep their own."""
 
@@ -78,10 +87,14 @@ class SettingsOut(Schema):
     ask_confidence: bool
     reason_tags: list[str]
     ask_spans: bool
+    language: str = Field(description="Of the texts that are asked; “” if it isn't stated.")
+    translations: dict[str, Translation] = Field(description="The same, by language.")
+    content_language: str = Field(description="Of questions and responses, as a tag of BCP 47.")
     rendering: str
     hide_models: bool
     show_reference: bool
     no_majority: str
+    label_rule: str
     leave_out_unblinded: bool
     annotator_advantage: Decimal
     wage_usd: Decimal
@@ -105,17 +118,18 @@ Share = Annotated[Decimal, Field(ge=0, le=Decimal("0.5"), max_digits=4, decimal_
 
 
 class RetentionOut(Schema):
-    what: str = Field(description="`comments` or `logins`.")
+    what: str = Field(description="`comments`, `logins` or `texts`.")
     said: str = Field(description="What removing it means.")
     on: date | None = Field(description="The day on which it is removed; null: it is kept.")
     done_at: datetime | None
     n: int = Field(description="How many rows still hold something.")
-    waits: bool = Field(description="The day is past, and a round is still open.")
+    waits: bool = Field(description="The day is past, and a round or a run is still under way.")
 
 
 class RetentionIn(Schema):
     comments: date | None = None
     logins: date | None = None
+    texts: date | None = None
 
 
 class SettingsIn(Schema):
@@ -141,10 +155,20 @@ class SettingsIn(Schema):
         None, description="Reasons that people may choose from, at most 9."
     )
     ask_spans: bool | None = Field(None, description="Whether people may mark text in responses.")
+    language: Literal[""] | Language | None = None
+    translations: dict[Language, Translation] | None = Field(
+        None,
+        description="All translations, by language. Each has all that is asked by default.",
+    )
+    content_language: Annotated[Text, Field(max_length=35)] | None = None
     rendering: Literal["markdown", "plain"] | None = None
     hide_models: bool | None = None
     show_reference: bool | None = None
     no_majority: Literal["adjudicate", "tie", "judge"] | None = None
+    label_rule: Literal["majority", "dawid_skene", "hierarchical"] | None = Field(
+        None,
+        description="What the votes on an example come to: their majority, or a model's label.",
+    )
     leave_out_unblinded: bool | None = None
     annotator_advantage: Share | None = None
     wage_usd: Annotated[Decimal, Field(ge=0, le=10_000, max_digits=10, decimal_places=4)] | None = (
@@ -231,6 +255,8 @@ def update_settings(request: HttpRequest, slug: str, body: SettingsIn) -> Projec
         fields["criteria"] = "\n".join(fields["criteria"])
         fields["reason_tags"] = "\n".join(fields["reason_tags"])
         fields["criterion_weights"] = weights_in_lines(fields["criterion_weights"])
+        inputs = SettingsForm.base_fields["translations"].prepare_value(fields.pop("translations"))
+        fields |= inputs
         # A box that is not ticked is not sent.
         return {name: value for name, value in fields.items() if value is not False}
 
@@ -335,9 +361,7 @@ def _with_counts(projects: QuerySet[Project]) -> QuerySet[Project]:
 
 def _counted(access: Access) -> dict[str, Any]:
     project = Project.objects.select_related("primary_run").get(pk=access.project.pk)
-    # Of one project, an index alone says it, and of 100,000 examples in half the time.
-    seen = Example.objects.visible_of(project).filter(is_check=False)
-    project.n_examples = seen.count()  # type: ignore[attr-defined]
+    project.n_examples = n_judged(project)  # type: ignore[attr-defined]
     return _out(project, access.role)
 
 

@@ -37,6 +37,7 @@ from annotation.results.report.cache import shown_report
 from annotation.rounds import changes, growing
 from annotation.rounds.opening import (
     CHECK_ACTIONS,
+    LONGEST_CLAUSE,
     PASS_MARK,
     REPEAT_AFTER,
     CheckRule,
@@ -168,10 +169,15 @@ class RoundIn(SubsetIn):
     )
     check_rules: list[CheckRuleIn] = Field(default_factory=list, max_length=10)
     people: PeopleIn | None = Field(None, description="Who labels. Default: everybody.")
+    clause: Annotated[Text, Field(max_length=LONGEST_CLAUSE)] = Field(
+        "",
+        description="An owner adds this to the guidelines, and all of a part is asked again.",
+    )
 
     def settings(self, project: Project) -> RoundSettings:
         names = ("beta", "everything", "votes", "audit", "learn", "partial", "paper_mode", "seed",
-                 "epsilon", "alpha", "cite", "repeat_percent", "repeat_after")  # fmt: skip
+                 "epsilon", "alpha", "cite", "repeat_percent", "repeat_after",
+                 "clause")  # fmt: skip
         chosen = {name: getattr(self, name) for name in names}
         chosen |= {"budget": self.budget_usd, "looks": tuple(self.looks)}
         rules = (CheckRule(one.after, one.below, one.then) for one in self.check_rules)
@@ -354,7 +360,8 @@ def plan_round(request: HttpRequest, slug: str, body: RoundIn) -> HttpResponse:
 @router.post("/projects/{slug}/rounds", auth=WRITE, response={202: RoundOut})
 def new_round(request: HttpRequest, slug: str, body: RoundIn) -> HttpResponse:
     """Open a round. Annotators see it once it is written whole: poll `Location`."""
-    access = access_to(request, slug, Role.RESEARCHER)
+    # The guidelines are settings, which owners change.
+    access = access_to(request, slug, Role.OWNER if body.clause else Role.RESEARCHER)
     run, settings = _chosen(access, body)
     _refuse_two(body)
 

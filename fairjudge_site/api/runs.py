@@ -227,7 +227,7 @@ def list_models(
     ] = "",
 ) -> dict[str, Any]:
     """Ask an endpoint for its models. It costs nothing."""
-    _starter(request, slug)
+    starter_of(request, slug)
     chosen = endpoint or default_endpoint_name()
     return {"endpoints": endpoint_names(), "endpoint": chosen, "models": models_at(chosen)}
 
@@ -235,7 +235,7 @@ def list_models(
 @router.post("/projects/{slug}/runs/estimate", auth=READ, response=EstimateOut)
 def estimate(request: HttpRequest, slug: str, body: RunIn) -> HttpResponse:
     """Estimate what such a run costs. Nothing is started."""
-    access = _starter(request, slug)
+    access = starter_of(request, slug)
 
     def work(keep: Any) -> None:
         found = estimate_run(access.project, **body.judge(), **body.pace())
@@ -257,7 +257,7 @@ def estimate(request: HttpRequest, slug: str, body: RunIn) -> HttpResponse:
 @router.post("/projects/{slug}/runs", auth=SPEND, response={202: RunOut})
 def new_run(request: HttpRequest, slug: str, body: RunIn) -> HttpResponse:
     """Start a run, which may cost money. A worker asks the judge: poll `Location`."""
-    access = _starter(request, slug)
+    access = starter_of(request, slug)
 
     def work(keep: Any) -> None:
         start_run(
@@ -326,7 +326,7 @@ def cancel_run(request: HttpRequest, slug: str, number: Number) -> HttpResponse:
 @router.post("/projects/{slug}/runs/{number}/resume", auth=SPEND, response={202: RunOut})
 def resume_run(request: HttpRequest, slug: str, number: Number, body: ResumeIn) -> HttpResponse:
     """Ask for what has no answer yet, which may cost money."""
-    access = _starter(request, slug)
+    access = starter_of(request, slug)
 
     def resume(run: Run) -> None:
         retry = {Parse.Status.ERROR, *body.retry}
@@ -339,7 +339,7 @@ def resume_run(request: HttpRequest, slug: str, number: Number, body: ResumeIn) 
 @router.post("/projects/{slug}/runs/{number}/budget", auth=SPEND, response=RunOut)
 def raise_budget(request: HttpRequest, slug: str, number: Number, body: BudgetIn) -> HttpResponse:
     """Change the budget, which may cost money. A run that paused for it has to be resumed."""
-    access = _starter(request, slug)
+    access = starter_of(request, slug)
 
     def change(run: Run) -> None:
         lifecycle.raise_budget(run, body.budget_usd, access.user)
@@ -374,7 +374,10 @@ def get_report(request: HttpRequest, slug: str, number: Number) -> HttpResponse 
     return found if isinstance(found, HttpResponse) else to_json(found)
 
 
-_FILES = {"html": "text/html", "zip": "application/zip", "tex": "application/x-tex"}
+_FILES = {
+    "html": "text/html", "zip": "application/zip", "tex": "application/x-tex",
+    "pdf": "application/pdf",
+}  # fmt: skip
 _REPORT_FILES = {
     "responses": {
         200: {"content": {kind: {"schema": {"type": "string", "format": "binary"}}
@@ -393,10 +396,10 @@ def get_report_file(
     request: HttpRequest,
     slug: str,
     number: Number,
-    kind: Literal["html", "zip", "tex"],
+    kind: Literal["html", "pdf", "zip", "tex"],
     prefer: Prefer = "",
 ) -> HttpResponse | FileResponse | StreamingHttpResponse:
-    """Return the report as one page, for LaTeX, or as a ZIP that `verify` checks."""
+    """Return the report as one page, as a PDF, for LaTeX, or as a ZIP that `verify` checks."""
     access = access_to(request, slug, Role.OBSERVER, shows_judge=True)
     run = _run_of(access, number)
     if request.is_head and run.ranked_at is not None:  # type: ignore[attr-defined]
@@ -542,7 +545,7 @@ def being_computed() -> HttpResponse:
     return HttpResponse("{}", status=202, content_type="application/json", headers=headers)
 
 
-def _starter(request: HttpRequest, slug: str) -> Access:
+def starter_of(request: HttpRequest, slug: str) -> Access:
     access = access_to(request, slug, Role.RESEARCHER)
     if not access.may_start_runs:
         raise PermissionDenied(MAY_NOT_START)

@@ -50,7 +50,7 @@ from fairjudge_site.api.runs import RunNumber, RunOut, run_named, run_out
 from judging.dataset.models import Frame
 from judging.dataset.records import codes_of
 from judging.dataset.subsets import Subset, freeze
-from judging.dataset.uploads import stored_name
+from judging.dataset.uploads import share, stored_name
 from judging.projects.access import Access
 from judging.projects.models import Export, Role
 from judging.runs.models import Run
@@ -206,6 +206,10 @@ def get_table(
     background: Annotated[
         bool, Query(description="`people`: add what those of a panel said about themselves.")
     ] = False,
+    model: Annotated[
+        Literal["", "dawid_skene", "hierarchical"],
+        Query(description="`labels`: probabilities by this model, if majorities are final."),
+    ] = "",
     prefer: Prefer = "",
 ) -> HttpResponse | StreamingHttpResponse:
     """Stream a whole table; docs/files.md has its columns. Preferences are no CSV.
@@ -221,6 +225,7 @@ def get_table(
         escape=escape,
         values=filters.values(),
         background=background and what == "people",
+        model=model,
     )
     return _streamed(request, slug, run, wanted, where, prefer)
 
@@ -332,6 +337,7 @@ def _imported(
         asked |= {"file": stored_name(path)}
 
         def leave() -> HttpResponse:
+            share([path])
             response = left(access, kind, asked)
             kept.append(True)
             return response

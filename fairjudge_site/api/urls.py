@@ -11,7 +11,9 @@ from ninja.operation import Operation
 from fairjudge_site.api import (
     examples,
     jobs,
+    lessons,
     people,
+    preregistrations,
     projects,
     rounds,
     runs,
@@ -40,7 +42,19 @@ api = Interface(
     openapi_url=None,
     urls_namespace="api",
 )
-for resource in (projects, examples, runs, rounds, jobs, tables, people, verdicts, webhooks):
+for resource in (
+    projects,
+    examples,
+    runs,
+    rounds,
+    jobs,
+    tables,
+    people,
+    verdicts,
+    lessons,
+    webhooks,
+    preregistrations,
+):
     api.add_router("", resource.router)
 
 

@@ -1,4 +1,4 @@
-"""Gates, comparisons and escalations of runs, with what the commands of these names say."""
+"""Gates, comparisons, escalations and cheapest plans, with what the commands of these names say."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -14,11 +14,19 @@ from annotation.results.delivery.drift import MARGIN
 from annotation.results.delivery.gate import VOTES
 from annotation.results.delivery.jobs import answer_asked, leave_to_worker
 from annotation.results.delivery.requirements import parse
+from annotation.results.planner.cheapest import (
+    CONFIDENCE,
+    DEFAULTS,
+    MOST_EXAMPLES,
+    Wish,
+    checked,
+)
 from fairjudge_site.api.bodies import Cursor, Limit, Number, Page, Text, page_of
 from fairjudge_site.api.gate import READ, WRITE, access_to, answer, once, once_made
 from fairjudge_site.api.jobs import Prefer, accepted, is_large, is_left, standing_of
 from fairjudge_site.api.runs import run_named
 from judging.core.errors import UserError
+from judging.methods.review.pipelines import Goal
 from judging.projects.access import Access
 from judging.projects.models import Role
 from judging.runs.models import Run
@@ -128,7 +136,7 @@ class EscalateIn(Schema):
     )
     agreement: Annotated[Decimal, Field(gt=0, lt=1, max_digits=20)]
     confidence: Annotated[Decimal, Field(gt=0, lt=1, max_digits=20)] = Decimal("0.9")
-    score: Literal["bpde", "learned"] = "bpde"
+    score: Literal["bpde", "learned", "simulated"] = "bpde"
     labels: bool = Field(False, description="Also say who labels each example.")
 
 
@@ -146,11 +154,86 @@ class EscalationOut(Schema):
     labels: list[LabelledOut] | None
 
 
+class CheapestIn(Schema):
+    """A goal, for which the cheapest plan of judges and people is searched."""
+
+    goal: Literal["accuracy", "win_rate", "certificate"] = "accuracy"
+    value: Annotated[Decimal, Field(gt=0, lt=1, max_digits=20)] | None = Field(
+        None, description="A share. Default: 0.9, 0.05 and 0.1 for the three goals."
+    )
+    confidence: Annotated[Decimal, Field(ge=Decimal("0.5"), le=Decimal("0.99"), max_digits=20)] = (
+        Field(CONFIDENCE, description="That the plan reaches the goal.")
+    )
+    examples: Annotated[int, Field(ge=1, le=MOST_EXAMPLES)] | None = Field(
+        None, description="Price plans for this many. Default: all of the project."
+    )
+    prices: dict[Number, Annotated[Decimal, Field(ge=0, le=1000, max_digits=20)]] = Field(
+        default_factory=dict,
+        max_length=50,
+        description="USD per example of runs, by number, where it was not recorded.",
+    )
+    open_round: bool = Field(False, description="Open the round of the plan.")
+    plan: Annotated[int, Field(ge=1, le=1000)] | None = Field(
+        None, description="The plan to open, by its number. Default: the recommended one."
+    )
+
+
+class CheapPlanOut(Schema):
+    """A way to label, with its cost and what it is predicted to reach."""
+
+    number: int
+    words: str
+    runs: list[int] = Field(description="The judges, in the order in which they are asked.")
+    route: Literal["bpde", "learned", "random", "row", "people"]
+    orders: int
+    k: int = Field(description="Samples in each order; 0 for judges in a row and people alone.")
+    adaptive: bool
+    whole: bool = Field(description="If these are all the samples of the run.")
+    threshold: float | None = Field(description="Up to which judges in a row keep a label.")
+    share: float = Field(description="Of the examples, labelled by people.")
+    votes: int = Field(description="Per example.")
+    audit: int = Field(description="Labels of an audit that the goal needs; in the cost.")
+    check: int | None = Field(description="Labels of an audit that checks the goal.")
+    usd: Decimal
+    judge_usd: Decimal
+    people_usd: Decimal
+    value: float = Field(description="The goal's figure, as it is predicted.")
+    low: float
+    high: float
+    shown: bool = Field(description="If the goal is shown to be reached.")
+    frontier: bool = Field(description="If no cheaper plan equals it.")
+
+
+class CheapestOut(Schema):
+    """The cheapest plans for a goal. docs/methods/cheapest.md says how they are compared."""
+
+    goal: str
+    value: float
+    confidence: float
+    examples: int
+    sentence: str
+    takes: str = Field(description="What would show that a cheaper plan reaches the goal.")
+    labels: int = Field(description="Of the learning sample.")
+    votes: int | None = Field(description="Per label of the learning sample.")
+    plans: int = Field(description="How many were compared.")
+    level: float | None = Field(description="One-sided error of each limit.")
+    best: int | None = Field(description="The number of the recommended plan.")
+    second: int | None = Field(description="The next cheapest that is shown to reach the goal.")
+    hoped: int | None = Field(description="A cheaper plan that may reach it, and is not shown to.")
+    labels_needed: int | None = Field(
+        description="The learning sample that would show it, or that is needed to begin."
+    )
+    rows: list[CheapPlanOut]
+    left_out: list[str] = Field(description="Runs that were not searched, and why.")
+    reason: str = Field(description="Why nothing was compared.")
+    round: int | None = Field(description="The round that was opened.")
+
+
 class GateRequestOut(Schema):
     """What was left to a worker. Poll it until `state` is no longer waiting."""
 
     id: int
-    kind: str = Field(description="gate, compare or escalate.")
+    kind: str = Field(description="gate, compare, escalate or cheapest.")
     state: str = Field(description="waiting, done or refused.")
     at_work: bool = Field(description="If a worker computes the figures now.")
     reason: str = Field(description="Why it was refused. Nothing was decided then.")
@@ -159,6 +242,7 @@ class GateRequestOut(Schema):
     gate: GateOut | None = Field(description="The verdict of a gate that is done.")
     comparison: CompareOut | None = Field(description="The verdict of a comparison that is done.")
     escalation: EscalationOut | None = Field(description="The plan, once it is done.")
+    cheapest: CheapestOut | None = Field(description="The plans, once they are compared.")
 
 
 @router.post("/projects/{slug}/gate", auth=WRITE, response={200: GateOut, 202: GateRequestOut})
@@ -207,6 +291,32 @@ def escalate(
     return _decided(request, access, runs[0], Job.Kind.ESCALATE, asked, prefer)
 
 
+@router.post(
+    "/projects/{slug}/cheapest", auth=WRITE, response={200: CheapestOut, 202: GateRequestOut}
+)
+def cheapest(
+    request: HttpRequest, slug: str, body: CheapestIn, prefer: Prefer = ""
+) -> HttpResponse:
+    """Search the cheapest plan of judges and people that is shown to reach a goal.
+
+    It replays recorded judgments on the labels of a random sample, so no judge is asked. It shows
+    what the judge said, and can open the round of a plan, so it needs the scope `write`.
+    """
+    access = access_to(request, slug, Role.RESEARCHER, shows_judge=True)
+    goal = Goal(body.goal)
+    wish = checked(
+        Wish(
+            goal=goal,
+            value=DEFAULTS[goal] if body.value is None else body.value,
+            confidence=body.confidence,
+            examples=body.examples,
+            prices=body.prices,
+        )
+    )
+    asked = wish.to_json() | {"open_round": body.open_round, "plan": body.plan}
+    return _decided(request, access, None, Job.Kind.CHEAPEST, asked, prefer)
+
+
 @router.get("/projects/{slug}/gates", auth=READ, response=Page[GateRequestOut])
 def list_gates(
     request: HttpRequest, slug: str, limit: Limit = 50, cursor: Cursor = ""
@@ -230,11 +340,17 @@ _ANSWERS: dict[str, type[Schema]] = {
     Job.Kind.GATE: GateOut,
     Job.Kind.COMPARE: CompareOut,
     Job.Kind.ESCALATE: EscalationOut,
+    Job.Kind.CHEAPEST: CheapestOut,
 }
 
 
 def _decided(
-    request: HttpRequest, access: Access, run: Run, kind: str, asked: dict[str, Any], prefer: str
+    request: HttpRequest,
+    access: Access,
+    run: Run | None,
+    kind: str,
+    asked: dict[str, Any],
+    prefer: str,
 ) -> HttpResponse:
     """Decide now, or leave it to a worker if the program prefers that and the project is large."""
     project, user = access.project, access.user
@@ -243,7 +359,7 @@ def _decided(
         made = leave_to_worker(project, user, kind, asked)
         return accepted(made, GateRequestOut(**_request_out(made)), "gates")
 
-    if prefer and is_left(prefer, large=is_large(project, run.frame_id)):
+    if prefer and is_left(prefer, large=run is None or is_large(project, run.frame_id)):
         return once(request, left)
 
     def work(keep: Callable[[HttpResponse], None]) -> None:

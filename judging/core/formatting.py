@@ -3,6 +3,9 @@
 import unicodedata
 from decimal import ROUND_HALF_UP, Context, Decimal
 
+from django.utils.formats import number_format
+from django.utils.translation import gettext as _
+
 NARROW_SPACE = "\u202f"
 MINUS = "\u2212"
 UNKNOWN = "unknown"
@@ -82,21 +85,22 @@ def usd(amount: Decimal | float | None) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """`40 s`, `12 min`, `3 h 05 min`, `2 d 4 h`."""
+    """`40 s`, `12 min`, `3 h 05 min`, `2 d 4 h`, in the language of the page."""
     if seconds is None:
         return UNKNOWN
     if seconds < 10:
-        return f"{max(seconds, 0):.1f} s".replace(".0 s", " s")
+        tenths = round(max(seconds, 0), 1)
+        return _("%(n)s s") % {"n": number_format(tenths, 0 if tenths == int(tenths) else 1)}
     if seconds < 99.5:
-        return f"{seconds:.0f} s"
+        return _("%(n)s s") % {"n": f"{seconds:.0f}"}
     minutes = round(seconds / 60)
     if minutes < 60:
-        return f"{minutes} min"
+        return _("%(n)s min") % {"n": minutes}
     hours, minutes = divmod(minutes, 60)
     if hours < 48:
-        return f"{hours} h {minutes:02d} min"
+        return _("%(hours)s h %(minutes)s min") % {"hours": hours, "minutes": f"{minutes:02d}"}
     days, hours = divmod(hours, 24)
-    return f"{days} d {hours} h"
+    return _("%(days)s d %(hours)s h") % {"days": days, "hours": hours}
 
 
 _ISOLATE, _END = "\u2068", "\u2069"

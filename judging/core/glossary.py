@@ -40,6 +40,11 @@ _TERMS = (
         "score for a single response.",
         "PORTIA, §2",
     ),
+    Term(
+        "preregistration",
+        "A plan that is stored unchanged, with its hash and date, before people label.",
+    ),
+    Term("SHA-256", "A short text computed from a longer one. It changes with any change there."),
     Term("call", "One request to the judge; it may return several samples."),
     Term("sample", "One completion that the judge returned."),
     Term("outcome", "Win, tie or lose of one sample.", FAIREVAL + "3.3, eq. 3"),
@@ -113,6 +118,26 @@ _TERMS = (
     Term(
         "jury", "Several runs as one panel: the mean of their verdicts, and how much they differ."
     ),
+    Term(
+        "plan",
+        "A way to label all examples: which judge with how many samples, the share that people "
+        "label and how it is chosen, and the votes per example.",
+    ),
+    Term(
+        "goal",
+        "What a plan has to reach: accuracy of the final labels, a narrow win rate, or a "
+        "certificate.",
+    ),
+    Term(
+        "learning sample",
+        "Examples drawn at random and labelled by people, from which FairJudge learns where judges "
+        "err and which plan is the cheapest.",
+    ),
+    Term(
+        "judges in a row",
+        "The first judge keeps the labels that it is sure of, the next one those of the rest that "
+        "it is sure of, and people label what is left.",
+    ),
     Term("β", "The percentage of the examples that people label.", FAIREVAL + "3.3"),
     Term("pending", "Some samples of the example have not been requested yet."),
     Term("unjudged", "Finished, but an order that the method needs has no valid sample."),
@@ -174,6 +199,37 @@ _TERMS = (
         "Gwet's AC1",
         "Agreement beyond chance that stays stable if nearly all labels are the same; 1 is "
         "perfect, 0 is chance.",
+    ),
+    Term(
+        "skill",
+        "How often an annotator says what is right, as a model of all votes finds it.",
+    ),
+    Term(
+        "Dawid–Skene",
+        "A model that learns from all votes how each annotator errs, and weighs votes by it.",
+        "Dawid and Skene (1979)",
+    ),
+    Term(
+        "hierarchical model",
+        "Dawid–Skene with errors pooled between annotators, and with examples on which anybody "
+        "would guess.",
+        "Paun et al. (2018)",
+    ),
+    Term(
+        "corrected for noise",
+        "How often the judge would agree with people if their votes had no noise.",
+        "Spearman (1904)",
+    ),
+    Term(
+        "Shapley value",
+        "A source's part of a whole: the mean, over all orders of the sources, of what it adds to "
+        "those before it.",
+        "Shapley (1953)",
+    ),
+    Term(
+        "guideline gap",
+        "A disagreement of judge and people of which at least half isn't explained by noise, "
+        "position, length or likelihood.",
     ),
     Term(
         "odds ratio",
@@ -270,12 +326,32 @@ _TERMS = (
     ),
     Term(
         "protocol",
-        "What annotators are asked: the question, the scale, the criteria and the guidelines.",
+        "What annotators are asked: the question, the scale, the criteria and the guidelines, in "
+        "each language.",
     ),
     Term("round", "A set of examples sent to people, with the number of votes asked for each."),
     Term("run", "One judge with one method and one set of settings, for the project's examples."),
     Term(
         "win rate", "The share of examples on which response 1 is better. A tie counts as one half."
+    ),
+    Term(
+        "lesson",
+        "What people's labels teach a judge: solved examples on which it erred, a rubric, or both.",
+    ),
+    Term(
+        "simulated annotators",
+        "The judge, asked once in the place of each of several annotators, whose votes it reads. "
+        "The more of them agree, the surer it is.",
+    ),
+    Term(
+        "solved example",
+        "An example with people's label, which a taught judge reads before it decides.",
+    ),
+    Term("rubric", "Rules that a prompt gives the judge, drafted by a model from its errors."),
+    Term(
+        "paired test",
+        "The chance of so large a difference between two judges on the same labels if they are "
+        "equally good: McNemar's exact test.",
     ),
     Term("settled", "An item needs no more votes: it has all of them, or a decision."),
     Term("flag", "What an annotator says is wrong with a pair. It is no vote."),

@@ -3,19 +3,16 @@
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from logging import Logger
 
 from django.db import InterfaceError, OperationalError
+
+from judging.core.tracing import log_context
 
 # These pass by themselves: a worker's sweep goes on with the work once the database is back.
 DATABASE_AWAY = (OperationalError, InterfaceError)
 # After so long a program asks again.
 AWAY_SECONDS = "10"
-
-
-# What a line of the log is about, such as {"request": "9f2c…"} or {"run": "vicuna/3"}.
-log_context: ContextVar[tuple[tuple[str, str], ...]] = ContextVar("log_context", default=())
 
 
 @contextmanager

@@ -199,6 +199,8 @@ def boot() -> str:
 # Others should wait 200 ms at most, and a chunk may take several times as long as the last one.
 AIM_SECONDS = 0.05
 FIRST, LEAST, MOST = 200, 10, 20_000
+# A server locks rows and no whole database. On a busy machine small chunks would only take longer.
+LEAST_ON_A_SERVER = 500
 # Others ask for the lock every few milliseconds, and less often the longer they wait.
 LONGEST_PAUSE = 0.05
 
@@ -232,8 +234,10 @@ class Chunks:
             others_had: how long others could write before it, while the next rows were read.
         """
         factor = min(max(AIM_SECONDS / max(seconds, 1e-6), 0.25), 2.0)
-        self.size = min(max(int(self.size * factor), LEAST), MOST)
-        if connection.vendor == "sqlite" and not connection.in_atomic_block:
+        is_file = connection.vendor == "sqlite"
+        least = LEAST if is_file else LEAST_ON_A_SERVER
+        self.size = min(max(int(self.size * factor), least), MOST)
+        if is_file and not connection.in_atomic_block:
             time.sleep(max(min(seconds / 2, LONGEST_PAUSE) - others_had, 0))
 
 

@@ -46,6 +46,10 @@ class Worker(models.Model):
     queues = models.CharField(max_length=200, blank=True)
     hostname = models.CharField(max_length=200, blank=True)
     pid = models.PositiveIntegerField(default=0)
+    # What it must have in common with the others: the code, and the secret key, of which it says a
+    # few letters of a hash.
+    release = models.CharField(max_length=16, blank=True, default="")
+    secret_key = models.CharField(max_length=16, blank=True, default="")
     started_at = models.DateTimeField()
     seen_at = models.DateTimeField(db_index=True)
 
@@ -54,3 +58,42 @@ class Worker(models.Model):
     @property
     def is_alive(self) -> bool:
         return abs(timezone.now() - self.seen_at) < SILENT_AFTER
+
+
+class StoredFile(models.Model):
+    """A file of the site in the database. Until it is whole, nobody reads it."""
+
+    name = models.CharField(max_length=400, db_index=True)
+    size = models.BigIntegerField(default=0)
+    whole = models.BooleanField(default=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+
+class StoredPiece(models.Model):
+    file = models.ForeignKey(StoredFile, on_delete=models.CASCADE, related_name="pieces")
+    place = models.PositiveIntegerField()
+    content = models.BinaryField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["file", "place"], name="piece_once")]
+
+
+class KeptFigure(models.Model):
+    """What took long to compute, for all machines of a site; it can be computed again."""
+
+    key = models.CharField(max_length=64, primary_key=True)
+    until = models.DateTimeField(null=True, db_index=True)
+    content = models.BinaryField()
+
+
+class Alert(models.Model):
+    """Something that needs the operator: from when to when, and what they were told of it.
+
+    key: what it is about, such as `disk:host`. told: whether the last notice said that it began.
+    """
+
+    key = models.CharField(max_length=200, unique=True)
+    said = models.TextField()
+    began_at = models.DateTimeField()
+    ended_at = models.DateTimeField(null=True, blank=True)
+    told = models.BooleanField(default=False)

@@ -159,6 +159,8 @@ _BEGINNINGS = {"1": r"[=+\-@\t\r]", "2": r"[=+\-@\t\r\n＝＋－＠]"}
 ESCAPED, ESCAPED_MORE = _BEGINNINGS
 _DANGEROUS = {mark: re.compile(f"'*{begin}") for mark, begin in _BEGINNINGS.items()}
 _ESCAPED_CELL = {mark: re.compile(f"'+{begin}") for mark, begin in _BEGINNINGS.items()}
+# Every cell that is escaped begins with one of these. A row with none, as most are, is done.
+_SUSPECT = re.compile(f"'|{_BEGINNINGS[ESCAPED_MORE]}")
 
 
 def escape_cell(cell: str, mark: str = ESCAPED_MORE) -> str:
@@ -168,6 +170,8 @@ def escape_cell(cell: str, mark: str = ESCAPED_MORE) -> str:
 
 def escape_row(cells: list[str]) -> list[str]:
     """Escape the cells of a row, and add the row's mark."""
+    if not _SUSPECT.search("".join([cell[:1] for cell in cells])):
+        return [*cells, ESCAPED]
     more = any(
         _DANGEROUS[ESCAPED_MORE].match(cell) and not _DANGEROUS[ESCAPED].match(cell)
         for cell in cells

@@ -12,6 +12,8 @@ from celery import current_app
 from django.db import transaction
 from kombu.exceptions import OperationalError
 
+from judging.core import tracing
+
 logger = logging.getLogger(__name__)
 
 PUMP_RUN = "judging.tasks.pump_run"
@@ -34,7 +36,8 @@ NOTHING_LOST = "The work is recorded in the database, and a worker finds it late
 def wake(task: str, *values: Any) -> bool:
     """Send the task's message now. If the broker is away, log a warning and return False."""
     try:
-        current_app.send_task(task, list(values))
+        with tracing.span(f"send {task.rpartition('.')[2]}", "producer"):
+            current_app.send_task(task, list(values), headers=tracing.traceparent() or None)
     except (OperationalError, OSError) as error:
         logger.warning("The broker does not answer (%s) to %s. %s", error, task, NOTHING_LOST)
         return False

@@ -31,6 +31,7 @@ _SMALL = 16 * MEBIBYTE
 MOST_COLUMNS = 16_384
 MOST_ROWS = 1_048_576
 LONGEST_CELL = 32_767
+_MERGED = re.compile(r"[A-Z]{1,3}([1-9][0-9]{0,6}):[A-Z]{1,3}([1-9][0-9]{0,6})")
 _REFERENCE = re.compile(r"([A-Z]{1,3})([1-9][0-9]{0,6})")
 # A character that XML can't hold is written by its number.
 _ESCAPED = re.compile(r"_x([0-9A-Fa-f]{4})_")
@@ -65,6 +66,17 @@ class NoSheet(ValueError):
     """The workbook has no such sheet. The message names those that it has."""
 
 
+class Merged(ValueError):
+    """Cells of several rows are merged, so that all rows but the first one lack their value.
+
+    The message is the cells, such as `A2:A5`, and `row` the first row.
+    """
+
+    def __init__(self, cells: str, row: int) -> None:
+        super().__init__(cells)
+        self.row = row
+
+
 class Fault(NamedTuple):
     """A cell that has no value: an error, or a formula that was never computed."""
 
@@ -97,6 +109,7 @@ def sheet_rows(path: Path, sheet: str = "") -> Iterator[WorkbookRow]:
 
     Raises:
         NoWorkbook, NoSheet: before the first row.
+        Merged: after the last row.
         TooLarge, Damaged: as `Archive` and the XML demand.
     """
     try:
@@ -109,7 +122,7 @@ def sheet_rows(path: Path, sheet: str = "") -> Iterator[WorkbookRow]:
                 yield from _Sheet(archive).rows(member)
                 return
             raise NoWorkbook
-    except (NoWorkbook, NoSheet, TooLarge, Damaged):
+    except (NoWorkbook, NoSheet, Merged, TooLarge, Damaged):
         raise
     except _BROKEN:
         raise Damaged("the workbook is damaged") from None
@@ -183,6 +196,8 @@ class _Sheet:
                 yield reader.rows.popleft()
         reader.parser.Parse(b"", True)
         yield from reader.rows
+        if reader.merged:
+            raise reader.merged
 
     def _value(
         self, cell: Callable[[], str], kind: str, style: str, text: str | None, formula: bool
@@ -294,6 +309,7 @@ class _RowReader:
         self, value: Callable[[Callable[[], str], str, str, str | None, bool], Cell]
     ) -> None:
         self.rows: deque[WorkbookRow] = deque()
+        self.merged: Merged | None = None
         self.parser = _parser(self._start)
         self.parser.EndElementHandler = self._end
         self.parser.CharacterDataHandler = self._characters
@@ -327,6 +343,10 @@ class _RowReader:
             self._cells, self._column = [], -1
             if not 0 < self._row <= MOST_ROWS:
                 raise Damaged(f"it has a row {self._row}")
+        elif name == "mergeCell" and self.merged is None:
+            found = _MERGED.fullmatch(values.get("ref", ""))
+            if found and found[1] != found[2]:
+                self.merged = Merged(found[0], int(found[1]))
 
     def _place(self) -> str:
         return f"{column_name(self._column)}{self._row}"

@@ -7,7 +7,6 @@ many of its rows share is there once.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
@@ -19,7 +18,7 @@ from typing import Any
 from judging.core.bounds import LARGEST_CELL, MEBIBYTE, TooLarge, most_inflated
 from judging.core.conversations import NumberText
 from judging.core.errors import UserError
-from judging.dataset.records import Place, Record, Refused, listed, refusal
+from judging.dataset.records import Place, Record, Refused, as_json, listed, refusal
 
 ROW = "row"
 _MOST_ROWS = 1000
@@ -27,7 +26,6 @@ _BATCH_BYTES = 8 * MEBIBYTE
 _BUFFER = MEBIBYTE
 # The first bytes of Arrow's file format; those of its stream format are a length of -1.
 ARROW_FILE = b"ARROW1"
-_encode = json.JSONEncoder(ensure_ascii=False, default=repr).encode
 
 
 def arrow_for(what: str) -> Any:
@@ -63,15 +61,15 @@ def columnar(path: Path, kind: str) -> Iterator[Record | Refused]:
                 # A table without columns has rows, too.
                 for cells in zip(*columns, strict=True):
                     values = dict(zip(names, cells, strict=True))
-                    place, raw = Place(str(path), row, ROW), _encode(values)
-                    row, read = row + 1, read + len(raw)
+                    place, size = Place(str(path), row, ROW), sum(map(_length, cells))
+                    row, read = row + 1, read + size
                     if read > most:
                         raise TooLarge(f"it would inflate to more than {most // MEBIBYTE} MiB")
-                    if len(raw) > LARGEST_CELL:
+                    if size > LARGEST_CELL:
                         sentence = f"The row is longer than {LARGEST_CELL // MEBIBYTE} MiB."
                         yield refusal(place, "", sentence)
                     else:
-                        yield Record(place, values, raw, header_line=1)
+                        yield Record(place, values, values, header_line=1)
     except TooLarge as error:
         yield _lost(path, row, str(error))
     except (arrow.ArrowException, OSError, OverflowError, ValueError):
@@ -132,6 +130,10 @@ def _slices(batches: Iterable[Any]) -> Iterator[Any]:
     for batch in batches:
         for start in range(0, batch.num_rows, _MOST_ROWS):
             yield batch.slice(start, _MOST_ROWS)
+
+
+def _length(cell: Any) -> int:
+    return len(cell) if isinstance(cell, str) else 8 if cell is None else len(as_json(cell))
 
 
 def _values(arrow: Any, column: Any) -> list[Any]:

@@ -30,6 +30,7 @@ from judging.core.bounds import (
     Inflated,
     TooLarge,
     allow_long_cells,
+    refuse_bomb,
 )
 from judging.core.conversations import NumberText
 from judging.core.errors import UserError
@@ -44,16 +45,10 @@ from judging.core.text import (
     undecoded,
     unescape_cell,
 )
-from judging.core.workbooks import Cell, Fault, NoSheet, NoWorkbook, sheet_rows
+from judging.core.workbooks import Cell, Fault, Merged, NoSheet, NoWorkbook, sheet_rows
 from judging.dataset.columnar import ARROW_FILE, arrow_for, columnar
 from judging.dataset.images import UNPACKED
-from judging.dataset.layouts import (
-    answer_of,
-    answers_by_turn,
-    is_answers,
-    later_turns,
-    question_of,
-)
+from judging.dataset.layouts import answer_of, answers_by_turn, is_answers, later_turns, question_of
 from judging.dataset.outputs import path_of, rows_of
 from judging.dataset.records import (
     BOOLEANS,
@@ -620,6 +615,12 @@ def workbook(source: Source) -> Iterator[Record | Refused]:
                 yield _of_workbook(place(), header, cells, begins)
     except NoWorkbook:
         yield stopped("The file is a ZIP archive and no workbook. Unpack it first.")
+    except Merged as error:
+        row = error.row
+        yield stopped(
+            f"The cells {error} are merged, and only the first of them has a value. Unmerge them, "
+            "and fill in each of them."
+        )
     except NoSheet as error:
         yield stopped(f"There is no sheet {source.sheet}. Sheets: {error}.")
     except (TooLarge, Damaged) as error:
@@ -636,7 +637,7 @@ def _of_workbook(
 ) -> Record | Refused:
     named = dict(zip_longest(header, _texts(cells), fillvalue=""))
     named.pop("", None)
-    record = Record(place, named, json.dumps(named, ensure_ascii=False), begins)
+    record = Record(place, named, named, begins)
     for place_in_row, (column, cell) in enumerate(zip_longest(header, cells, fillvalue="")):
         if isinstance(cell, Fault):
             sentence = f"The cell {cell.cell} holds {cell.error}. Correct its formula."
@@ -728,7 +729,7 @@ def faireval(sources: Sequence[Source]) -> Iterator[Record | Refused]:
             "model_2": models[1],
             "category": record.values.get("category"),
         }
-        yield Record(record.place, values, record.raw)
+        yield Record(record.place, values, record.text)
         several = [of_model[number][2] for of_model in answers]
         for turn, first_question, responses in later_turns(record.values, several):
             again = {
@@ -737,7 +738,7 @@ def faireval(sources: Sequence[Source]) -> Iterator[Record | Refused]:
                 "response_1": responses[0],
                 "response_2": responses[1],
             }
-            yield Record(record.place, values | again, record.raw)
+            yield Record(record.place, values | again, record.text)
     for source, of_model in zip((first, second), answers, strict=True):
         for number, (line, *_) in of_model.items():
             if number not in asked:
@@ -906,9 +907,15 @@ def refuse_unreadable(path: Path) -> None:
         arrow_for(f"{path.name} is compressed by zstd")
     if packing:
         try:
+            if packing == "gzip":
+                refuse_bomb(path)
             with opened(path) as stream:
                 head = stream.read(LONGEST_MAGIC)
-        except (TooLarge, Damaged) as error:
+        except TooLarge as error:
+            raise UserError(
+                f"{path.name} can't be read: {error}. Nothing was imported. Unpack it, or part it."
+            ) from None
+        except Damaged as error:
             raise UserError(
                 f"{path.name} can't be read: {error}. Nothing was imported. Get a whole copy of it."
             ) from None

@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import json
 import re
 import shutil
 import tempfile
@@ -30,15 +31,15 @@ from django.conf import settings
 from django.db import transaction
 
 from judging.core import conversations, outbound
-from judging.core.bounds import MEBIBYTE, Archive, ArchiveBounds, TooLarge
+from judging.core.bounds import MEBIBYTE, Archive, ArchiveBounds, TooLarge, shallow_json
 from judging.core.errors import UserError
 from judging.core.images import SCHEME, Cleaned, NoImage, cleaned, hashes_in, replaced
 from judging.core.leases import delete_rows
 from judging.core.outbound import Unreachable
+from judging.core.storage import FOLDER
 from judging.dataset.models import ExampleImage, Image, Import
-from judging.dataset.records import ExampleRow, Problem, Refused, quoted
+from judging.dataset.records import ExampleRow, Problem, Record, Refused, quoted
 
-FOLDER = "imports"
 UNPACKED = "unpacked"
 BOUNDS = ArchiveBounds(members=20_000, inflated=4096 * MEBIBYTE, free=256 * MEBIBYTE)
 MOST_IN_A_ROW = 20
@@ -51,6 +52,7 @@ LEFT_AS_TEXT = "images left as text"
 _WRITTEN_TOGETHER = 20
 _HASH = re.compile(r"[0-9a-f]{64}")
 _DATA = re.compile(r"data:[^,]{0,200};base64,", re.IGNORECASE)
+_BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError, OSError)
 _OF_WORKBOOKS = "[Content_Types].xml"
 
 
@@ -69,14 +71,22 @@ def _unusable(path: Path, reason: str) -> UserError:
     return UserError(f"{path.name} can't be used: {reason}. Nothing was imported.")
 
 
+def _own_folder(path: Path) -> tuple[Path, bool]:
+    """Return a folder of the site's own for what a ZIP holds, and whether the ZIP is an upload."""
+    root = Path(settings.MEDIA_ROOT) / FOLDER
+    is_upload = path.parent.parent == root
+    return path.parent if is_upload else root / uuid.uuid4().hex, is_upload
+
+
 def unpacked(path: Path) -> Path:
     """Unpack a ZIP of pairs and images into a folder of the site's own, and return this.
 
     An upload becomes its folder's content: the ZIP is deleted.
     """
-    root = Path(settings.MEDIA_ROOT) / FOLDER
-    is_upload = path.parent.parent == root
-    target = (path.parent if is_upload else root / uuid.uuid4().hex) / UNPACKED
+    folder, is_upload = _own_folder(path)
+    target = folder / UNPACKED
+    if target.exists():
+        raise _unusable(path, "one ZIP can be imported at a time")
     try:
         target.mkdir(parents=True, mode=0o700)
         with Archive(path, BOUNDS) as archive:
@@ -87,7 +97,7 @@ def unpacked(path: Path) -> Path:
         shutil.rmtree(target, ignore_errors=True)
         twice = "it holds a file twice" if isinstance(error, FileExistsError) else str(error)
         raise _unusable(path, twice) from None
-    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError, OSError):
+    except _BROKEN:
         shutil.rmtree(target, ignore_errors=True)
         raise _unusable(path, "it is no whole ZIP, or it needs a password") from None
     except UserError:
@@ -107,6 +117,51 @@ def _inside(path: Path, name: str) -> PurePosixPath | None:
     if long or ".." in parts or name.startswith("/") or not name.isprintable() or "\\" in name:
         raise _unusable(path, f"it holds the file {quoted(name)}, whose name is not allowed")
     return PurePosixPath(*parts)
+
+
+# inspect_ai's own files are ZIPs: `header.json` is there once a log is finished.
+_LOG_HEADS = ("header.json", "_journal/start.json", "start.json")
+_OF_A_LOG = re.compile(r"samples/[^/]+_epoch_[0-9]+\.json")
+
+
+def log_as_json(path: Path) -> Path | None:
+    """Write a ZIP that is a log of inspect_ai as its own JSON format has it, and return the file.
+
+    It is one object with all samples. Any other ZIP gives None. An uploaded log is deleted.
+    """
+    folder, is_upload = _own_folder(path)
+    target = (folder if is_upload else folder / UNPACKED) / f"{path.name}.json"
+    try:
+        with Archive(path, BOUNDS) as archive:
+            names = archive.names
+            head = next((name for name in _LOG_HEADS if name in names), "")
+            if not head or not any(map(_OF_A_LOG.fullmatch, names)):
+                return None
+            target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            _write_log(path, archive, head, target)
+    except TooLarge as error:
+        target.unlink(missing_ok=True)
+        raise _unusable(path, str(error)) from None
+    except _BROKEN:
+        target.unlink(missing_ok=True)
+        raise _unusable(path, "it is no whole log") from None
+    if is_upload:
+        path.unlink()
+    return target
+
+
+def _write_log(path: Path, archive: Archive, head: str, target: Path) -> None:
+    try:
+        about = shallow_json(b"".join(archive.pieces(head)))["eval"]
+    except (ValueError, LookupError, TypeError):
+        raise _unusable(path, f"its {head} doesn't say what was evaluated") from None
+    with target.open("wb") as stream:
+        stream.write(b'{\n"eval": ' + json.dumps(about).encode() + b',\n"samples": [')
+        for place, name in enumerate(filter(_OF_A_LOG.fullmatch, archive.names)):
+            stream.write(b",\n" if place else b"\n")
+            for piece in archive.pieces(name):
+                stream.write(piece)
+        stream.write(b"\n]}\n")
 
 
 def folder_of(path: Path) -> tuple[Path, bool]:
@@ -150,7 +205,7 @@ class Images:
         """What a later reading needs; None if the rows have no images."""
         return self.known if self._faults or any(self.known.values()) else None
 
-    def settle(self, row: ExampleRow, raw: str) -> ExampleRow | Refused:
+    def settle(self, row: ExampleRow, record: Record) -> ExampleRow | Refused:
         """Return the row with hashes for images, or all that is wrong with these."""
         problems: list[Problem] = []
         notes: list[str] = []
@@ -181,7 +236,7 @@ class Images:
             sentence = f"The row has more than {MOST_IN_A_ROW} images. Leave some of them out."
             problems.append(Problem(row.place, "", sentence))
         if problems:
-            return Refused(tuple(problems), raw)
+            return Refused(tuple(problems), record.raw)
         packed = conversations.dumped(lists) if lists else None
         return replace(row, **texts, conversation=packed, notes=(*row.notes, *notes))
 

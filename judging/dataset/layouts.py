@@ -24,6 +24,7 @@ from judging.core.conversations import Messages, Unusable
 from judging.core.text import storable
 from judging.dataset.records import (
     NUMBER,
+    REQUIRED,
     Record,
     Refused,
     canonical,
@@ -100,7 +101,7 @@ def read_row(
         return
     try:
         for values in read(record.values, known):
-            yield Record(record.place, values, record.raw)
+            yield Record(record.place, values, record.text)
     except UNREADABLE as error:
         yield refused(layout.tool, record, error)
 
@@ -127,7 +128,7 @@ class OneJudge:
     def checked(self, records: Iterable[Record | Refused]) -> Iterator[Record | Refused]:
         for record in records:
             model = record.values.get("model") if isinstance(record, Record) else None
-            if isinstance(record, Record) and model is not None:
+            if isinstance(record, Record) and model:
                 if self._model is None:
                     self._model, self._line = model, record.place.line
                 elif model != self._model:
@@ -154,17 +155,17 @@ def name_in(value: Any) -> str:
     return value.strip() if isinstance(value, str) else ""
 
 
+# What FastChat and arena-hard write in place of a reply, once for each attempt that failed.
+_NO_REPLY = re.compile(r"(\s*\$ERROR\$)+\s*")
+
+
 def judgment_of(
-    external_id: str,
-    *,
-    first_is_1: bool,
-    outcome: str | None,
-    model: Any,
-    reply: Any,
-    **more: Any,
+    external_id: str, *, first_is_1: bool, outcome: str | None, model: Any, reply: Any, **more: Any
 ) -> dict[str, Any]:
     """Return a sample. `outcome` is of response 1; None if the reply has no verdict."""
     text = as_text(reply)
+    if outcome is None and text and _NO_REPLY.fullmatch(text):
+        more = {"status": "error"} | more
     return {
         "external_id": external_id,
         "order": ORDERS[first_is_1],
@@ -427,13 +428,15 @@ _ARENA_HARD = {
 }  # fmt: skip
 
 
+# What both tools cut out of a reply. Some of it is no verdict, such as A alone.
+_CUT_OUT = re.compile("[AB<>=]+")
+
+
 def _verdict(column: str, found: Any) -> str | None:
     """Return what A>B and the like say about A; None for a reply without a verdict."""
-    if found is None:
-        return None
-    if found not in _ARENA_HARD:
-        raise _unexpected(column, "A>>B, A>B, A=B, B>A or B>>A", found)
-    return _ARENA_HARD[found]
+    if found is None or (isinstance(found, str) and _CUT_OUT.fullmatch(found)):
+        return _ARENA_HARD.get(found or "")
+    raise _unexpected(column, "A>>B, A>B, A=B, B>A or B>>A", found)
 
 
 def _arena_hard_judgments(values: Values, known: Container[str]) -> Rows:
@@ -464,7 +467,10 @@ def _arena_hard_judgments(values: Values, known: Container[str]) -> Rows:
 
 def _judgebench_pairs(values: Values, known: Container[str]) -> Rows:
     sides = [(values["response_A"], ""), (values["response_B"], "")]
-    gold = _verdict("label", values.get("label"))
+    label = values.get("label")
+    if label is not None and label not in _ARENA_HARD:
+        raise _unexpected("label", "A>B, A=B or B>A", label)
+    gold = _verdict("label", label)
     category = name_in(values.get("source"))
     question = values["question"]
     yield as_pair(name_in(values["pair_id"]), question, sides, category=category, gold_label=gold)
@@ -484,7 +490,7 @@ def _judgebench_judgments(values: Values, known: Container[str]) -> Rows:
             name_in(values["pair_id"]),
             first_is_1=first_is_1,
             outcome=None if verdict is None else _as_1(verdict, first_is_1),
-            model=about.get("judge_model", values.get("judge_name")),
+            model=about.get("judge_model"),
             reply=about.get("response"),
             **({} if held else {"status": "error"}),
         )
@@ -678,9 +684,62 @@ def _label_studio_label(result: Any) -> str:
     raise Unreadable("result", "An annotation has no answer: left, right, or a choice tie.")
 
 
+# What exports as JSON-MIN, CSV or TSV say of an annotation, apart from its data and answers.
+_LABEL_STUDIO_OWN = ("id", "annotation_id", "annotator", "created_at", "updated_at", "lead_time")
+
+
+def _label_studio_task(values: Values) -> Values:
+    """Return an annotation's row as a task. A Pairwise tag answers `[{"selected": "left"}]`."""
+    data = {name: value for name, value in values.items() if name not in _LABEL_STUDIO_OWN}
+    texts = {name for field in REQUIRED for name in recognise(data).sources.get(field, ())}
+    result = []
+    for value in (value for name, value in data.items() if name not in texts):
+        is_cell = isinstance(value, str) and value.startswith('[{"selected"')
+        found = json.loads(value) if is_cell else value
+        answers = found if isinstance(found, list) else [{"selected": found}]
+        result += [{"value": answer} for answer in answers]
+    about = {name: values[name] for name in ("created_at", "lead_time")} | {"result": result}
+    about["completed_by"] = name_in(values["annotator"]) or None
+    return {"id": values["id"], "data": data, "annotations": [about]}
+
+
 def _argilla_pairs(values: Values, known: Container[str]) -> Rows:
     about = values.get("metadata")
     yield _fields_of(values["fields"], about if isinstance(about, dict) else {}, values["id"])
+
+
+_ARGILLA_ANSWERS = ".responses"
+
+
+def _argilla_flat_pairs(values: Values, known: Container[str]) -> Rows:
+    yield _fields_of(_unflattened(values)["fields"], {}, values["id"])
+
+
+def _argilla_flat_votes(values: Values, known: Container[str]) -> Rows:
+    yield from _argilla_votes(_unflattened(values), known)
+
+
+def _unflattened(values: Values) -> dict[str, Any]:
+    """Return a record of `to_datasets` or `to_list(flatten=True)` as `to_list` writes it.
+
+    Drafts and discarded answers are no answers of anybody.
+    """
+    responses = {}
+    for column, answers in values.items():
+        if column.endswith(_ARGILLA_ANSWERS) and answers:
+            more = [values.get(f"{column}.{name}") for name in ("users", "status")]
+            people, states = (given or [None] * len(answers) for given in more)
+            responses[column.removesuffix(_ARGILLA_ANSWERS)] = [
+                {"value": answer, "user_id": person}
+                for answer, person, state in zip(answers, people, states, strict=True)
+                if state in (None, "submitted")
+            ]
+    fields = {name: value for name, value in values.items() if name not in _ARGILLA_OWN}
+    fields = {name: value for name, value in fields.items() if _ARGILLA_ANSWERS not in name}
+    return {"id": values["id"], "fields": fields, "responses": responses}
+
+
+_ARGILLA_OWN = ("id", "status", "_server_id")
 
 
 def _argilla_votes(values: Values, known: Container[str]) -> Rows:
@@ -790,9 +849,7 @@ OF_PAIRS = (
         pairs=_preference_pairs,
     ),
     layout_for(
-        "HelpSteer2",
-        "prompt response_1 response_2 preference_strength",
-        pairs=_helpsteer_pairs,
+        "HelpSteer2", "prompt response_1 response_2 preference_strength", pairs=_helpsteer_pairs
     ),
     layout_for(
         "HelpSteer3",
@@ -808,11 +865,25 @@ OF_PAIRS = (
         votes=_label_studio_votes,
     ),
     layout_for(
+        "Label Studio",
+        "id annotation_id annotator created_at lead_time",
+        without="label",
+        pairs=lambda values, known: _label_studio_pairs(_label_studio_task(values), known),
+        votes=lambda values, known: _label_studio_votes(_label_studio_task(values), known),
+    ),
+    layout_for(
         "Argilla",
         "id fields responses",
         nested="fields responses",
         pairs=_argilla_pairs,
         votes=_argilla_votes,
+    ),
+    layout_for(
+        "Argilla",
+        "id status _server_id",
+        some=(r".+\.responses",),
+        pairs=_argilla_flat_pairs,
+        votes=_argilla_flat_votes,
     ),
 )
 

@@ -85,22 +85,18 @@ class ImportedQuerySet(models.QuerySet[Imported]):
     """Rows that came with an import, their `source`."""
 
     def visible(self) -> Self:
-        """Keep rows whose import is finished: half an import is never seen."""
-        return self.filter(source__state=Import.State.DONE)
+        """Keep rows whose import is finished: half an import is never seen.
+
+        With a join, databases take the rows of one import for few, and sort them all for a page.
+        """
+        return self.exclude(source__in=Import.objects.exclude(state=Import.State.DONE))
+
+    def later_than(self, number: int, pk: int) -> Self:
+        """Keep what comes after this row in import order, by a range that an index can find."""
+        return self.filter(number__gte=number).exclude(number=number, pk__lte=pk)
 
 
 class ExampleQuerySet(ImportedQuerySet["Example"]):
-    def visible_of(self, project: Project) -> Self:
-        """Keep what `visible` keeps of one project, without a join if no import is unfinished.
-
-        In a large project the join reads every row with its texts, for a count or an order.
-        """
-        rows = Exists(Example.objects.filter(source=OuterRef("pk")))
-        unfinished = Import.objects.filter(rows, project=project).exclude(state=Import.State.DONE)
-        hidden = list(unfinished.values_list("pk", flat=True))
-        found = self.filter(project=project)
-        return found.exclude(source__in=hidden) if hidden else found
-
     def judged(self) -> Self:
         """Keep what runs, N, rankings and analysis are about: visible, and no attention check."""
         return self.visible().filter(is_check=False)
@@ -234,6 +230,8 @@ def words_of(subset: Mapping[str, Any]) -> str:
         said.append(f"with {name} {shown}" if name != "text" else f"with the text “{shown}”")
     if "ids" in subset:
         said.append(f"from a list of {number_of(subset['ids'], 'id')}")
+    if "without" in subset:
+        said.append(f"without the {number_of(subset['without'], 'example')} that taught the judge")
     if "within" in subset:
         said.append(f"within the examples {words_of(subset['within'])}")
     if "sample" in subset:

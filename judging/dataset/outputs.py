@@ -8,6 +8,7 @@ for which somebody chooses a design. Every layout was looked up in its tool's ow
 from __future__ import annotations
 
 import ast
+import itertools
 import json
 import re
 import warnings
@@ -36,14 +37,7 @@ from judging.dataset.layouts import (
     text_form,
     unlisted,
 )
-from judging.dataset.records import (
-    Record,
-    Refused,
-    content_id,
-    listed,
-    recognise,
-    unpacked_name,
-)
+from judging.dataset.records import Record, Refused, content_id, listed, recognise, unpacked_name
 
 Together = Callable[[Sequence[Record]], Iterator[Record | Refused]]
 # What Python wrote into a cell is parsed by Python, which takes some hundred bytes a character.
@@ -177,7 +171,7 @@ def _together(tool: str, read: Callable[[Values], Mapping[str, Any]], alone: str
 
 def _as_record(outputs: Sequence[Output]) -> Record:
     first = outputs[0].record
-    return Record(first.place, {"outputs": outputs}, first.raw)
+    return Record(first.place, {"outputs": outputs}, first.text)
 
 
 def _refused(outputs: Sequence[Output], alone: str) -> Refused | None:
@@ -357,14 +351,16 @@ def _promptfoo(values: Values) -> dict[str, Any]:
     raw = prompt.get("raw") if isinstance(prompt, dict) else None
     text = response.get("output") if isinstance(response, dict) else None
     provider = values["provider"] if isinstance(values["provider"], dict) else {}
+    model = name_in(provider.get("label") or provider.get("id"))
     return {
-        "key": (values["file"], str(values["testIdx"]), str(raw)),
+        # Version 2 numbered neither tests nor prompts.
+        "key": (values["file"], str(values.get("testIdx", "")), str(raw)),
         "question": raw,
         # An output that was parsed as JSON is shown as its text.
         "response": as_text(text) if isinstance(text, list | dict) else text,
-        "model": name_in(provider.get("label") or provider.get("id")),
-        "run": str(values["promptIdx"]),
-        "order": int(values["promptIdx"]),
+        "model": model,
+        "run": str(values.get("promptIdx", model)),
+        "order": int(values.get("promptIdx", 0)),
     }
 
 
@@ -375,9 +371,10 @@ def _promptfoo_judgments(values: Values, known: Container[str]) -> Rows:
     for output in outputs:
         grading = output.record.values.get("gradingResult")
         parts = grading.get("componentResults") if isinstance(grading, dict) else None
+        # An output that nothing else graded has the result by itself.
         chosen += [
             (part.get("pass"), part.get("reason"))
-            for part in parts or ()
+            for part in parts or (grading,)
             if isinstance(part, dict)
             and isinstance(part.get("assertion"), dict)
             and part["assertion"].get("type") == "select-best"
@@ -456,17 +453,34 @@ def _mlflow_judgments(values: Values, known: Container[str]) -> Rows:
             f"relevance/v1/justification. This table {found}. Delete the columns of the others.",
         )
     score, justification = f"{metrics[0]}/score", f"{metrics[0]}{_JUSTIFICATION}"
+    scores, why = ([o.record.values.get(name) for o in outputs] for name in (score, justification))
+    yield _scored(outputs, known, scores, why, score)
+
+
+def _scored(
+    outputs: Sequence[Output],
+    known: Container[str],
+    given: Sequence[Any],
+    why: Sequence[Any],
+    column: str,
+    model: str = "",
+) -> dict[str, Any]:
+    """Return the verdict of a judge that scored each of two outputs by itself.
+
+    Args:
+        given: both scores, in the order of the outputs. None and "" mean that there is none.
+        why: what the judge wrote about each.
+    """
     external_id, first_is_1 = _ids_of(outputs), True
     if external_id not in known and (swapped := _ids_of(outputs[::-1])) in known:
         external_id, first_is_1 = swapped, False
-    given = [output.record.values.get(score) for output in outputs]
-    scores = [number_in(score, one, "a number") for one in given if one not in (None, "")]
+    scores = [number_in(column, one, "a number") for one in given if one not in (None, "")]
     scores = scores if first_is_1 else scores[::-1]
-    said = [f"{o.model}: {as_text(o.record.values.get(justification))}" for o in outputs]
+    said = [f"{o.model}: {as_text(one) or ''}" for o, one in zip(outputs, why, strict=True)]
     both = {"score_1": str(scores[0]), "score_2": str(scores[1])} if len(scores) == 2 else {}
     # Nobody was shown an order, so it counts as the original one.
-    yield judgment_of(
-        external_id, first_is_1=True, outcome=None, model="", reply="\n\n".join(said), **both
+    return judgment_of(
+        external_id, first_is_1=True, outcome=None, model=model, reply="\n\n".join(said), **both
     )
 
 
@@ -483,6 +497,49 @@ def _mlflow_trace(values: Values) -> dict[str, Any]:
         "run": run,
         "reference": as_text(values.get("expected_response/value")),
     }
+
+
+# What MLflow's own judges answer. Other words have no order that is known.
+_ANSWERS = {"yes": 1, "no": 0, "true": 1, "false": 0, "pass": 1, "fail": 0}
+
+
+def _mlflow_trace_judgments(values: Values, known: Container[str]) -> Rows:
+    """Read the feedback of an LLM judge on each response: a number, or yes, which is above no."""
+    outputs = _two(values)
+    judged = [_feedback_on(output) for output in outputs]
+    names = list(dict.fromkeys(itertools.chain(*judged)))
+    if len(names) != 1:
+        raise Unreadable(
+            "assessments",
+            "A run takes the feedback of one LLM judge. These rows have feedback by "
+            f"{listed(names) if names else 'none'}. Delete the others from assessments.",
+        )
+    both = [found.get(names[0], {}) for found in judged]
+    models = [name_in((one.get("source") or {}).get("source_id")) for one in both]
+    yield _scored(
+        outputs,
+        known,
+        [_score_in(one.get("feedback")) for one in both],
+        [one.get("rationale") for one in both],
+        "assessments",
+        models[0] if models[0] == models[1] else "",
+    )
+
+
+def _feedback_on(output: Output) -> dict[str, Values]:
+    """Return the last that each LLM judge said in this run. A trace keeps other runs' feedback."""
+    return {
+        name_in(one.get("assessment_name")): one
+        for one in _opened(output.record.values["assessments"]) or ()
+        if (one.get("source") or {}).get("source_type") == "LLM_JUDGE"
+        and (one.get("metadata") or {}).get("mlflow.assessment.sourceRunId")
+        in (None, "", output.run)
+    }
+
+
+def _score_in(feedback: Any) -> Any:
+    score = feedback.get("value") if isinstance(feedback, dict) else None
+    return _ANSWERS.get(str(score).lower(), score)
 
 
 def _langsmith(values: Values) -> dict[str, Any]:
@@ -502,14 +559,18 @@ def _langsmith(values: Values) -> dict[str, Any]:
 def _langsmith_page(values: Values) -> dict[str, Any]:
     """Read a row of the CSV file that the page of an experiment downloads.
 
-    Its cells hold objects as JSON. The rows of two experiments go together by their inputs.
+    Its cells hold objects as JSON. The rows of two experiments go together by their inputs. Some
+    files name the experiment of each row, so that one file can hold several.
     """
     if error := values.get("error"):
         raise Unreadable("error", f"The run failed: {as_text(error)}. Delete the row or rerun it.")
     question = _asked(values["inputs"])
+    experiment = name_in(values.get("session_name"))
     return {
         "key": (text_form(question, "question"),),
         "number": name_in(values["id"]),
+        "model": experiment,
+        "run": experiment,
         "question": question,
         "response": _said(_object_in(values["outputs"])),
         "reference": as_text(_said(_object_in(values.get("reference_outputs")))),
@@ -577,10 +638,10 @@ LAYOUTS = (
     *layouts.OF_PAIRS,
     _of_runs(
         "promptfoo",
-        "promptIdx testIdx prompt provider",
+        "prompt provider vars success latencyMs",
         _promptfoo,
         "The prompt of this test has 1 output. A pair needs two providers.",
-        nested="prompt provider",
+        nested="prompt provider vars",
         judgments=_promptfoo_judgments,
     ),
     _of_runs(
@@ -595,6 +656,7 @@ LAYOUTS = (
         "trace_id request response trace_metadata assessments",
         _mlflow_trace,
         f"{_ONE_RUN}Import the results of two runs together.",
+        judgments=_mlflow_trace_judgments,
     ),
     _of_runs(
         "MLflow",
@@ -619,7 +681,7 @@ LAYOUTS = (
         _langsmith_page,
         "Only one experiment has this input. Import the results of two experiments together.",
         _is_no_experiment,
-        some=("reference_outputs|status|latency",),
+        some=("reference_outputs|status|latency|session_name",),
         without="example_id external_id label winner annotator dataset",
     ),
     _without_responses(

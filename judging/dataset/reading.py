@@ -7,15 +7,7 @@ here, before anyone decides, and `writing` afterwards.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import (
-    Callable,
-    Collection,
-    Container,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from itertools import product
@@ -136,8 +128,8 @@ class Reader:
     ) -> ExampleRow | Refused:
         row = to_example(record, columns, self._labels, self._ways)
         if isinstance(row, ExampleRow) and self._images and any("![" in one for one in row.texts):
-            row = self._images().settle(row, record.raw)
-        return identities.settle(row, record.raw) if isinstance(row, ExampleRow) else row
+            row = self._images().settle(row, record)
+        return identities.settle(row, record) if isinstance(row, ExampleRow) else row
 
     def _pairs_of(self, record: Record) -> Iterator[Record | Refused] | None:
         """Return the pairs of a wide row; None for any other, which its names mostly tell."""

@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
@@ -33,6 +34,7 @@ MOST_LISTED = 20
 LARGEST_INTEGER = 2**31 - 1
 NUMBER = re.compile(r"[+-]?\d+")
 WHOLE = re.compile(r"^([+-]?\d+)[.,]0+$")
+_PUNCTUATION = re.compile(r"[\W_]+")
 BOOLEANS = {
     "true": True, "1": True, "yes": True, "y": True,
     "false": False, "0": False, "no": False, "n": False,
@@ -107,14 +109,25 @@ class Notice:
     sentence: str
 
 
+as_json = json.JSONEncoder(ensure_ascii=False, default=repr).encode
+
+
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One row or JSON object as found; `header_line` is set if a header names the columns."""
+    """One row or JSON object as found; `header_line` is set if a header names the columns.
+
+    `text` is the row in a file of refused rows. Without a text of its own it is a mapping, from
+    which JSON is made only if the row is refused.
+    """
 
     place: Place
     values: dict[str, Any]
-    raw: str
+    text: str | dict[str, Any]
     header_line: int | None = None
+
+    @property
+    def raw(self) -> str:
+        return self.text if isinstance(self.text, str) else as_json(self.text)
 
     def refuse(self, column: str, sentence: str) -> Refused:
         return refusal(self.place, column, sentence, self.raw)
@@ -136,13 +149,25 @@ def listed(names: Collection[str]) -> str:
 
 def plain(name: str) -> str:
     """Return a name without case, spaces and punctuation: `Response 1` is `response1`."""
-    return re.sub(r"[\W_]+", "", name.casefold())
+    return _PUNCTUATION.sub("", name.casefold())
+
+
+@lru_cache(maxsize=64)
+def _twins(names: tuple[str, ...]) -> dict[str, list[str]]:
+    """Return the names that are the same but for case, spaces and punctuation, by their plain one.
+
+    All rows of a file have the same few columns, and comparing them takes as long as the rest.
+    """
+    by_plain: dict[str, list[str]] = {}
+    for name in names:
+        by_plain.setdefault(plain(name), []).append(name)
+    return {same: found for same, found in by_plain.items() if len(found) > 1}
 
 
 def canonical(text: str) -> str:
     """Return a word as it is compared: tables with gaps write the whole number 1 as 1.0."""
     text = text.strip().casefold()
-    return WHOLE.sub(r"\1", text)
+    return WHOLE.sub(r"\1", text) if text.endswith("0") else text
 
 
 ID = TypeVar("ID")
@@ -189,6 +214,8 @@ def unstorable_sentence(column: str, fault: str) -> str:
 
 def tags_of(text: str) -> tuple[str, ...]:
     """Return the names in a list of tags, each once, in their order."""
+    if not text:
+        return ()
     names = (name.strip() for name in re.split(r"[,;]", text))
     return tuple(dict.fromkeys(name for name in names if name))
 
@@ -229,9 +256,9 @@ class Cells:
 
     def refuse_twins(self) -> None:
         """Note each field for which the file has two columns, such as `label` and `Label`."""
-        for name, column in self._columns.items():
-            same = [other for other in self._record.values if plain(other) == plain(column)]
-            if len(same) > 1:
+        twins = _twins(tuple(self._record.values))
+        for name, column in self._columns.items() if twins else ():
+            if same := twins.get(plain(column)):
                 self.complain(name, f"{listed(same)} are the same column. Keep one of them.")
 
     def require(self, field: str) -> None:
@@ -240,17 +267,22 @@ class Cells:
         column = self.column(field)
         self.complain(field, f"{column} is empty." if there else f"There is no column {column}.")
 
+    def _value(self, field: str) -> Any:
+        # Most fields of most files have no column. A column without a name is no field's.
+        column = self._columns.get(field)
+        return None if column is None else self._record.values.get(column)
+
     def text(self, field: str, *, present: bool = False, longest: int | None = None) -> str:
         """Return a value as text, "" for none.
 
         Args:
             present: a value must be there, though it may be empty.
         """
-        value = self._record.values.get(self._columns.get(field, ""))
-        if isinstance(value, bool) and self._booleans:
-            value = "true" if value else "false"
+        value = self._value(field)
         if value is None and not present:
             return ""
+        if isinstance(value, bool) and self._booleans:
+            value = "true" if value else "false"
         if not isinstance(value, str):
             found = kind(value) if field in self._columns else "nothing"
             self.complain(field, f"{self.column(field)} should be text, found {found}.")
@@ -275,7 +307,7 @@ class Cells:
 
     def tags(self, field: str) -> tuple[str, ...]:
         """Return the tags of a list, or of a text that parts them by commas or semicolons."""
-        value = self._record.values.get(self._columns.get(field, ""))
+        value = self._value(field)
         if isinstance(value, list) and all(isinstance(name, str) for name in value):
             value = ";".join(value)
             if fault := unstorable(value):
@@ -292,8 +324,10 @@ class Cells:
     def one_of(self, field: str, meanings: Mapping[str, Value], expected: str = "") -> Value | None:
         """Return what a word means, whatever its case; None for an empty cell."""
         text = self.text(field).strip()
+        if not text:
+            return None
         word = canonical(text)
-        if text and word not in meanings:
+        if word not in meanings:
             self.expect(field, expected or f"one of {', '.join(meanings)}", text)
         return meanings.get(word)
 
@@ -307,8 +341,10 @@ class Cells:
             models: names that mean a win of response 1 or response 2.
         """
         text = self.text(field).strip()
+        if not text:
+            return None
         label = read_label(text, codes, models)
-        if text and label is None:
+        if label is None:
             known = f"a code of {spelled(codes)}" if codes else "a code that --labels names"
             self.expect(field, f"win, tie, lose, a model's name or {known}", text)
         return label
@@ -409,9 +445,7 @@ class Comparison(Generic[AnyValueRow]):
 
 
 def compare(
-    rows: Iterable[AnyValueRow],
-    held: Mapping[Any, Any],
-    key: Callable[[AnyValueRow], Hashable],
+    rows: Iterable[AnyValueRow], held: Mapping[Any, Any], key: Callable[[AnyValueRow], Hashable]
 ) -> Comparison[AnyValueRow]:
     """Part rows by the values that a project has for their keys. What is there always stays.
 
@@ -886,7 +920,7 @@ class Identities:
         self._generated: Counter[str] = Counter()
         self._seen: dict[int, int] = {}
 
-    def settle(self, row: ExampleRow, raw: str) -> ExampleRow | Refused:
+    def settle(self, row: ExampleRow, record: Record) -> ExampleRow | Refused:
         """Return the row with its ID, or refuse it if an earlier row has the same ID.
 
         The same row twice is no conflict.
@@ -905,4 +939,4 @@ class Identities:
             f"{earlier & (1 << LINE_BITS) - 1} with "
             "other content. Give each pair its own ID, or map another column to external_id."
         )
-        return refusal(row.place, "external_id", sentence, raw)
+        return refusal(row.place, "external_id", sentence, record.raw)

@@ -209,6 +209,8 @@ def write_scores(
     Raises UserError, with nothing written, if the project has an item's ID with other texts.
     """
     writes = project is not None and not dry_run
+    if project is not None:
+        access.need_texts(project, access.BRINGS_TEXTS)
     if writes:
         remove_leftovers(project)
     items = _new_items(project, checked)

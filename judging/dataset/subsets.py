@@ -60,12 +60,14 @@ class Subset:
         where: By name of `NAMES`, the values. An empty category or model means none.
         ids: The external ids; None for any.
         sample: How many of these are drawn at random; None for all of them.
+        without: The keys of examples that are left out, since their labels taught the judge.
     """
 
     where: tuple[tuple[str, tuple[str, ...]], ...] = ()
     ids: tuple[str, ...] | None = None
     sample: int | None = None
     seed: int = 0
+    without: tuple[int, ...] = ()
 
     @classmethod
     def chosen(
@@ -109,12 +111,13 @@ class Subset:
 
     @property
     def is_all(self) -> bool:
-        return not self.where and self.ids is None and self.sample is None
+        chosen = self.where or self.without
+        return not chosen and self.ids is None and self.sample is None
 
     @property
     def condition(self) -> Q:
         """What the examples must fulfil, without the ids and the sample."""
-        condition = Q()
+        condition = ~Q(pk__in=self.without) if self.without else Q()
         for name, values in self.where:
             condition &= condition_of(name, values)
         return condition
@@ -172,6 +175,8 @@ class Subset:
             kept["ids"] = len(self.ids)
         if self.sample is not None:
             kept |= {"sample": self.sample, "seed": self.seed}
+        if self.without:
+            kept["without"] = len(self.without)
         return kept
 
 
@@ -334,7 +339,9 @@ Pairs = list[tuple[str, str]]
 
 def categories_of(project: Project, most: int) -> list[str]:
     """Return the project's categories in alphabetical order."""
-    rows = Example.objects.visible_of(project).exclude(category="").order_by("category")
+    rows = (
+        Example.objects.filter(project=project).visible().exclude(category="").order_by("category")
+    )
     return _kept(
         project, "categories", most, rows.values_list("category", flat=True).distinct()[:most]
     )
@@ -342,12 +349,18 @@ def categories_of(project: Project, most: int) -> list[str]:
 
 def model_pairs_of(project: Project, most: int) -> Pairs:
     """Return the project's pairs of models in alphabetical order."""
-    rows = Example.objects.visible_of(project).order_by("model_1", "model_2")
+    rows = Example.objects.filter(project=project).visible().order_by("model_1", "model_2")
     return _kept(project, "models", most, rows.values_list("model_1", "model_2").distinct()[:most])
 
 
+def n_judged(project: Project) -> int:
+    """Return how many examples judges and rounds may be about, all of the project."""
+    rows = Example.objects.filter(project=project).judged().values("project")
+    return sum(_kept(project, "examples", 0, rows.values_list(Count("pk"), flat=True)))
+
+
 def _kept(project: Project, what: str, most: int, rows: QuerySet[Any, Any]) -> list[Any]:
-    """Return names that change with imports only. Reading them reads every example."""
+    """Return what changes with imports only. Reading it reads every example."""
     imports = Import.objects.filter(project=project, state=Import.State.DONE)
     state = imports.aggregate(n=Count("pk"), last=Max("finished_at"), rows=Sum("n_written"))
     last = state["last"].timestamp() if state["last"] else ""

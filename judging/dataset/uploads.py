@@ -11,7 +11,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from functools import cache, partial
 from itertools import chain, count
@@ -23,17 +23,12 @@ from django.contrib.auth.models import AbstractUser
 from django.core.files.uploadedfile import UploadedFile
 from django.db import transaction
 
+from judging.core import storage
 from judging.core.errors import UserError
+from judging.core.storage import FOLDER
 from judging.core.text import Encoding, encode
-from judging.dataset.files import (
-    IN_WORDS,
-    Records,
-    data_files,
-    encoding_in,
-    is_archive,
-    open_sheet,
-)
-from judging.dataset.images import FOLDER, Images, is_bundle, unpacked
+from judging.dataset.files import IN_WORDS, Records, data_files, encoding_in, is_archive, open_sheet
+from judging.dataset.images import Images, is_bundle, log_as_json, unpacked
 from judging.dataset.models import Example, Import
 from judging.dataset.reading import Reader, Summary, check, mapping_faults
 from judging.dataset.records import (
@@ -47,7 +42,7 @@ from judging.dataset.records import (
     unpacked_name,
 )
 from judging.dataset.wide import Design
-from judging.projects.access import next_number
+from judging.projects.access import BRINGS_TEXTS, need_texts, next_number
 from judging.projects.models import Project
 
 
@@ -170,7 +165,19 @@ def discard(paths: Iterable[Path]) -> None:
 def discard_named(names: Iterable[str]) -> None:
     """Delete the folders of uploads that are remembered by these names."""
     for folder in own_folders(names):
-        shutil.rmtree(folder, ignore_errors=True)
+        discard_folder(folder)
+
+
+def discard_folder(folder: Path) -> None:
+    """Delete a folder of uploads, here and in the store."""
+    shutil.rmtree(folder, ignore_errors=True)
+    storage.forget(storage.folder_name(Path(*folder.parts[-2:])))
+
+
+def share(paths: Iterable[Path]) -> None:
+    """Put uploads where the workers of all machines find them. They may be gone from here then."""
+    for folder in own_folders(map(stored_name, paths)):
+        storage.share(folder)
 
 
 def new_folder() -> Path:
@@ -184,7 +191,7 @@ def discard_unused(paths: Iterable[Path]) -> None:
     """Delete what ZIPs of a command were unpacked to, unless an import needs it."""
     for folder in own_folders(map(stored_name, paths)):
         if not Import.objects.filter(stored_files__icontains=folder.name).exists():
-            shutil.rmtree(folder, ignore_errors=True)
+            discard_folder(folder)
 
 
 def own_folders(names: Iterable[str]) -> set[Path]:
@@ -205,24 +212,64 @@ def is_upload(name: str) -> bool:
     return not path.is_absolute() and path.parts[0] == FOLDER
 
 
-def files_of(imported: Import) -> list[Path]:
-    return [Path(settings.MEDIA_ROOT) / name for name in imported.stored_files]
+@contextmanager
+def files_of(imported: Import) -> Iterator[list[Path]]:
+    """Give the files of an import on this machine, while the block lasts."""
+    with _at_hand(imported.stored_files) as root:
+        yield [root / name for name in imported.stored_files]
 
 
-def refused_files_of(imported: Import) -> list[Path]:
-    """Return the copies of refused rows that the import left."""
+def _at_hand(names: Iterable[str]) -> AbstractContextManager[Path]:
+    """What a command reads is on its machine already."""
+    uploads = list(filter(is_upload, names))
+    return storage.at_hand(uploads) if uploads else nullcontext(Path(settings.MEDIA_ROOT))
+
+
+def share_refused(copies: Iterable[Path]) -> None:
+    """Put copies of refused rows where each machine finds them, if their files are the site's."""
+    root = Path(settings.MEDIA_ROOT)
+    folders: dict[Path, list[Path]] = {}
+    for path in copies:
+        parts = path.relative_to(root).parts if path.is_relative_to(root) else ()
+        if FOLDER in parts:
+            folder = root.joinpath(*parts[: parts.index(FOLDER) + 2])
+            folders.setdefault(folder, []).append(path)
+    for folder, paths in folders.items():
+        storage.share(folder, storage.REFUSED, paths)
+
+
+def _refused_at(root: Path, imported: Import) -> list[Path]:
     names = imported.summary.get("refused_files", [])
-    copies = dict.fromkeys(copy for path in files_of(imported) for copy in copies_of(path))
-    return [path for path in copies if path.name in names and path.is_file()]
+    paths = [root / name for name in imported.stored_files]
+    copies = dict.fromkeys(copy for path in paths for copy in copies_of(path))
+    return [path for path in copies if path.name in names]
+
+
+@contextmanager
+def refused_files_of(imported: Import) -> Iterator[list[Path]]:
+    """Give the copies of refused rows that the import left, while the block lasts."""
+    names = imported.stored_files if imported.summary.get("refused_files") else []
+    with _at_hand(names) as root:
+        yield [path for path in _refused_at(root, imported) if path.is_file()]
+
+
+def refused_names_of(imported: Import) -> list[str]:
+    copies = _refused_at(Path(settings.MEDIA_ROOT), imported)
+    folders = {storage.folder_name(name) for name in filter(is_upload, imported.stored_files)}
+    if copies and any(map(storage.holds, folders)):
+        return [path.name for path in copies]
+    return [path.name for path in copies if path.is_file()]
 
 
 def remove_uploads(imported: Import, *, with_refused: bool = False) -> None:
     """Delete the site's own copies; files that a command was given are left alone."""
-    refused = {copy for path in files_of(imported) for copy in copies_of(path)}
+    root = Path(settings.MEDIA_ROOT)
+    refused = {copy for name in imported.stored_files for copy in copies_of(root / name)}
     for folder in own_folders(imported.stored_files):
         if with_refused:
-            shutil.rmtree(folder, ignore_errors=True)
+            discard_folder(folder)
             continue
+        storage.forget(storage.folder_name(Path(*folder.parts[-2:])), (storage.CONTENT,))
         for path in folder.rglob("*"):
             if path.is_file() and path not in refused:
                 path.unlink(missing_ok=True)
@@ -292,7 +339,7 @@ def _unpacked(paths: Sequence[Path]) -> Iterator[list[Path]]:
     try:
         for place, path in enumerate(paths):
             if is_archive(path) and is_bundle(path):
-                given[place] = unpacked(path)
+                given[place] = log_as_json(path) or unpacked(path)
                 made.append(given[place])
         yield given
     except BaseException:
@@ -323,6 +370,8 @@ def first_pass(
         design: how wide rows become pairs.
         known_images: what an earlier reading made of the names of images.
     """
+    if project is not None:
+        need_texts(project, BRINGS_TEXTS)
     with _unpacked(paths) as given:
         files = data_files(given)
         # A name that no file can have is told by the reader.
@@ -412,6 +461,7 @@ def record_checked(project: Project, user: AbstractUser | None, checked: FirstPa
     """Keep a first pass as an import of which nothing is written yet."""
     if checked.images:
         checked.images.write()
+    share(checked.paths)
     with transaction.atomic():
         imported = Import.objects.create(
             project=project,
@@ -436,9 +486,10 @@ def check_again(
 ) -> bool:
     """Read the files again with another mapping; False if the import has begun already."""
     sheet = imported.options.get("sheet", "")
-    given = (imported.project, files_of(imported), file_format, mapping, labels)
     known = imported.options.get("images")
-    checked = first_pass(*given, sheet=sheet, design=design, known_images=known)
+    with files_of(imported) as paths:
+        given = (imported.project, paths, file_format, mapping, labels)
+        checked = first_pass(*given, sheet=sheet, design=design, known_images=known)
     if checked.images:
         checked.images.write()
     unbegun = Import.objects.filter(pk=imported.pk, state=Import.State.CHECKED)

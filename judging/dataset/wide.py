@@ -236,7 +236,7 @@ class Wide:
                 "model_1": first,
                 "model_2": second,
             }
-            yield Record(record.place, values, record.raw, record.header_line)
+            yield Record(record.place, values, record.text, record.header_line)
 
     def found(self, earlier: Iterable[tuple[str, str]] = ()) -> dict[str, Any]:
         """Return what the preview of an import says about wide rows; empty if there was none.

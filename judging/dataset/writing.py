@@ -9,7 +9,6 @@ resumed or undone, and a worker resumes the site's own copies by itself.
 from __future__ import annotations
 
 import logging
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import islice
@@ -22,7 +21,7 @@ from django.db import transaction
 from django.db.models import F, Max, Model, QuerySet
 from django.utils import timezone
 
-from judging.core import leases, waking
+from judging.core import leases, storage, waking
 from judging.core.errors import UserError
 from judging.core.formatting import number_of
 from judging.core.leases import Chunks, Lease, in_chunks, is_dead, is_over, new_holder
@@ -35,16 +34,17 @@ from judging.dataset.records import IDENTITY_FIELDS, Codes, ExampleRow, Refused,
 from judging.dataset.subsets import tag_new
 from judging.dataset.uploads import (
     CHUNK,
-    FOLDER,
     FirstPass,
     ImportComparison,
     RefusedFiles,
     compare_examples,
+    discard_folder,
     files_of,
     first_pass,
     is_upload,
     record_checked,
     remove_uploads,
+    share_refused,
 )
 from judging.dataset.wide import HOW, Design
 from judging.projects import access
@@ -318,9 +318,14 @@ def write(import_id: int, advance: Advance | None = None) -> bool:
 
 
 def _write(imported: Import, holder: str, advance: Advance) -> None:
+    with files_of(imported) as paths:
+        _write_files(imported, paths, holder, advance)
+
+
+def _write_files(imported: Import, paths: Sequence[Path], holder: str, advance: Advance) -> None:
     labels = imported.summary.get("labels")
     given = (imported.format, imported.mapping, labels, imported.options)
-    reader = Reader(files_of(imported), *given)
+    reader = Reader(paths, *given)
     refused = RefusedFiles(reader.records) if imported.skip_invalid else None
     seen = ImportComparison(imported.project_id)
     settled = imported.n_written + imported.n_known + imported.n_conflicts
@@ -341,6 +346,7 @@ def _write(imported: Import, holder: str, advance: Advance) -> None:
                 "import and start again."
             )
         copies = refused.finish() if refused else []
+        share_refused(copies)
     finally:
         if refused:
             refused.discard()
@@ -488,10 +494,13 @@ def tidy_uploads() -> int:
     for imported in Import.objects.filter(state=State.CHECKED, created_at__lt=before):
         if all(map(is_upload, imported.stored_files)):
             tidied += undo(imported, None)
-    for folder in (Path(settings.MEDIA_ROOT) / FOLDER).glob("*/"):
-        changed = datetime.fromtimestamp(folder.stat().st_mtime, UTC)
-        if changed < before and not Import.objects.filter(stored_files__icontains=folder.name):
-            shutil.rmtree(folder, ignore_errors=True)
+    root = Path(settings.MEDIA_ROOT)
+    here = ((folder, folder.stat().st_mtime) for folder in (root / storage.FOLDER).glob("*/"))
+    changed = [(folder, datetime.fromtimestamp(at, UTC)) for folder, at in here]
+    changed += [(root / folder, at) for folder, at in storage.stored()]
+    for folder, at in changed:
+        if at < before and not Import.objects.filter(stored_files__icontains=folder.name):
+            discard_folder(folder)
             tidied += 1
     delete_unused(created_at__lt=before)
     if tidied:

@@ -180,7 +180,7 @@ def size_for_certificate(
         alpha: one minus the confidence of the certificate.
     Returns: the audit's size, or Undefined if no audit of the rest is large enough."""
     if wrong >= epsilon:
-        return Undefined("as many labels as that, or more, are expected to be wrong")
+        return Undefined("the judge is expected to be wrong more often than the certificate allows")
     if rest is not None and rest > MOST_AUDITED:
         rest = None
     most = MOST_AUDITED if rest is None else rest - 1

@@ -21,6 +21,7 @@ from django.db.models.functions import Coalesce
 from django.http import Http404
 from django.utils import timezone
 from django.utils.text import slugify
+from django.utils.translation import gettext_lazy as _lazy
 
 from judging.core import waking
 from judging.core.errors import Overtaken, UserError
@@ -184,7 +185,7 @@ def project_for(
     if user.is_superuser and not is_enough:
         access = Access(access.project, user, Role.OWNER, membership)
     elif not is_enough:
-        raise PermissionDenied("Your role in this project does not include this page.")
+        raise PermissionDenied(_lazy("Your role in this project doesn't include it."))
     if (shows_judge or names_models) and not access.has_seen_judge:
         if not is_told:
             raise StillBlind(access, names_models=names_models)
@@ -300,6 +301,18 @@ def refuse_for_last(
     last = events.order_by("-pk").first()
     if last is not None:
         raise overtaken(last.actor, user, did(last), last.at)
+
+
+def need_texts(project: Project, why: str) -> None:
+    """Raise UserError if the project's texts were removed. why: a sentence on who needs them."""
+    if at := project.texts_removed_at:
+        raise UserError(
+            f"The texts of this project were removed on {at:%Y-%m-%d}, as an owner had set. {why} "
+            "Nothing was changed."
+        )
+
+
+BRINGS_TEXTS = "An import would bring texts back."
 
 
 def next_number(project: Project, model: type[Model]) -> int:

@@ -15,6 +15,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.encoding import force_bytes
 from django.utils.http import urlsafe_base64_encode
+from django.utils.translation import gettext as _
 
 from judging.core.errors import UserError
 from judging.projects import access
@@ -39,12 +40,19 @@ def create_login(
         User.username_validator(name)
     except ValidationError:
         raise UserError(
-            f"“{name}” can't be a user name. Use only letters, digits and @ . + - _"
+            _("“%(name)s” can't be a user name. Use only letters, digits and @ . + - _")
+            % {"name": name}
         ) from None
     if len(name) > LONGEST_NAME:
-        raise UserError(f"A user name has at most {LONGEST_NAME} characters, not {len(name)}.")
+        raise UserError(
+            _("A user name has at most %(most)s characters, not %(n)s.")
+            % {"most": LONGEST_NAME, "n": len(name)}
+        )
     if (other := look_alike(name)) and other != name:
-        raise UserError(f"“{name}” looks like the user “{other}”. Choose another name.")
+        raise UserError(
+            _("“%(name)s” looks like the user “%(other)s”. Choose another name.")
+            % {"name": name, "other": other}
+        )
     try:
         with transaction.atomic():
             user = User.objects.create_user(name, email, is_staff=superuser, is_superuser=superuser)
@@ -53,7 +61,7 @@ def create_login(
             if superuser and User.objects.filter(is_superuser=True).count() == 1:
                 adopt_projects(user)
     except IntegrityError:
-        raise UserError(f"A user “{name}” exists already.") from None
+        raise UserError(_("A user “%(name)s” exists already.") % {"name": name}) from None
     return user
 
 
@@ -129,7 +137,7 @@ def link_again(key: int) -> str:
     """Return a password link that was made before. Raises UserError once it is used or ended."""
     link = PasswordLink.objects.select_related("user").filter(pk=key).first()
     if link is None:
-        raise UserError("This password link was used, or it has ended. Make a new one.")
+        raise UserError(_("This password link was used, or it has ended. Make a new one."))
     return _link_of(link)
 
 

@@ -21,6 +21,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import F, QuerySet, Sum
 from django.utils import timezone
 from django.utils.crypto import salted_hmac
+from django.utils.translation import gettext as _
 
 from judging.core.errors import UserError
 from judging.core.formatting import duration
@@ -73,10 +74,14 @@ def _take_try(user: AbstractUser) -> None:
     if not rows.update(failures_since_start=F("failures_since_start") + 1):
         name = tries_of(user.get_username())
         AccessAttempt.objects.create(username=name, ip_address=None, failures_since_start=1)
-    if rows.aggregate(n=Sum("failures_since_start"))["n"] > settings.AXES_FAILURE_LIMIT:
+    # Nothing is left if a right code came at the same moment.
+    if (rows.aggregate(n=Sum("failures_since_start"))["n"] or 0) > settings.AXES_FAILURE_LIMIT:
         raise TooManyTries(
-            "Too many wrong codes were entered for this login. The login is safe and unchanged. "
-            f"Wait {duration(window.total_seconds())}, then try again."
+            _(
+                "Too many wrong codes were entered for this login. The login is safe and "
+                "unchanged. Wait %(time)s, then try again."
+            )
+            % {"time": duration(window.total_seconds())}
         )
 
 
@@ -129,13 +134,15 @@ def add_app(user: AbstractUser, secret: str, code: str, name: str) -> list[str]:
 
     Raises UserError for a wrong code, for a second app, and for a name that can't be stored.
     """
-    name = _checked_name(name, "Authenticator app")
+    name = _checked_name(name, _("Authenticator app"))
     _take_try(user)
     step = _step_of(secret, "".join(code.split()))
     if step is None:
         raise UserError(
-            "This code is wrong or too old. Nothing was changed. Enter the code that the app shows "
-            "now, and check the clock of your phone."
+            _(
+                "This code is wrong or too old. Nothing was changed. Enter the code that the app "
+                "shows now, and check the clock of your phone."
+            )
         )
     _forget_tries(user)
     row = SecondFactor(user_id=user.pk, kind=SecondFactor.Kind.APP, name=name)
@@ -145,7 +152,7 @@ def add_app(user: AbstractUser, secret: str, code: str, name: str) -> list[str]:
             return _add(user, row)
     except IntegrityError:
         raise UserError(
-            "You already have an authenticator app. Nothing was changed. Remove it first."
+            _("You already have an authenticator app. Nothing was changed. Remove it first.")
         ) from None
 
 
@@ -209,8 +216,10 @@ def unseal(text: str) -> str:
         return _cipher().decrypt(text.encode()).decode()
     except InvalidToken:
         raise UserError(
-            "The secret key of this site has changed, so codes of your app can't be checked. "
-            "Nothing was changed. Ask the operator to reset your second factor."
+            _(
+                "The secret key of this site has changed, so codes of your app can't be checked. "
+                "Nothing was changed. Ask the operator to reset your second factor."
+            )
         ) from None
 
 
@@ -264,7 +273,7 @@ def add_passkey(
     except (ValueError, TypeError, KeyError):
         made = None
     if made is None:
-        raise UserError("Your browser's answer doesn't fit. Nothing was changed. Try again.")
+        raise UserError(_("Your browser's answer doesn't fit. Nothing was changed. Try again."))
     row = SecondFactor(user_id=user.pk, kind=SecondFactor.Kind.PASSKEY, name=name)
     row.credential = base64.b64encode(made).decode()
     with transaction.atomic():
@@ -318,7 +327,7 @@ def _server() -> Any:
 def _checked_name(name: str, usual: str) -> str:
     name = " ".join(name.split()) or usual
     if len(name) > _LONGEST_NAME or unstorable(name):
-        raise UserError(f"Give it a name of at most {_LONGEST_NAME} characters.")
+        raise UserError(_("Give it a name of at most %(n)s characters.") % {"n": _LONGEST_NAME})
     return name
 
 

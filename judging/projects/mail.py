@@ -26,6 +26,7 @@ from django.core.validators import validate_email
 from django.db.models import QuerySet
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from judging.core import leases, waking
 from judging.core.errors import UserError
@@ -74,9 +75,11 @@ def usable_address(text: str) -> str:
     try:
         validate_email(text)
     except ValidationError:
-        raise UserError(f"“{printable(text)}” is no mail address. Nothing was changed.") from None
+        raise UserError(
+            _("“%(text)s” is no mail address. Nothing was changed.") % {"text": printable(text)}
+        ) from None
     if len(text) > Mail._meta.get_field("to").max_length:
-        raise UserError("This mail address is too long. Nothing was changed.")
+        raise UserError(_("This mail address is too long. Nothing was changed."))
     return text
 
 
@@ -151,14 +154,14 @@ def confirm(user: AbstractUser, token: str, *, write: bool = True) -> str:
     try:
         key, before, address = signing.loads(token, salt=_CONFIRM, max_age=CONFIRM_SECONDS)
     except signing.SignatureExpired:
-        raise UserError("This link is older than 3 days. Enter the address again.") from None
+        raise UserError(_("This link is older than 3 days. Enter the address again.")) from None
     except (signing.BadSignature, ValueError, TypeError):
-        raise UserError("This link is incomplete. Copy the whole link again.") from None
+        raise UserError(_("This link is incomplete. Copy the whole link again.")) from None
     if key != user.pk:
-        raise UserError("This link belongs to another login. Log in as the person who asked.")
+        raise UserError(_("This link belongs to another login. Log in as the person who asked."))
     same = User.objects.filter(pk=user.pk, email=before)
     if write and not same.update(email=address) and user.email != address:
-        raise UserError("Your address was changed since. Enter it again.")
+        raise UserError(_("Your address was changed since. Enter it again."))
     return str(address)
 
 
@@ -173,10 +176,10 @@ def off_behind(token: str) -> tuple[User, str]:
     try:
         key, address, kind = signing.loads(token, salt=_OFF)
     except (signing.BadSignature, ValueError, TypeError):
-        raise UserError("This link is incomplete. Copy the whole link again.") from None
+        raise UserError(_("This link is incomplete. Copy the whole link again.")) from None
     user = User.objects.filter(pk=key, email=address).first()
     if user is None or kind not in OPTIONAL:
-        raise UserError("FairJudge sends no such mail to this address any more.")
+        raise UserError(_("FairJudge sends no such mail to this address any more."))
     return user, str(kind)
 
 
@@ -212,6 +215,27 @@ def send_due(key: int, write: Write) -> int:
         return came
 
     return COURIER.send_due(key, attempt)
+
+
+def send_now(to: str, subject: str, text: str) -> str:
+    """Send a mail in this process, past the queue. Return why it surely wasn't sent, else ""."""
+    message = EmailMultiAlternatives(
+        subject,
+        text,
+        formataddr(("FairJudge", settings.DEFAULT_FROM_EMAIL)),
+        [to],
+        headers={"Auto-Submitted": "auto-generated"},
+    )
+    connection = get_connection()
+    if isinstance(connection, EmailBackend):
+        came = _by_smtp(connection, message, to, lambda: True)
+        is_sent = came is None or came.state in (DELIVERED, UNSURE)
+        return "" if is_sent else came.said or f"status {came.status}"
+    try:
+        connection.send_messages([message])
+    except OSError as error:
+        return _clean(str(error), to)
+    return ""
 
 
 def wake_to_look() -> None:

@@ -8,6 +8,8 @@ from django.conf import settings
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as _lazy
 
 from judging.core.models import Leased, user_or_none
 from judging.core.sql.statements import LeavingOut
@@ -54,6 +56,14 @@ class Project(models.Model):
         TIE = "tie", "tie"
         JUDGE = "judge", "the judge's label (never on audit items)"
 
+    class LabelRule(models.TextChoices):
+        MAJORITY = "majority", "more than half of the votes"
+        DAWID_SKENE = "dawid_skene", "Dawid–Skene: votes weigh by their annotator's errors"
+        HIERARCHICAL = (
+            "hierarchical",
+            "hierarchical: also by how hard the example is, with errors pooled between annotators",
+        )
+
     class CostBasis(models.TextChoices):
         ASSUMED = "assumed", "minutes a vote, as assumed"
         MEASURED = "measured", "active time, as measured"
@@ -62,6 +72,8 @@ class Project(models.Model):
     name = models.CharField(max_length=200)
     description = models.TextField(blank=True)
     is_demo = models.BooleanField(default=False)
+    # From then on nothing can be asked about its examples. See `annotation.retention`.
+    texts_removed_at = models.DateTimeField(null=True, editable=False)
 
     question_asked = models.CharField(max_length=300, default="Which response is better?")
     guidelines = models.TextField(blank=True)
@@ -81,7 +93,16 @@ class Project(models.Model):
     criterion_weights = models.JSONField(default=dict, blank=True)
     tie_margin = models.DecimalField(max_digits=10, decimal_places=4, default=Decimal(0))
     rendering = models.CharField(max_length=8, choices=Rendering, default=Rendering.MARKDOWN)
+    # Of the texts above and of annotators' pages, unless a person chose another. "" if not said.
+    language = models.CharField(max_length=10, blank=True, default="")
+    # Of questions and responses, as a tag of BCP 47; "" if they are in several or it isn't known.
+    content_language = models.CharField(max_length=35, blank=True, default="")
+    # What people are asked in other languages: see `annotation.queue.drafts.Wording`.
+    translations = models.JSONField(default=dict, blank=True)
     no_majority = models.CharField(max_length=10, choices=NoMajority, default=NoMajority.ADJUDICATE)
+    label_rule = models.CharField(
+        max_length=12, choices=LabelRule, default=LabelRule.MAJORITY, db_default=LabelRule.MAJORITY
+    )
     leave_out_unblinded = models.BooleanField(default=False)
     annotator_advantage = models.DecimalField(
         max_digits=4,
@@ -152,26 +173,27 @@ class Retention(models.Model):
     class What(models.TextChoices):
         COMMENTS = "comments", "comments"
         LOGINS = "logins", "names and logins"
+        TEXTS = "texts", "texts"
 
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="retention")
     what = models.CharField(max_length=10, choices=What)
     on = models.DateField()
     done_at = models.DateTimeField(null=True)
+    # How far it is: by table, the last row whose texts were removed.
+    reached = models.JSONField(default=dict)
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["project", "what"], name="retention_once"),
-        ]
+        constraints = [models.UniqueConstraint(fields=["project", "what"], name="retention_once")]
 
 
 class Role(models.TextChoices):
     """What a member may do. `access.py` says which role includes which."""
 
-    OWNER = "owner", "owner"
-    RESEARCHER = "researcher", "researcher"
-    REVIEWER = "reviewer", "reviewer"
-    OBSERVER = "observer", "observer"
-    ANNOTATOR = "annotator", "annotator"
+    OWNER = "owner", _lazy("owner")
+    RESEARCHER = "researcher", _lazy("researcher")
+    REVIEWER = "reviewer", _lazy("reviewer")
+    OBSERVER = "observer", _lazy("observer")
+    ANNOTATOR = "annotator", _lazy("annotator")
 
 
 class Membership(models.Model):
@@ -272,6 +294,17 @@ class LoginSession(models.Model):
     began_at = models.DateTimeField(default=timezone.now)
     used_at = models.DateTimeField(default=timezone.now)
 
+    @property
+    def device_in_words(self) -> str:
+        """What is stored of the device, in the page's language."""
+        browser, _on, system = self.device.partition(" on ")
+        named = {"browser": browser, "system": system}
+        if browser == "A browser or a program":
+            return _("A browser or a program")
+        if browser == "A browser":
+            return _("A browser on %(system)s") % named
+        return _("%(browser)s on %(system)s") % named if system else self.device
+
 
 class SecondFactor(models.Model):
     """An authenticator app or a passkey, which the login asks for after the password.
@@ -282,8 +315,8 @@ class SecondFactor(models.Model):
     """
 
     class Kind(models.TextChoices):
-        APP = "app", "authenticator app"
-        PASSKEY = "passkey", "passkey"
+        APP = "app", _lazy("authenticator app")
+        PASSKEY = "passkey", _lazy("passkey")
 
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="second_factors"
@@ -300,7 +333,7 @@ class SecondFactor(models.Model):
         constraints = [
             models.UniqueConstraint(
                 fields=["user"], condition=models.Q(kind="app"), name="one_app_each"
-            ),
+            )
         ]
 
 
@@ -339,9 +372,7 @@ class SignOn(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(
-                fields=["issuer", "subject"],
-                condition=~models.Q(subject=""),
-                name="sign_on_once",
+                fields=["issuer", "subject"], condition=~models.Q(subject=""), name="sign_on_once"
             ),
             models.UniqueConstraint(
                 fields=["email"], condition=models.Q(subject=""), name="expected_once"
@@ -464,7 +495,7 @@ class Webhook(Receiver):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["project", "number"], name="webhook_number_once"),
+            models.UniqueConstraint(fields=["project", "number"], name="webhook_number_once")
         ]
 
 
@@ -482,15 +513,13 @@ class Delivery(Sent):
     state = models.CharField(max_length=10, choices=State, default=State.WAITING)
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["webhook", "message"], name="told_once"),
-        ]
+        constraints = [models.UniqueConstraint(fields=["webhook", "message"], name="told_once")]
         indexes = [
             models.Index(
                 fields=["webhook", "next_at"],
                 condition=models.Q(state="waiting"),
                 name="to_deliver",
-            ),
+            )
         ]
 
 
@@ -540,7 +569,7 @@ class Mail(Sent):
                 fields=["server", "next_at"],
                 condition=models.Q(state__in=["waiting", "sending"]),
                 name="to_mail",
-            ),
+            )
         ]
 
 
@@ -554,9 +583,9 @@ class MailSettings(models.Model):
     user = models.OneToOneField(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="mail_settings"
     )
-    waiting = models.BooleanField("When pairs of a round wait for me", default=True)
-    decision = models.BooleanField("When an item needs my decision", default=True)
-    complete = models.BooleanField("When a round of my project is complete", default=True)
+    waiting = models.BooleanField(_lazy("When pairs of a round wait for me"), default=True)
+    decision = models.BooleanField(_lazy("When an item needs my decision"), default=True)
+    complete = models.BooleanField(_lazy("When a round of my project is complete"), default=True)
     waiting_told = models.JSONField(default=list)
     decision_told = models.JSONField(default=list)
     waiting_at = models.DateTimeField(null=True)
@@ -578,6 +607,8 @@ class Preferences(models.Model):
     # WCAG 2.1.4: keys of one character can be switched off, and moved to other characters.
     no_letter_keys = models.BooleanField("no keys of one character", default=False)
     keys = models.JSONField(default=dict, blank=True)
+    # "" for the project's language, or the browser's.
+    language = models.CharField(max_length=10, blank=True, default="")
 
     def key_of(self, usual: str) -> str:
         """Return the key of one character that does what `usual` does, or "" if none does."""

@@ -26,7 +26,7 @@ from judging.core.errors import UserError
 from judging.core.models import Worker
 from judging.core.queries import merge
 from judging.core.sql.statements import Changed, prepared, prepared_update
-from judging.projects.access import record_event, refuse_for_last, tell, version_of
+from judging.projects.access import need_texts, record_event, refuse_for_last, tell, version_of
 from judging.projects.models import Project
 from judging.runs.endpoints import LOCAL, stored_url
 from judging.runs.forms.portia import check_splitter
@@ -182,6 +182,7 @@ def resume_when_due(run: Run) -> bool:
 def check_resumable(run: Run, statuses: set[str]) -> None:
     if run.method == Method.IMPORTED:
         raise UserError(f"Run {run.name} was recorded elsewhere, so no sample can be repeated.")
+    need_texts(run.project, "To go on with a run needs them.")
     if unknown := statuses - RETRIABLE:
         raise UserError(
             f"{', '.join(sorted(unknown))} can't be repeated. Nothing was changed. "

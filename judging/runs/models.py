@@ -49,8 +49,7 @@ UNREAD_CALLS = 8
 class RunQuerySet(models.QuerySet["Run"]):
     def at_work(self) -> "RunQuerySet":
         """Return the runs that ask or may soon ask, and so hold examples in memory."""
-        busy = (Run.State.QUEUED, Run.State.RUNNING, Run.State.PAUSING, Run.State.CANCELLING)
-        return self.filter(state__in=busy)
+        return self.filter(state__in=BUSY)
 
 
 class Run(Leased):
@@ -194,6 +193,12 @@ class Run(Leased):
         return balanced(permutations) if permutations else self.orders
 
     @property
+    def annotators(self) -> int:
+        """How many annotators its template simulates, one by each sample of an order; mostly 0."""
+        lesson = self.parameters.get("output", {}).get("lesson", {})
+        return len(lesson.get("annotators", ()))
+
+    @property
     def band(self) -> Fraction:
         """How close to 1/2 a probability is a tie."""
         return Fraction(self.parameters.get("output", {}).get("band", 0))
@@ -215,6 +220,10 @@ class Run(Leased):
     def samples_an_order(self) -> int:
         """How many samples of each order the verdict waits for."""
         return self.k * len(self.counted_parts) // len(self.orders)
+
+
+# States of runs that ask, or may soon ask.
+BUSY = (Run.State.QUEUED, Run.State.RUNNING, Run.State.PAUSING, Run.State.CANCELLING)
 
 
 class Share(models.Model):
@@ -494,6 +503,15 @@ class Verdict(models.Model):
             models.UniqueConstraint(fields=["run", "example"], name="verdict_once"),
         ]
         indexes = [models.Index(fields=["run", "rank"], name="verdict_by_rank")]
+
+
+class SiteEndpoint(models.Model):
+    """An endpoint that the site's owner named on a page. The variable of its key is not the key."""
+
+    name = models.CharField(max_length=80, unique=True)
+    base_url = models.CharField(max_length=500)
+    key_variable = models.CharField(max_length=100, blank=True)
+    changed_at = models.DateTimeField(auto_now=True)
 
 
 class EndpointLearned(models.Model):

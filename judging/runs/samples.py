@@ -12,8 +12,6 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Protocol
 
-from django.db.models import Q
-
 from judging.dataset.models import Example
 from judging.llm.prompts.templates import PromptVariant, stage_parts
 from judging.methods.portia.stages import Stage, StageResult
@@ -142,12 +140,14 @@ def asks_about(run: Run, agenda: Agenda, subjects: Sequence[Any]) -> list[Ask]:
     """Return what is left to ask about these subjects."""
     histories = read_histories(run, [subject.pk for subject in subjects])
     wanted = agenda.wanted(subjects)
-    return [
+    asks = [
         Ask(subject, part, tuple(slots), attempt)
         for subject in subjects
         for part, k in wanted[subject.pk].items()
         for attempt, slots in sorted(histories[subject.pk, part].left(k).items())
     ]
+    # Each simulated annotator has a prompt of its own.
+    return [one for ask in asks for one in ask.split(1)] if run.annotators else asks
 
 
 def asks_about_nothing(run: Run) -> list[Ask]:
@@ -168,8 +168,7 @@ def pages(run: Run, size: int | None = None) -> Iterator[list[Any]]:
     while True:
         page = subjects.order_by("number", "pk")
         if last is not None:
-            number, pk = last
-            page = page.filter(Q(number__gt=number) | Q(number=number, pk__gt=pk))
+            page = page.later_than(*last)
         rows = list(page[: size or PAGE])
         if not rows:
             return
@@ -276,8 +275,8 @@ class ExampleSamples:
     def of_part(self, part: str) -> list[RecordedSample]:
         return [sample for sample in self.samples if sample.part == part]
 
-    def pairs(self, order: str, form: str) -> list[Pair | None]:
-        return [sample.pair(form) for sample in self.of(order)]
+    def pairs(self, order: str, form: str) -> tuple[Pair | None, ...]:
+        return tuple(sample.pair(form) for sample in self.of(order))
 
 
 def recorded(run: Run, example_ids: list[int]) -> Iterator[ExampleSamples]:

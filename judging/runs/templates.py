@@ -11,14 +11,15 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from django.db.models import Max, OuterRef, QuerySet
 from django.utils import timezone
 
 from judging.core.errors import UserError
 from judging.core.queries import count_of
-from judging.dataset.models import Example
+from judging.dataset.models import Example, Label
+from judging.dataset.subsets import Subset
 from judging.llm.own_templates import TemplateRefused, read_template
 from judging.llm.parsing.parse import Reading, parse, turn_back
 from judging.llm.prompts.marks import fold
@@ -27,22 +28,25 @@ from judging.llm.prompts.templates import (
     LEAST_MASS,
     ORDERS,
     JudgeForm,
+    Lesson,
     NoResponseBlocks,
     ReplyFormat,
     Scale,
+    Shot,
     Template,
     UnknownTemplate,
     default_template,
     render,
     reply_schema,
     response_blocks,
+    solved_pairs,
     template,
 )
 from judging.llm.prompts.templates import names as catalogue_names
 from judging.methods.verdicts.verdicts import CriteriaRule
 from judging.projects import access
 from judging.projects.models import Project
-from judging.runs.models import JudgeTemplate, Method, Run
+from judging.runs.models import JudgeTemplate, Method, Run, Subject
 
 # FairEval's Table 1 asks for the scores first, which is what VANILLA is.
 VANILLA_TEMPLATE = "faireval-table1"
@@ -195,6 +199,7 @@ def output_of(chosen: Template) -> dict[str, Any]:
     asked: dict[str, Any] = {"criteria": list(chosen.criteria)} if chosen.criteria else {}
     asked |= {"rule": chosen.rule.to_json()} if chosen.rule else {}
     asked |= {} if chosen.enforced is None else {"enforced": chosen.enforced}
+    asked |= {"lesson": chosen.lesson.to_json()} if chosen.lesson else {}
     return asked | {
         "reply": chosen.reply.value,
         "scale": [str(scale.low), str(scale.high), scale.whole],
@@ -227,6 +232,7 @@ def restored(name: str, text: str, form: str, output: dict[str, Any]) -> Templat
     if "least_mass" in output:
         optional["least_mass"] = float(output["least_mass"])
     optional["enforced"] = output.get("enforced")
+    optional["lesson"] = Lesson.from_json(output["lesson"]) if "lesson" in output else None
     if "criteria" in output:
         optional["criteria"] = tuple(output["criteria"])
         optional["rule"] = CriteriaRule.from_json(output.get("rule", {}))
@@ -238,6 +244,62 @@ def restored(name: str, text: str, form: str, output: dict[str, Any]) -> Templat
         task=output.get("task", ""),
         **optional,
     )
+
+
+BETTER = {Label.WIN.value: 1, Label.LOSE.value: 2, Label.TIE.value: 0}
+
+
+@dataclass(frozen=True, slots=True)
+class SolvedPairs:
+    """The solved pairs of a taught template, with their texts.
+
+    sets: one for all prompts, or one for each simulated annotator.
+    """
+
+    shown: int = 0
+    sets: tuple[tuple[tuple[Example, int], ...], ...] = ((),)
+    simulated: bool = False
+
+    @classmethod
+    def of(cls, taught: Template) -> Self:
+        """Raises UserError if one of them is no longer in the project."""
+        lesson = taught.lesson
+        if lesson is None:
+            return cls()
+        sets = lesson.annotators or (lesson.pairs,)
+        keys = {key for own in sets for key, _ in own}
+        examples = Example.objects.in_bulk(keys)
+        if len(examples) < len(keys):
+            raise UserError(
+                f"A solved pair that template {taught.name} shows is no longer in the project. "
+                "Answers given with and without it are never mixed: teach the judge again."
+            )
+        found = (tuple((examples[key], BETTER[label]) for key, label in own) for own in sets)
+        return cls(lesson.shown, tuple(found), bool(lesson.annotators))
+
+    def before(self, example: Subject, part: str, slot: int = 0) -> str:
+        """Return what is shown before this example: never itself, or one with its question.
+
+        Args:
+            slot: The place of the sample in its order, and so which annotator is simulated.
+        """
+        others = [
+            Shot(one.question, one.response_1, one.response_2, better, one.reference)
+            for one, better in self.sets[slot % len(self.sets)]
+            if one.pk != example.pk and one.question != getattr(example, "question", None)
+        ]
+        # Of every other example, the pattern of sides is turned, so that no place favours a side.
+        # Of every other annotator, too.
+        place = (getattr(example, "number", None) or 0) + (slot if self.simulated else 0)
+        return solved_pairs(
+            others[: self.shown], part, first=place % 2 == 0, by_one_person=self.simulated
+        )
+
+
+def untaught(project: Project, subset: Subset, chosen: Template) -> Subset:
+    """Return the examples that a run with this template is about: labels of others taught it."""
+    lesson = chosen.lesson or lesson_of(project, chosen)
+    return replace(subset, without=tuple(sorted(lesson.taught))) if lesson else subset
 
 
 # Shown if the project has no example yet.
@@ -256,12 +318,14 @@ class TemplateTrial:
 
     `first`, `second`: the reading if response 1 was shown first, and if it was shown second.
     `whole`: why PORTIA can't show responses in parts; empty if it can.
+    `has_reply`: False for a template that was made without a sample reply.
     """
 
     messages: tuple[str, ...]
     first: Reading
     second: Reading
     whole: str
+    has_reply: bool = True
 
 
 def try_out(project: Project, template: Template, sample_reply: str) -> TemplateTrial:
@@ -275,11 +339,16 @@ def try_out(project: Project, template: Template, sample_reply: str) -> Template
         reference=example.reference,
         conversation=example.conversation,
         criteria=criteria_of(project) or "(the criteria that the run names)",
+        taught=SolvedPairs.of(template).before(example, "original"),
     )
     parsed = parse(template, sample_reply, "stop", quoted=[text for text in texts if text])
     first, second = (turn_back(parsed, template, part) for part in ORDERS)
     return TemplateTrial(
-        tuple(message.content for message in messages), first, second, whole(template)
+        tuple(message.content for message in messages),
+        first,
+        second,
+        whole(template),
+        bool(sample_reply.strip()),
     )
 
 
@@ -315,6 +384,9 @@ def keep(
     """
     if template.name in catalogue_names():
         raise UserError(f"{template.name} ships with FairJudge. Choose another name.")
+    if template.lesson is None:
+        # A text that labels taught stays taught, however it is edited.
+        template = replace(template, lesson=lesson_of(project, template))
     output = output_of(template)
     digest = version_hash(template.text, output)
     output["sample_reply"] = sample_reply
@@ -360,6 +432,33 @@ def current(project: Project, name: str) -> JudgeTemplate | None:
     """Return the version that the name means in a new run."""
     own = JudgeTemplate.objects.filter(project=project, name=name, retired_at=None)
     return own.order_by("-pk").first()
+
+
+def simulating(project: Project, name: str) -> dict[str, Any]:
+    """Return the settings of a run if the template of this name simulates annotators."""
+    version = current(project, name)
+    annotators = version.output.get("lesson", {}).get("annotators", ()) if version else ()
+    if not annotators:
+        return {}
+    return {"method": Method.MEC_BPC, "k": len(annotators), "adaptive": None}
+
+
+def lesson_of(project: Project, chosen: Template) -> Lesson | None:
+    """Return what the newest version of its name was taught, retired or not, or else its text.
+
+    A taught text may come back under another name, or in a file. A text that is also there
+    untaught was taught by solved pairs alone, which don't come with it.
+    """
+    versions = JudgeTemplate.objects.filter(project=project).order_by("-pk")
+    own = versions.filter(name=chosen.name).first()
+    if own is not None and (lesson := template_in(own).lesson):
+        return lesson
+    same = versions.filter(text=chosen.text)
+    taught = same.filter(output__has_key="lesson").first()
+    if taught is None or same.exclude(output__has_key="lesson").exists():
+        return None
+    is_shipped = any(template(name).text == chosen.text for name in catalogue_names())
+    return None if is_shipped else template_in(taught).lesson
 
 
 def set_retired(version: JudgeTemplate, user: Any, *, retired: bool) -> None:

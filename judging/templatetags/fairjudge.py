@@ -7,11 +7,13 @@ from typing import Any
 
 from django import template
 from django.template.context import RequestContext
+from django.templatetags.static import static
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
 
-from judging.core import formatting
+from judging.core import formatting, languages
 from judging.core.glossary import GLOSSARY
 from judging.core.images import in_words
 from judging.llm.prompts.templates import UNSPLIT, PromptVariant, UnknownPart
@@ -212,19 +214,26 @@ def shares(win: int, tie: int, lose: int, model_1: str = "", model_2: str = "") 
 
 
 @register.simple_tag
-def progress(done: int, total: int | None, word: str = "done") -> SafeString:
-    """Show a progress bar with words, or only the words while the total isn't known."""
+def progress(done: int, total: int | None, word: str = "") -> SafeString:
+    """Show a progress bar with words, or only the words while the total isn't known.
+
+    Args:
+        word: what is counted, in English. Without one it is what is done, in the page's language.
+    """
+    counts = {"done": formatting.count(done), "total": formatting.count(total or 0)}
     if not total:
-        return format_html('<span class="progress">{} {}</span>', formatting.count(done), word)
+        said = f"{counts['done']} {word}" if word else _("%(done)s done") % counts
+        return format_html('<span class="progress">{}</span>', said)
+    said = _("%(done)s of %(total)s done") % counts
+    if word:
+        said = f"{counts['done']} of {counts['total']} {word}"
     return format_html(
         '<span class="progress"><progress max="{}" value="{}" aria-label="{}"></progress>'
-        "<span>{} of {} {}</span></span>",
+        "<span>{}</span></span>",
         total,
         done,
-        word,
-        formatting.count(done),
-        formatting.count(total),
-        word,
+        word or _("done"),
+        said,
     )
 
 
@@ -270,13 +279,14 @@ def moment(when: datetime | None) -> SafeString | str:
 def ago(when: datetime | None) -> SafeString | str:
     """Show how long ago a time was. times.js keeps it current."""
     if when is None:
-        return "never"
-    return _time(when, "ago", f"{formatting.duration((timezone.now() - when).total_seconds())} ago")
+        return _("never")
+    passed = formatting.duration((timezone.now() - when).total_seconds())
+    return _time(when, "ago", _("%(time)s ago") % {"time": passed})
 
 
 def _time(when: datetime | None, kind: str, text: str) -> SafeString | str:
     if when is None:
-        return "never"
+        return _("never")
     utc = when.astimezone(UTC)
     return format_html(
         '<time datetime="{}" data-{}>{}</time>',
@@ -284,6 +294,12 @@ def _time(when: datetime | None, kind: str, text: str) -> SafeString | str:
         kind,
         text or f"{utc:%Y-%m-%d %H:%M} UTC",
     )
+
+
+@register.simple_tag
+def words_address() -> str:
+    """Return the address of what scripts say in the page's language. English needs none."""
+    return static(f"js/words/{languages.now()}.js")
 
 
 @register.simple_tag(takes_context=True)

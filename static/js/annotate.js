@@ -5,14 +5,15 @@
   const { votes, drafts, post, isLogin, clock, fieldsOf, fill, groupsOf, isAnswered, takeBack, lacksReason, askForReason, keeper } = window.annotation;
   const { fold, unfold, watchTabs, linkScroll, toLastTurn, viewer, shown, unseen, markChosen } = window.annotation;
   const { say, link, explain } = window.annotation;
+  const { t } = window;
   const BEAT = 60_000;
   const AWAY = 10 * 60_000;
   // Within this time two clicks are a double one, whose second is not for the pair that came up.
   const DOUBLE = 500;
-  const AWAY_SOON = "Are you still here? Press any key, or this pair goes to someone else in a few minutes.";
-  const NOT_DONE = "Nothing was changed. Try again.";
-  const SENDING = "Sending your vote as shown. You can't change it until it has arrived.";
-  const WITHDRAWN = "You changed your vote before it arrived. It is kept as a draft: submit it again.";
+  const AWAY_SOON = t("Are you still here? Press any key, or this pair goes to someone else in a few minutes.");
+  const NOT_DONE = t("Nothing was changed. Try again.");
+  const SENDING = t("Sending your vote as shown. You can't change it until it has arrived.");
+  const WITHDRAWN = t("You changed your vote before it arrived. It is kept as a draft: submit it again.");
 
   let form = document.querySelector("form#item");
   if (!form?.dataset.url) return;
@@ -67,7 +68,7 @@
   function leave() {
     if (told?.token === form.dataset.token) { release(); tell(); return; }
     const { next } = form.dataset;
-    say("Your vote is stored. Loading the next pair…", false, link("Continue", next));
+    say(t("Your vote is stored. Loading the next pair…"), false, link(t("Continue"), next));
     window.location.assign(next);
   }
 
@@ -96,7 +97,7 @@
 
   function kept() {
     const said = document.getElementById("said");
-    if (said.dataset.state === "failed" && said.textContent !== asked) say(isWithdrawn ? WITHDRAWN : "What you entered is stored.");
+    if (said.dataset.state === "failed" && said.textContent !== asked) say(isWithdrawn ? WITHDRAWN : t("What you entered is stored."));
   }
 
   // A vote of this pair that waits for a connection is no longer what is on the screen.
@@ -135,7 +136,7 @@
     renewDialogs();
     shown(next);
     document.getElementById("question-head").focus({ preventScroll: true });
-    document.getElementById("announcer").textContent = `Next pair: ${next.querySelector("[data-part=question]").textContent.slice(0, 200)}`;
+    document.getElementById("announcer").textContent = t("Next pair: {question}", { question: next.querySelector("[data-part=question]").textContent.slice(0, 200) });
   }
 
   async function fetchAhead() {
@@ -164,15 +165,15 @@
 
   function problem() {
     const side = unseen(form);
-    if (side) return `Look at the ${side.textContent.trim().toLowerCase()} response first.`;
+    if (side) return side.hash === "#left" ? t("Look at the left response first.") : t("Look at the right response first.");
     const open = groupsOf(form).find((group) => !isAnswered(group));
-    if (!open && lacksReason(form)) { form.elements.comment.focus(); return "Say in the comment why you can't judge this pair, then submit."; }
+    if (!open && lacksReason(form)) { form.elements.comment.focus(); return t("Say in the comment why you can't judge this pair, then submit."); }
     if (!open) return "";
     window.annotation.mark(form, open);
     if (open.dataset.missing) return open.dataset.missing;
     return open.classList.contains("criterion")
-      ? `Answer every row: ${open.querySelector(".name").textContent} is missing.`
-      : "Choose which response is better, or a tie, before you submit.";
+      ? t("Answer every row. Missing: {row}.", { row: open.querySelector(".name").textContent })
+      : t("Choose which response is better, or a tie, before you submit.");
   }
 
   async function submit() {
@@ -203,7 +204,7 @@
   async function skip() {
     const button = form.querySelector("[value=skip]");
     if (isBusy() || !button) return;
-    hold("Skipping…");
+    hold(t("Skipping…"));
     const { token, next } = form.dataset;
     const skipped = base();
     const answer = await post(`${skipped}/skip`, [...fieldsOf(form), ["seconds", clock.take()]]);
@@ -215,7 +216,7 @@
     const undo = document.createElement("button");
     undo.type = "button";
     undo.className = "link";
-    undo.textContent = "Undo";
+    undo.textContent = t("Undo");
     undo.addEventListener("click", async () => {
       const undone = await post(`${skipped}/unskip`, [["token", token]]);
       if (undone.state === "ok") window.location.assign(skipped); else explain(undone, NOT_DONE);
@@ -227,7 +228,7 @@
   async function back() {
     const button = form.querySelector("[value=back]");
     if (isBusy() || button.disabled) return;
-    hold("Going back…");
+    hold(t("Going back…"));
     if (!await deliverAll() || !await keep.stored()) { release(); return; }
     keep.end();
     form.action = `${base()}/back`;
@@ -242,10 +243,10 @@
     const isHere = flagged === form.dataset.token;
     if (answer.state === "ok") {
       if (isHere && reason.value === written) flagForm.reset();
-      const toDo = form.querySelector("[value=skip]") ? " You can still vote on this pair, or skip it." : "";
-      say(isHere ? `Flagged.${toDo}` : "The previous pair is flagged.");
-    } else if (isHere) explain(answer, "The flag was not sent. Your reason is still there. Try again.");
-    else say(`The flag on the previous pair was not sent. Your reason was: ${written}`, true, link("Show that pair", pair));
+      const flaggedHere = form.querySelector("[value=skip]") ? t("Flagged. You can still vote on this pair, or skip it.") : t("Flagged.");
+      say(isHere ? flaggedHere : t("The previous pair is flagged."));
+    } else if (isHere) explain(answer, t("The flag was not sent. Your reason is still there. Try again."));
+    else say(t("The flag on the previous pair was not sent. Your reason was: {reason}", { reason: written }), true, link(t("Show that pair"), pair));
   }
 
   const open = (id) => () => document.getElementById(id)?.showModal();
@@ -271,7 +272,7 @@
 
   // --- wiring
 
-  function early() { say("That came before this pair could be read, so it was not counted."); }
+  function early() { say(t("That came before this pair could be read, so it was not counted.")); }
 
   document.addEventListener("submit", (event) => {
     const button = event.submitter;
@@ -340,14 +341,14 @@
     isWarned = true;
     const stay = document.createElement("button");
     stay.type = "button";
-    stay.textContent = "Keep this pair";
+    stay.textContent = t("Keep this pair");
     say(AWAY_SOON, false, stay);
   }, BEAT);
   ["pointermove", "pointerdown", "keydown", "touchmove", "focus", "click"].forEach((name) => {
     window.addEventListener(name, () => {
       if (!isWarned) return;
       isWarned = false;
-      say("You keep this pair.");
+      say(t("You keep this pair."));
       beat();
     }, { passive: true, capture: true });
   });

@@ -1,11 +1,12 @@
 // Dialogs that ask for a name before something is destroyed, and images that a click enlarges.
 (function () {
   "use strict";
+  const { t } = window;
   // Over the whole window, in its own size. A click or Escape closes it.
   function enlarge(image) {
     const dialog = document.createElement("dialog");
     dialog.className = "enlarged";
-    dialog.setAttribute("aria-label", image.alt || "Picture");
+    dialog.setAttribute("aria-label", image.alt || t("Picture"));
     dialog.append(image.cloneNode());
     dialog.addEventListener("click", () => dialog.close());
     dialog.addEventListener("close", () => dialog.remove());
@@ -27,6 +28,6 @@
     const field = event.target;
     if (!(field instanceof HTMLInputElement) || !("mustEqual" in field.dataset)) return;
     const same = field.value.trim() === field.dataset.mustEqual.trim();
-    field.setCustomValidity(same ? "" : "This doesn't match. Type the name exactly as shown.");
+    field.setCustomValidity(same ? "" : t("This doesn't match. Type the name exactly as shown."));
   });
 })();

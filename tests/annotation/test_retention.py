@@ -1,5 +1,6 @@
 """Comments and people that are removed from a project on the day that its owner set."""
 
+import base64
 import json
 from datetime import timedelta
 
@@ -19,6 +20,7 @@ from annotation.models import (
     Draft,
     Flag,
     Item,
+    Lesson,
     Repeat,
     Round,
     Skip,
@@ -26,17 +28,37 @@ from annotation.models import (
     VoteRevision,
 )  # fmt: skip
 from annotation.people import crowds
-from annotation.queue.queue import claim_next, flag
+from annotation.queue.queue import NoItem, claim_next, flag
+from annotation.results.data.figures import to_json
+from annotation.results.delivery.teaching import plan_lesson
+from annotation.results.report.report import report
+from annotation.results.sections.analysis import Analysis
 from annotation.results.tables.exports import ExportRequest, export
 from annotation.retention import remove_due, set_dates, wake_due
-from annotation.rounds.changes import close
+from annotation.rounds.changes import close, reopen
 from annotation.rounds.opening import RoundSettings, open_round
 from annotation.votes.voting import decide, record_vote
 from judging.core import waking
 from judging.core.caching import report_cache
 from judging.core.errors import UserError
+from judging.dataset.models import Example, Image, Import
+from judging.dataset.scores import import_scores
+from judging.dataset.writing import import_files
 from judging.projects.models import AuditEvent, Membership, Retention, Role
-from tests.factories import make_annotator, make_examples, make_member
+from judging.runs.engine import rereading
+from judging.runs.lifecycle import resume
+from judging.runs.models import Call, Parse, Run, Sample
+from judging.runs.planning.start import start_run
+from judging.runs.recorded.writing import import_judgments
+from tests.factories import (
+    make_annotator,
+    make_examples,
+    make_lesson,
+    make_member,
+    make_run,
+    make_verdict,
+)
+from tests.pictures import picture
 
 pytestmark = [pytest.mark.django_db, pytest.mark.databases]
 SECRET = "Ana from Kassel thinks so"
@@ -216,7 +238,7 @@ def test_the_command_shows_and_sets_days(voted, project, capsys):
     assert f"comments: removed on {day(3)}; " in capsys.readouterr().out
     call_command("retention", "vicuna", "--comments", "never", "--json")
     told = json.loads(capsys.readouterr().out)
-    assert [one["on"] for one in told["retention"]] == [None, None]
+    assert [one["on"] for one in told["retention"]] == [None, None, None]
     with pytest.raises(CommandError, match="is no day"):
         call_command("retention", "vicuna", "--comments", "soon")
 
@@ -244,8 +266,157 @@ def test_every_table_with_words_of_people_is_among_those_that_are_emptied():
     }
     emptied = {(rows.model, column) for rows, _, column in retention._WORDS}
     others = {(model.__name__, name) for model, name in named - emptied}
-    # Why a program's request was refused is FairJudge's own sentence.
-    assert others == {("Job", "reason")}
+    # Why a request or a draft was refused is FairJudge's own sentence.
+    assert others == {("Job", "reason"), ("Lesson", "reason")}
+    assert (Lesson, "drafted") in emptied
     assert {Vote, VoteRevision, Draft, Repeat, Skip, Flag, Adjudication} <= {
         model for model, _ in emptied
     }
+
+
+@pytest.fixture
+def judged(project, owner, tmp_path):
+    """Imported pairs with an image, judged, and voted on in a closed round with marked text."""
+    drawn = base64.b64encode(picture()).decode()
+    image = f"![red](data:image/png;base64,{drawn})"
+    texts = [(f"What does {SECRET}?", f"One: {SECRET}", f"Two: {SECRET} {n}") for n in range(3)]
+    texts += [(f"What does {SECRET}?", f"{SECRET} {image}", ""), ("?", "a", SECRET)]
+    path = tmp_path / "pairs.jsonl"
+    names = ("question", "response_1", "response_2")
+    rows = [
+        dict(zip(names, one, strict=True)) | {"id": str(n), "reference": SECRET}
+        for n, one in enumerate(texts)
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    import_files(project, owner, [path])
+    assert Image.objects.count() == 1
+    run = make_run(project, k=1)
+    for example in project.examples.all():
+        make_verdict(run, example, 0.2 + example.number / 10)
+        call = Call.objects.create(
+            run=run, example=example, part="original", state="done", claimed_at=timezone.now()
+        )
+        sample = Sample.objects.create(
+            call=call, index=0, slot=0, raw_text=SECRET, reasoning=SECRET, logprobs=[[SECRET, -1]]
+        )
+        Parse.objects.create(
+            sample=sample, version=1, status="valid", score_1=8, score_2=7, outcome="win",
+            evidence=SECRET, current=True,
+        )  # fmt: skip
+    project.ask_spans = True
+    project.save()
+    round_ = open_round(project, owner, run, RoundSettings(everything=True, votes=1, seed=5))
+    ana = make_annotator(project, "ana")
+    while not isinstance(draft := claim_next(round_, ana), NoItem):
+        vote = record_vote(draft, {"overall": "left"})
+        spans = [{"response": 1, "start": 0, "end": 1, "text": SECRET}]
+        Vote.every.filter(pk=vote.pk).update(answer=vote.answer | {"spans": spans})
+    close(round_, owner)
+    return run
+
+
+def test_texts_go_and_figures_stay(judged, project, owner, tomorrow):
+    def figures():
+        found = to_json(report(Analysis(project, Run.objects.get(pk=judged.pk))))
+        for name in [name for name in found["dataset"] if "words" in name]:
+            # Of a removed question, nobody knows how many words it had.
+            del found["dataset"][name]
+        return found
+
+    lengths = list(Example.objects.order_by("pk").values_list("question", "response_1"))
+    before = figures()
+    set_dates(project, owner, {"texts": day()})
+    row = Retention.objects.get()
+    assert retention.plan(project)[2].n == 10
+    tomorrow()
+    Run.objects.update(state=Run.State.RUNNING)
+    assert retention.plan(project)[2].waits
+    assert not remove_due(row.pk)
+    Run.objects.update(state=Run.State.DONE)
+    assert remove_due(row.pk)
+    project.refresh_from_db()
+    assert SECRET not in everything()
+    assert Image.objects.count() == 0
+    assert retention.plan(project)[2].n == 0
+    assert figures() == before
+    after = list(Example.objects.order_by("pk").values_list("question", "response_1"))
+    assert [tuple(map(len, one)) for one in after] == [tuple(map(len, one)) for one in lengths]
+    assert after[0][0] == after[1][0] != after[4][0]
+    assert after[0][0].startswith("[removed ")
+    assert Example.objects.get(external_id="3").response_2 == ""
+
+
+def test_nothing_that_needs_texts_can_be_done_without_them(
+    judged, project, owner, tomorrow, tmp_path, as_owner
+):
+    make_lesson(judged)
+    set_dates(project, owner, {"texts": day()})
+    tomorrow()
+    assert remove_due(Retention.objects.get().pk)
+    project.refresh_from_db()
+    judged = Run.objects.get(pk=judged.pk)
+    assert [one.drafted for one in Lesson.objects.all()] == [""]
+    Run.objects.update(state=Run.State.PAUSED, method="mec")
+    path = tmp_path / "more.jsonl"
+    path.write_text('{"question": "?", "response_1": "a", "response_2": "b"}')
+    scores = tmp_path / "scores.csv"
+    scores.write_text("id,output,criterion,rater,score\n1,An answer,fluency,kim,3\n")
+    everything_new = RoundSettings(everything=True, votes=1)
+    refused = (
+        lambda: start_run(project, owner),
+        lambda: plan_lesson(project, judged, "both"),
+        lambda: resume(Run.objects.get(pk=judged.pk)),
+        lambda: open_round(project, owner, judged, everything_new),
+        lambda: reopen(Round.objects.get(), owner),
+        lambda: import_files(project, owner, [path]),
+        lambda: import_judgments(project, owner, [path]),
+        lambda: import_scores(project, owner, scores),
+        lambda: list(export(project, judged, owner, ExportRequest("preferences"))),
+    )
+    for do in refused:
+        with pytest.raises(UserError, match="texts of this project were removed"):
+            do()
+    # What has no text any more isn't read again by a newer parser.
+    assert not rereading.older(judged).exists()
+    assert Parse.objects.filter(status="valid").count() == 5
+    assert Import.objects.get().summary["rows"] == []
+    for name in ("examples", "project", "retention"):
+        assert as_owner.get(reverse(name, args=["vicuna"])).status_code == 200
+    assert "[removed " in as_owner.get(reverse("examples", args=["vicuna"])).text
+
+
+def test_removing_texts_goes_on_where_it_stopped(judged, project, owner, tomorrow, monkeypatch):
+    set_dates(project, owner, {"texts": day()})
+    tomorrow()
+    row = Retention.objects.get()
+    monkeypatch.setattr(retention, "_ROWS", 2)
+    whole, seen = retention.removed, []
+
+    def killed(text, project):
+        seen.append(text)
+        if len(seen) > 12:
+            raise SystemExit
+        return whole(text, project)
+
+    monkeypatch.setattr(retention, "removed", killed)
+    with pytest.raises(SystemExit):
+        remove_due(row.pk)
+    project.refresh_from_db()
+    with pytest.raises(UserError, match="removed"):
+        start_run(project, owner)
+    monkeypatch.setattr(retention, "removed", whole)
+    assert remove_due(row.pk)
+    assert SECRET not in everything()
+    questions = list(Example.objects.order_by("pk").values_list("question", flat=True))
+    assert len(set(questions[:4])) == 1
+
+
+def test_every_column_of_the_data_set_that_holds_texts_is_among_those_that_are_emptied():
+    texts = {
+        (model, field.name)
+        for model, _ in retention._TEXTS
+        for field in model._meta.fields
+        if field.get_internal_type() == "TextField"
+    }
+    emptied = {(model, column) for model, columns in retention._TEXTS for column in columns}
+    assert texts == emptied | {(Example, "conversation")}

@@ -189,7 +189,7 @@ def test_a_choice_changed_after_an_answer_was_lost_is_the_one_that_counts(start)
     assert Vote.objects.get().answer == {"overall": "right"}
 
 
-@pytest.mark.parametrize("gap", [0.02, 0.15])
+@pytest.mark.parametrize("gap", [pytest.param(0.02, marks=pytest.mark.long), 0.15])
 def test_the_second_of_two_clicks_is_not_for_the_pair_that_came_up(start, gap):
     page = start(4)
     stop_the_clock(page)

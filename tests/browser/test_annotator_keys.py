@@ -131,7 +131,7 @@ def test_criteria_are_answered_row_by_row(start, project):
     settled(page)
     page.keyboard.press("1")
     page.keyboard.press("Enter")
-    expect(said(page)).to_contain_text("level of detail is missing")
+    expect(said(page)).to_contain_text("Missing: level of detail")
     page.keyboard.press("3")
     page.keyboard.press("4")
     page.keyboard.press("ArrowUp")
@@ -156,7 +156,7 @@ def test_a_derived_overall_answer_is_not_asked(start, project):
     assert page.locator("[name=overall]:not([value=cant_judge])").count() == 0
     page.keyboard.press("0")
     page.keyboard.press("Enter")
-    expect(said(page)).to_contain_text("tone is missing")
+    expect(said(page)).to_contain_text("Missing: tone")
     page.keyboard.press("b")
     token = vote(page, "Enter")
     answer = answer_of(token)

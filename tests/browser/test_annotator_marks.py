@@ -163,12 +163,29 @@ def test_marks_stay_where_they_are_in_raw_text_and_in_differences(start, asks):
     ("text", "shown", "source"),
     [
         ("😀 Ein **dickes 👩‍👩‍👧 Wort** hier", "dickes 👩‍👩‍👧 Wort", "dickes 👩‍👩‍👧 Wort"),
-        ("今天天气很好。**我们**去公园。", "我们去", "我们**去"),
+        pytest.param(
+            "今天天气很好。**我们**去公园。", "我们去", "我们**去", marks=pytest.mark.long
+        ),
         ("هذا نص *عربي* طويل", "عربي طويل", "عربي* طويل"),
-        ("1. one\n2. two\n\n| a | b |\n|---|---|\n| cell | x |\n", "two", "two"),
-        ("See [the page](https://example.org/x) or `code`", "the page", "the page"),
+        pytest.param(
+            "1. one\n2. two\n\n| a | b |\n|---|---|\n| cell | x |\n",
+            "two",
+            "two",
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            "See [the page](https://example.org/x) or `code`",
+            "the page",
+            "the page",
+            marks=pytest.mark.long,
+        ),
         ("Before $\\frac{a}{b}$ after the formula", "after the", "after the"),
-        ("```python\nprint('x')\n```\nand then", "print('x')", "print('x')"),
+        pytest.param(
+            "```python\nprint('x')\n```\nand then",
+            "print('x')",
+            "print('x')",
+            marks=pytest.mark.long,
+        ),
     ],
 )
 def test_places_are_code_points_of_the_text_whatever_it_holds(start, asks, text, shown, source):

@@ -96,7 +96,10 @@ def test_it_works_without_javascript(start):
 
 @pytest.mark.parametrize(
     ("scheme", "options"),
-    [("light", {"viewport": {"width": 1440, "height": 900}}), ("dark", PHONE)],
+    [
+        pytest.param("light", {"viewport": {"width": 1440, "height": 900}}, marks=pytest.mark.long),
+        ("dark", PHONE),
+    ],
 )
 def test_axe_finds_nothing(start, project, scheme, options):
     project.criteria, project.both_bad, project.scale = ["accuracy"], True, "five"
@@ -163,8 +166,8 @@ def test_showing_all_of_a_long_response_stays_on_its_side_of_a_phone(start):
 @pytest.mark.parametrize(
     "options",
     [
-        {"viewport": {"width": 1440, "height": 900}},
-        PHONE,
+        pytest.param({"viewport": {"width": 1440, "height": 900}}, marks=pytest.mark.long),
+        pytest.param(PHONE, marks=pytest.mark.long),
         {"viewport": {"width": 720, "height": 450}},
         PHONE | {"viewport": {"width": 844, "height": 390}},
     ],

@@ -196,7 +196,7 @@ def test_a_flag_that_failed_after_its_pair_is_told_with_its_reason(start):
     expect(said(page).get_by_role("link")).to_have_attribute("href", f"/annotate/{first}")
 
 
-@pytest.mark.parametrize("gap", [0, 100, 250])
+@pytest.mark.parametrize("gap", [0, pytest.param(100, marks=pytest.mark.long), 250])
 def test_keys_in_a_hurry_never_count_for_a_pair_that_was_not_read(start, gap):
     page = start(4)
     first = token_of(page)
@@ -216,7 +216,13 @@ def test_keys_in_a_hurry_never_count_for_a_pair_that_was_not_read(start, gap):
     assert {vote.answer["overall"] for vote in Vote.objects.all()} == {"left"}
 
 
-@pytest.mark.parametrize("text", ["comment: too short, but 1 fact is stated 2 times", "54 5"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "comment: too short, but 1 fact is stated 2 times",
+        pytest.param("54 5", marks=pytest.mark.long),
+    ],
+)
 def test_a_text_typed_after_enter_is_for_neither_pair(start, project, text):
     """Its letters are keys too: t is a tie, s skips, f opens a flag."""
     project.scale, project.criteria = Project.Scale.FIVE, ["accuracy", "clarity"]

@@ -34,6 +34,7 @@ def link(project, owner):
 @pytest.fixture
 def looked_at():
     def look(page, name):
+        page.wait_for_load_state("networkidle")
         wide, window = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
         assert wide <= window, name
         violations = Axe().run(page).response["violations"]
@@ -57,7 +58,7 @@ def label(page):
     page.get_by_role("button", name="Submit").tap()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.long)])
 def test_from_the_panels_link_to_the_code(pages, live_server, link, looked_at, scheme):
     page = pages.take(PHONE | {"color_scheme": scheme})
     page.goto(address(link))

@@ -42,7 +42,9 @@ def reviewed(project):
     return run
 
 
-@pytest.mark.parametrize("screen", [{}, PHONE], ids=["desk", "phone"])
+@pytest.mark.parametrize(
+    "screen", [pytest.param({}, marks=pytest.mark.long), PHONE], ids=["desk", "phone"]
+)
 def test_pages_with_odd_texts_are_accessible_and_fit(log_in, researcher, project, reviewed, screen):
     page = log_in(researcher, f"/p/{project.slug}/examples?run=1", **screen)
     odd = project.examples.get(external_id=LONG).pk

@@ -54,8 +54,9 @@ def round_(project, owner):
     return round_
 
 
+@pytest.mark.parametrize("every", [40, pytest.param(8, marks=pytest.mark.long)])
 def test_what_is_hostile_in_names_and_notes_runs_nowhere(
-    log_in, owner, project, round_, live_server
+    log_in, owner, project, round_, live_server, every
 ):
     """With the security policy switched off, so that nothing but the pages themselves protects."""
     page = log_in(owner, reverse("project", args=[project.slug]), bypass_csp=True)
@@ -68,8 +69,8 @@ def test_what_is_hostile_in_names_and_notes_runs_nowhere(
         *(reverse("results_page", args=[project.slug, name]) for name in CHAPTERS),
         *(reverse("import_detail", args=[project.slug, n]) for n in (1, 2)),
         *(reverse(name, args=[project.slug, 1]) for name in ("run", "round", "adjudication")),
-        *(reverse("example", args=[project.slug, example]) for _, example in items[::8]),
-        *(reverse("round_item", args=[project.slug, 1, item]) for item, _ in items[::8]),
+        *(reverse("example", args=[project.slug, example]) for _, example in items[::every]),
+        *(reverse("round_item", args=[project.slug, 1, item]) for item, _ in items[::every]),
         "/",
     ]
     for address in pages:

@@ -58,7 +58,9 @@ def test_the_recommendation_fills_the_form(log_in, owner, judged):
     expect(page.get_by_role("heading", name="All 80 examples")).to_be_visible()
 
 
-@pytest.mark.parametrize("options", [{}, PHONE], ids=["desk", "phone"])
+@pytest.mark.parametrize(
+    "options", [pytest.param({}, marks=pytest.mark.long), PHONE], ids=["desk", "phone"]
+)
 def test_the_button_is_in_view_and_the_page_fits(log_in, owner, judged, options):
     page = log_in(owner, "/p/vicuna/plan", **options)
     button = page.get_by_role("button", name="Open the round")
@@ -80,3 +82,30 @@ def test_without_script_the_plan_is_previewed_and_opened(log_in, owner, judged):
     assert "csrf" not in page.url
     page.get_by_role("button", name="Open the round").click()
     expect(page.get_by_text("Round 2 is open.")).to_be_visible()
+
+
+@pytest.mark.parametrize(
+    "options", [pytest.param({}, marks=pytest.mark.long), PHONE], ids=["desk", "phone"]
+)
+def test_sizes_go_into_a_plan_that_is_registered_and_compared(log_in, owner, judged, options):
+    page = log_in(owner, "/p/vicuna/sizes", **options)
+    page.get_by_role("link", name="Put this into a preregistration").click()
+    page.get_by_role("textbox", name="Goal").fill(LONG)
+    page.get_by_label("Hypotheses").fill(f"{LONG}\nThe first one wins.")
+    page.get_by_label("Share to review, %").fill("20")
+    page.get_by_role("button", name="Register the plan").click()
+    expect(page.get_by_role("heading", name="The plan is registered.")).to_be_visible()
+    page.get_by_text("Amend the plan").click()
+    expect(page.get_by_label("Share to review, %")).to_have_value("20")
+    for path in ("/p/vicuna/preregistration", "/p/vicuna/results/trust"):
+        page.goto(path)
+        page.locator("details summary").evaluate_all(
+            "all => all.forEach(s => s.parentNode.open = true)"
+        )
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        for _ in in_both_schemes(page):
+            found = Axe().run(page).response["violations"]
+            assert [one["id"] for one in found if one["impact"] in ("serious", "critical")] == []
+    # Each word of a part's name stays whole.
+    part = page.get_by_role("rowheader", name="Protocol", exact=True)
+    assert part.evaluate("cell => cell.getClientRects()[0].width") > 60

@@ -41,7 +41,7 @@ def press_answer(page, right):
 def test_training_tells_after_each_pair_and_leads_to_the_round(log_in, annotator, rounds):
     _training, qualification, real = rounds
     page = log_in(annotator, address_of(real))
-    expect(page.locator("h1")).to_contain_text("Qualification comes first")
+    expect(page.locator("h1")).to_contain_text("A qualification comes first")
     page.goto(address_of(qualification))
     expect(page.locator("h1")).to_contain_text("Training comes first")
     with page.expect_response(lambda answer: answer.url.endswith("/ahead")) as ahead:

@@ -54,7 +54,9 @@ def test_beta_and_money_follow_each_other(log_in, researcher, project, voted):
 CHAPTERS = ("verdict", "trust", "judge", "review", "people", "models")
 
 
-@pytest.mark.parametrize("screen", [{}, PHONE], ids=["desk", "phone"])
+@pytest.mark.parametrize(
+    "screen", [pytest.param({}, marks=pytest.mark.long), PHONE], ids=["desk", "phone"]
+)
 def test_every_plot_is_drawn_and_has_its_table(log_in, researcher, project, voted, screen):
     page = log_in(researcher, f"/p/{project.slug}/results", **screen)
     expect(page.locator("h1")).to_contain_text("maple-7b is better than birch-3b")

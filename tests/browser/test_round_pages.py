@@ -67,6 +67,8 @@ def test_agreement_flags_and_what_is_to_be_decided_follow_the_votes(
     log_in, researcher, project, round_, items
 ):
     page = log_in(researcher, reverse("round", args=[project.slug, round_.number]))
+    page.clock.install()
+    page.reload()
     agreement = page.locator("#round-agreement")
     expect(
         agreement.get_by_text("none of these examples has two votes that count").first
@@ -76,6 +78,8 @@ def test_agreement_flags_and_what_is_to_be_decided_follow_the_votes(
     make_vote(items[0], ana, "win")
     make_vote(items[0], ben, "lose")
     Flag.objects.create(item=items[0], annotator=ana, reason="The answer is cut off")
+    # The page asks again every 20 seconds.
+    page.clock.run_for(21_000)
     expect(page.get_by_role("cell", name="The answer is cut off")).to_be_visible(timeout=60_000)
     expect(page.get_by_role("link", name="Decide 1 item")).to_be_visible()
     expect(agreement.get_by_text("none of these examples has two votes that count")).to_have_count(
@@ -97,7 +101,7 @@ def test_somebody_joins_by_a_link_on_a_phone_and_finds_the_work(
     page.get_by_label("Password", exact=True).fill("a long enough one")
     page.get_by_label("Password confirmation").fill("a long enough one")
     page.get_by_role("button", name="Join").click()
-    expect(page.get_by_role("link", name="Start with vicuna · round 1")).to_be_visible()
+    expect(page.get_by_role("link", name="Start vicuna · round 1")).to_be_visible()
     context.close()
 
 
@@ -110,7 +114,9 @@ def test_a_project_is_deleted_only_when_its_name_was_typed(log_in, owner, projec
     assert not Project.objects.exists()
 
 
-@pytest.mark.parametrize("options", [{}, PHONE], ids=["desk", "phone"])
+@pytest.mark.parametrize(
+    "options", [pytest.param({}, marks=pytest.mark.long), PHONE], ids=["desk", "phone"]
+)
 def test_the_pages_are_accessible_and_fit(log_in, owner, project, round_, items, options):
     for name in ("ana", "ben"):
         label = "win" if name == "ana" else "lose"
@@ -246,7 +252,9 @@ def test_an_invitation_link_is_shown_in_full_and_copied(log_in, owner, project, 
     assert page.evaluate("navigator.clipboard.readText()") == shown
 
 
-@pytest.mark.parametrize("options", [{}, PHONE], ids=["window", "phone"])
+@pytest.mark.parametrize(
+    "options", [{}, pytest.param(PHONE, marks=pytest.mark.long)], ids=["window", "phone"]
+)
 def test_votes_are_put_aside_and_counted_again_on_the_page_of_a_person(
     log_in, researcher, project, round_, items, options
 ):

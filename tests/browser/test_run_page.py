@@ -58,7 +58,9 @@ def set_at_last(seen):
         seen.set()
 
 
-@pytest.mark.parametrize("screen", [{}, PHONE], ids=["desk", "phone"])
+@pytest.mark.parametrize(
+    "screen", [pytest.param({}, marks=pytest.mark.long), PHONE], ids=["desk", "phone"]
+)
 def test_the_page_follows_the_run_to_its_end(log_in, researcher, project, run, seen, screen):
     page = log_in(researcher, f"/p/{project.slug}/runs/1", **screen)
     expect(page.get_by_text("0 of 24 samples")).to_be_visible()

@@ -53,11 +53,12 @@ def addresses(project):
     yield reverse("example", args=[slug, project.examples.first().pk]) + "?run=1"
 
 
-def test_no_page_scrolls_sideways_or_keeps_anybody_out(log_in, owner, project, judged):
+@pytest.mark.parametrize("every", [6, pytest.param(1, marks=pytest.mark.long)])
+def test_no_page_scrolls_sideways_or_keeps_anybody_out(log_in, owner, project, judged, every):
     page = log_in(owner, "/", **PHONE)
     page.emulate_media(reduced_motion="reduce")
     too_wide, faults = {}, []
-    for address in addresses(project):
+    for address in list(addresses(project))[::-every]:
         answer = page.goto(address)
         assert answer.status == 200, address
         found = accessible.faults(page, [PHONE["viewport"]])
@@ -83,8 +84,9 @@ def size_of(page, address):
     return len(gzip.compress(body)) if "/static/" in address else len(body)
 
 
+@pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.long)])
 def test_the_first_paint_of_a_results_page_is_light_and_charts_come_when_in_view(
-    log_in, owner, project, judged
+    log_in, owner, project, judged, every
 ):
     page = log_in(owner, f"/p/{project.slug}/results/export")
     # Without a cache, as somebody comes who was never here.
@@ -96,7 +98,7 @@ def test_the_first_paint_of_a_results_page_is_light_and_charts_come_when_in_view
     heavy = {}
     # Too low a window for any chart, even for those that are drawn a little ahead.
     page.set_viewport_size({"width": 390, "height": 60})
-    for name in CHAPTERS:
+    for name in CHAPTERS[::every]:
         arrived.clear()
         page.goto(f"/p/{project.slug}/results/{name}", wait_until="networkidle")
         size = sum(size_of(page, address) for address in list(arrived))

@@ -22,6 +22,15 @@ def proxy(live_server):
         yield proxy
 
 
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    """Waits without a `Retry-After` are short here, and so are those for long work."""
+    monkeypatch.setattr("fairjudge_client.session.FIRST_PAUSE", 0.02)
+    monkeypatch.setattr("fairjudge_client.waiting.FIRST", 0.05)
+    for module in ("resources", "session"):
+        monkeypatch.setattr(f"fairjudge_client.{module}.TABLE_PAUSE", 0.02)
+
+
 @pytest.fixture
 def media(settings, tmp_path):
     settings.MEDIA_ROOT = tmp_path / "media"
@@ -74,6 +83,7 @@ def working_site(new_database, tmp_path_factory):
         environment = {
             **os.environ, "FAIRJUDGE_DATA": str(data), "DJANGO_SETTINGS_MODULE": SETTINGS,
             "DJANGO_ALLOW_ASYNC_UNSAFE": "", "FAIRJUDGE_MAX_UPLOAD_MB": "5",
+            "FAIRJUDGE_WEB_PROCESSES": "1",
             "OPENAI_BASE_URL": judge.base_url,
         }  # fmt: skip
         with Launcher(environment) as launcher:

@@ -26,11 +26,6 @@ from tests.client.test_walk import pairs
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    monkeypatch.setattr("fairjudge_client.session.FIRST_PAUSE", 0.02)
-
-
 def test_many_requests_are_under_way_at_once(with_async, proxy):
     proxy.faults = together(20)
 

@@ -30,12 +30,6 @@ pytestmark = pytest.mark.django_db(transaction=True)
 PAIR = {"external_id": "a", "question": "Q?", "response_1": "One.", "response_2": "Two."}
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    """Waits without a `Retry-After` are short here."""
-    monkeypatch.setattr("fairjudge_client.session.FIRST_PAUSE", 0.02)
-
-
 @pytest.fixture
 def waits(monkeypatch):
     """How long the client would have waited each time."""

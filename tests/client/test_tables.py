@@ -29,7 +29,7 @@ from judging.dataset.models import Example, Import
 from judging.projects.models import Export
 from tests.client.proxy import cut, passed_on, status
 from tests.client.test_generated import SCHEMA
-from tests.client.test_walk import CLIENTS, judged, pairs
+from tests.client.test_walk import BLOCKING_FIRST, CLIENTS, judged, pairs
 
 ROOT = Path(__file__).parents[2]
 on_site = pytest.mark.django_db(transaction=True)
@@ -110,7 +110,7 @@ def test_values_that_json_does_not_have():
         ([["a", 1]], "Row 1 is a list"),
         ({"a": 1}, "can't be read from a dict"),
         (7, "can't be read from a int"),
-        ("pairs.pdf", r"ends with none of \.csv, \.jsonl"),
+        ("pairs.pdf", r"ends with none of \.csv, \.json"),
         (pandas.DataFrame([[1, 2]], columns=["a", "a"]), "two columns of the same name"),
     ],
 )
@@ -252,7 +252,7 @@ FILES = {"labels.arrow": b"ARROW1", "labels.xlsx": b"PK", "labels.zip": b"PK"}
 
 
 @on_site
-@CLIENTS
+@BLOCKING_FIRST
 @pytest.mark.parametrize("name", FILES)
 def test_arrow_excel_and_data_sets_are_saved_whole(project, proxy, token, client, tmp_path, name):
     with client(proxy.url, token) as (fj, do):
@@ -294,6 +294,7 @@ SENT = {
         pyarrow.Table.from_pylist([ROW]), path
     ),
     "pairs.xlsx": workbook,
+    "pairs.json": lambda path: path.write_text(json.dumps([ROW], indent=1)),
     "pairs.jsonl.gz": lambda path: path.write_bytes(gzip.compress(json.dumps(ROW).encode())),
 }
 

@@ -26,13 +26,14 @@ from fairjudge_client.steps import signature_of
 from annotation.models import Adjudication, Flag, Item, Job, Team
 from annotation.people.annotators import annotator_named
 from annotation.results.delivery import jobs
+from annotation.results.planner.registration import Plan, register
 from judging.core import waking
 from judging.dataset import writing
 from judging.dataset.models import Example, Import, TagChange
 from judging.projects.models import Delivery, Membership, Project
 from tests.client.proxy import status
 from tests.client.test_generated import OPERATIONS
-from tests.factories import make_member, make_run, make_verdict
+from tests.factories import make_lesson, make_member, make_run, make_verdict
 from tests.test_access_walk import import_with_refused_rows
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -77,6 +78,13 @@ def awaiting(url, token):
 
 
 CLIENTS = pytest.mark.parametrize("client", [blocking, awaiting])
+# For walks over all operations: one client takes the steps, the other calls each by its name.
+BLOCKING_FIRST = pytest.mark.parametrize(
+    "client", [blocking, pytest.param(awaiting, marks=pytest.mark.long)]
+)
+AWAITING_FIRST = pytest.mark.parametrize(
+    "client", [pytest.param(blocking, marks=pytest.mark.long), awaiting]
+)
 
 
 def pairs(n):
@@ -132,7 +140,7 @@ def work_is_done(monkeypatch):
     monkeypatch.setattr(waking, "wake", wake)
 
 
-@CLIENTS
+@BLOCKING_FIRST
 def test_every_operation_has_a_method(proxy, token, media, tmp_path, client, monkeypatch):
     with client(proxy.url, token) as (fj, do):
         do(fj.me())
@@ -173,6 +181,13 @@ def test_every_operation_has_a_method(proxy, token, media, tmp_path, client, mon
         assert [one.what for one in do(project.retention())]
         assert do(project.retention(comments=None)) == do(project.retention())
         assert do(fj.sizes(win_rate=0.75)).goals[0].labels == 28
+        planned = do(project.preregister(goal="Which is better?", beta="20", study={"ties": 0.2}))
+        assert [one.number for one in do(project.preregistrations())] == [planned.number]
+        assert do(project.preregistration(planned.number)).sha256 == planned.sha256
+        file = tmp_path / "plan.json"
+        kept = {"preregistration": planned.preregistration, "sha256": planned.sha256}
+        file.write_text(json.dumps(kept))
+        assert do(project.check_preregistration(file)).number == planned.number
         assert do(project.sizes(votes=1)).study.votes == 1
         assert do(project.update(wage_usd="20.5")).wage_usd == Decimal("20.5")
 
@@ -215,6 +230,8 @@ def test_every_operation_has_a_method(proxy, token, media, tmp_path, client, mon
         assert "<svg" in do(ranked.save_plot(first, tmp_path / "plot.svg")).read_text()
         with pytest.raises(Problem, match="No label of people"):
             do(project.escalate(agreement="0.9"))
+        searched = do(project.cheapest(goal="accuracy", value="0.9"))
+        assert (searched.best, searched.value, searched.rows) == (None, 0.9, [])
         assert do(project.gates()) == []
         monkeypatch.setattr("fairjudge_site.api.jobs.MOST_AT_ONCE", 0)
         monkeypatch.setattr("fairjudge_site.api.jobs.Worker", AtOnce)
@@ -230,6 +247,15 @@ def test_every_operation_has_a_method(proxy, token, media, tmp_path, client, mon
         assert do(project.templates.retire(kept.id)).retired_at is not None
         assert do(project.templates.restore(kept.id)) == kept
         assert do(project.templates.list()) == [kept]
+        make_lesson(Project.objects.get(slug="walk").runs.get(number=ranked.number))
+        assert [one.rubric for one in do(project.lessons.list())] == ["- Be brief."]
+        lesson = do(project.lessons.approve(1, rubric="- Be exact."))
+        assert (lesson.state, do(project.lessons.get(1))) == ("approved", lesson)
+        with pytest.raises(Invalid, match="No run has judged with the template of lesson 1"):
+            do(project.lessons.compare(1))
+        for asked in (project.lessons.estimate, project.lessons.teach):
+            with pytest.raises(Invalid, match=r"can teach|disagreements are needed"):
+                do(asked(way="examples"))
 
         assert do(project.rounds.plan(everything=True, votes=2)).new_votes == 8
         round_ = do(project.rounds.open(everything=True, votes=1, seed=1))
@@ -369,6 +395,8 @@ def world(proxy, token, media):
         make_member(there, "researcher")
         import_with_refused_rows(there, media)
         Job.objects.create(project=there, kind="gate", asked={})
+        make_lesson(there.runs.first())
+        register(there, None, Plan(goal="Which is better?", beta=Decimal(20)))
         folder = Path(media, "imports", "j")
         folder.mkdir(parents=True)
         (folder / "r").write_text("A report.")
@@ -410,7 +438,8 @@ VALUES = TEMPLATE | {
     "beta": 50, "votes": 3, "external_id": "e0", "label": "win", "reason": "So.", "tag": "hard",
     "annotators": [], "budget_usd": 5, "require": ["coverage>=0.5"], "before": 1, "after": 1,
     "consent": "So.", "completion_code": "C1", "confirm": "another", "index": 0, "agreement": "0.9",
-    "tool": "argilla", "annotator": 1, "gold_label": "win", "url": "https://example.org/another",
+    "way": "examples", "tool": "argilla", "annotator": 1, "gold_label": "win", "url": "https://example.org/another",
+    "preregistration": {}, "sha256": "0" * 64, "goal": "accuracy>=0.8",
     "rows": [{"external_id": "e0", "label": "win", "annotator": "ana",
               "question": "Q", "response_1": "a", "response_2": "b"}],
 }  # fmt: skip
@@ -420,7 +449,7 @@ ROWS = {
 }
 
 
-@CLIENTS
+@AWAITING_FIRST
 def test_each_operation_is_reached_by_its_name(world, proxy, token, client):
     values = VALUES | {
         "invitation": Project.objects.get(slug="world").invitations.get().pk,

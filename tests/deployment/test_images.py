@@ -36,7 +36,9 @@ def test_a_container_has_no_right_that_it_does_not_need(name):
 
 
 def test_every_image_is_pinned_by_its_digest():
-    (base,) = re.findall(r"^FROM (\S+)", DOCKERFILE, re.M)
+    base, *stages = re.findall(r"^FROM (\S+)", DOCKERFILE, re.M)
+    # The other stages begin with one of this file.
+    assert set(stages) <= set(re.findall(r" AS (\S+)$", DOCKERFILE, re.M))
     images = [service["image"] for name, service in SERVICES.items() if name not in OURS]
     assert [image for image in (base, *images) if not DIGEST.fullmatch(image)] == []
     assert "--require-hashes" in DOCKERFILE

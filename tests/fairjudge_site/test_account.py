@@ -81,7 +81,7 @@ def test_sessions_are_listed_without_addresses_and_ended_one_by_one(ana):
     page = said(here.get("/account/"))
     assert "Firefox on Windows" in page
     assert "this session" in page
-    assert 'Log out there <span class="visually-hidden">on Safari on iPhone</span>' in page
+    assert 'Log out there <span class="visually-hidden">Safari on iPhone</span>' in page
     kept = str(list(LoginSession.objects.values()))
     assert "127.0.0.1" not in kept
     assert "Mozilla" not in kept
@@ -208,6 +208,9 @@ def test_a_mail_brings_a_link_that_sets_a_password_once(ana, has_mail, who):
     logged_in(password="a new one 77")
 
 
+_TOKENS = re.compile(r'X-CSRFToken.*?}|csrfmiddlewaretoken" value="\w+"')
+
+
 def test_nobody_learns_whether_there_is_such_a_login(ana, has_mail):
     make_user("no-mail")
     closed = make_user("closed", email="closed@uni.example", is_active=False)
@@ -216,9 +219,8 @@ def test_nobody_learns_whether_there_is_such_a_login(ana, has_mail):
     by_sign_on.save()
     same = said(ask("ana"))
     for who in ("nobody", "no-mail", closed.email, by_sign_on.email, "' OR 1=1"):
-        assert re.sub(r"X-CSRFToken.*?}", "", said(ask(who, Client(REMOTE_ADDR="192.0.2.1")))) == (
-            re.sub(r"X-CSRFToken.*?}", "", same)
-        ), who
+        answer = said(ask(who, Client(REMOTE_ADDR="192.0.2.1")))
+        assert _TOKENS.sub("", answer) == _TOKENS.sub("", same), who
     assert not PasswordLink.objects.exists()
     assert not Mail.objects.exists()
     assert ask("").status_code == ask("\0").status_code == 422

@@ -73,14 +73,17 @@ def tables_with(place):
     }
 
 
-@pytest.mark.parametrize("place", PLACES)
-def test_no_table_but_that_of_failed_logins_holds_an_address(walked, place):
-    assert tables_with(place) == {AccessAttempt.__name__}
-    for session in Session.objects.all():
-        assert place not in str(session.get_decoded())
-    for file in Path(settings.CACHES["reports"]["LOCATION"]).rglob("*"):
-        assert place.encode() not in file.read_bytes() if file.is_file() else True
+def test_no_table_but_that_of_failed_logins_holds_an_address(walked):
+    for place in PLACES:
+        assert tables_with(place) == {AccessAttempt.__name__}
+        for session in Session.objects.all():
+            assert place not in str(session.get_decoded())
+        # On PostgreSQL, a table keeps what these files would hold.
+        if folder := settings.CACHES["reports"].get("LOCATION"):
+            for file in filter(Path.is_file, Path(folder).rglob("*")):
+                assert place.encode() not in file.read_bytes()
     AccessAttempt.objects.update(attempt_time=timezone.now() - 2 * settings.AXES_COOLOFF_TIME)
     forget_logins()
-    assert tables_with(place) == set()
+    for place in PLACES:
+        assert tables_with(place) == set()
     report_cache.clear()

@@ -1,7 +1,9 @@
 """Backup, restore and the move to PostgreSQL, over a data folder of their own, by the commands as
 people type them."""
 
+import csv
 import fcntl
+import io
 import json
 import os
 import shutil
@@ -172,6 +174,7 @@ def ask(run, script):
     return json.loads(run("shell", "--no-imports", "-c", script).splitlines()[-1])
 
 
+@pytest.mark.long
 def test_the_same_on_postgresql(on_server, tmp_path, server_database):
     manage = partial(on_server.run, folder=tmp_path)
 
@@ -203,6 +206,7 @@ def test_the_same_on_postgresql(on_server, tmp_path, server_database):
 
 # Run inside a site by `manage.py shell`. Its last line is what it found.
 BEFORE = """
+import csv
 import fcntl
 import json
 from django.conf import settings
@@ -289,7 +293,7 @@ print(json.dumps(outcomes(ADDRESSES)))
 )
 
 
-@pytest.mark.parametrize("vendor", ["sqlite", "postgresql"])
+@pytest.mark.parametrize("vendor", ["sqlite", pytest.param("postgresql", marks=pytest.mark.long)])
 def test_no_link_and_no_login_from_before_a_restore_opens_anything(site, tmp_path):
     site("import_examples", "kept", str(write_example(tmp_path)))
     addresses = ask(site, MAKE)
@@ -370,6 +374,7 @@ vote = record_vote(claim_next(round_, annotator_of(project, user)), {"overall": 
 edit_vote(vote, {"overall": "tie"}, "said again")
 """
 READ_VOTES = """
+import csv
 import fcntl
 import json
 from django.contrib.contenttypes.models import ContentType
@@ -391,6 +396,7 @@ print(json.dumps({
 # Run in the tables of a release to which the commands of this one don't fit. Final labels were a
 # table then, with rows that refer to examples.
 BACK_UP_OLD = """
+import csv
 import fcntl
 from pathlib import Path
 from django.db import connection
@@ -460,11 +466,12 @@ def test_all_steps_make_the_tables_that_a_new_database_gets_at_once(site):
     assert ask(site, SHAPE) == at_once
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("vendor", "annotation", "judging"),
     [
         ("sqlite", "0004", "0004"),
-        pytest.param("postgresql", "0001", "0001", marks=pytest.mark.long),
+        ("postgresql", "0001", "0001"),
     ],
 )
 def test_an_older_release_is_brought_up_to_date_and_so_is_a_backup_of_it(
@@ -679,7 +686,7 @@ def test_a_backup_that_inflates_over_the_disk_is_refused_first(launcher, data, t
     for bomb, name in bombs.items():
         with ZipFile(tmp_path / bomb, "w", ZIP_DEFLATED) as packed:
             with packed.open(name, "w", force_zip64=True) as member:
-                for _ in range(64):
+                for _ in range(12):
                     member.write(b" " * 2**23)
             if name != "backup.json":
                 packed.writestr("backup.json", '{"kind": "fairjudge-backup", "database": "sqlite"}')
@@ -739,6 +746,7 @@ def test_uploads_of_a_restore_that_was_killed_are_put_in_place(manage, data):
     assert not killed.exists()
 
 
+@pytest.mark.long
 def test_three_processes_that_migrate_at_once_all_succeed(launched):
     launcher = launched()
     launcher.start_over()
@@ -791,7 +799,11 @@ def test_a_site_moves_to_postgresql_and_goes_on_there(
     ("spoil", "said"),
     [
         pytest.param("UPDATE judging_example SET question = char(0)", "a row of judging_example"),
-        pytest.param(None, "The table judging_example reads otherwise on PostgreSQL"),
+        pytest.param(
+            None,
+            "The table judging_example reads otherwise on PostgreSQL",
+            marks=pytest.mark.long,
+        ),
     ],
     ids=["a row that PostgreSQL refuses", "a server that changes a row"],
 )
@@ -863,3 +875,94 @@ def test_values_are_the_same_however_a_database_writes_them():
         assert moving._same(one) == moving._same(other)
     for one, other in [({"a": 1}, {"a": 2}), (True, 1), (None, ""), (2**60, 2**60 + 1)]:
         assert moving._same(one) != moving._same(other)
+
+
+def spoilt(path, table):
+    """The same backup, which says that a table held one row more."""
+    with ZipFile(path) as packed:
+        parts = {name: packed.read(name) for name in packed.namelist()}
+    manifest = json.loads(parts["backup.json"])
+    manifest["tables"][table][0] += 1
+    parts["backup.json"] = json.dumps(manifest).encode()
+    path = path.with_name("spoilt.zip")
+    with ZipFile(path, "w") as packed:
+        for name, content in parts.items():
+            packed.writestr(name, content)
+    return path
+
+
+@pytest.mark.parametrize("vendor", ["sqlite", "postgresql"])
+def test_what_a_backup_held_is_counted_and_compared(site, tmp_path):
+    site("import_examples", "kept", str(write_example(tmp_path)))
+    made = json.loads(site("backup", "all.zip", "--json"))
+    with ZipFile(tmp_path / "all.zip") as packed:
+        tables = json.loads(packed.read("backup.json"))["tables"]
+    assert tables["judging_example"][0] == tables["judging_project"][0] == 1
+    assert made["rows"] == sum(rows for rows, _ in tables.values())
+    site("import_examples", "later", str(write_example(tmp_path)))
+    assert json.loads(site("restore", "all.zip", "--yes", "--json"))["rows"] == made["rows"]
+    wrong = spoilt(tmp_path / "all.zip", "judging_example")
+    with pytest.raises(AssertionError, match="table judging_example isn't as it was"):
+        site("restore", wrong.name, "--yes")
+
+
+def test_each_row_counts_in_what_a_backup_held(tmp_path):
+    """A value, its type and how often it is there change the sum. The order doesn't."""
+    sums = []
+    for rows_ in ([1, "a"], ["a", 1], [1, "b"], ["1", "a"], ["a", "a"], [b"\xff", "a"]):
+        with sqlite3.connect(":memory:") as database:
+            database.execute("CREATE TABLE t (x)")
+            database.executemany("INSERT INTO t VALUES (?)", [(row,) for row in rows_])
+            sums.append(backups._sqlite_contents(database)["t"][1])
+    assert sums[0] == sums[1]
+    assert len(set(sums)) == 5
+
+
+# The demo's study as a release of that day stored and exported it. CONTRIBUTING.md says how the
+# next release adds its own.
+RELEASES = sorted((Path(__file__).parent / "releases").glob("*.zip"))
+# No column of a release may read otherwise later, unless it is named here, and explained under
+# "Upgrades" in docs/operators.md.
+READS_OTHERWISE = {"labels": set(), "votes": set(), "samples": set()}
+
+
+@pytest.mark.parametrize("release", RELEASES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("restored", [pytest.param(False, marks=pytest.mark.long), True])
+def test_what_a_release_exported_reads_the_same_after_the_upgrade(
+    launched, tmp_path, release, restored
+):
+    """Upgraded in place, and from a backup that was restored after that."""
+    launcher = launched()
+    launcher.start_over()
+    launcher.data.mkdir(exist_ok=True)
+    with ZipFile(release) as packed:
+        packed.extract("fairjudge.sqlite3", launcher.data)
+        before = {what: packed.read(f"{what}.csv").decode() for what in READS_OTHERWISE}
+    # A backup that the release made: the commands of this one don't fit its tables.
+    old = "from pathlib import Path; from fairjudge_site.backups import back_up; "
+    for command in (
+        ("shell", "--no-imports", "-c", old + "back_up(Path('old.zip'))"),
+        MIGRATE,
+        *([("restore", "old.zip", "--yes")] if restored else []),
+    ):
+        done = launcher.run(*command, folder=tmp_path)
+        assert done.returncode == 0, done.stderr
+    assert "[ ]" not in launcher.run("showmigrations", folder=tmp_path).stdout
+    for what, text in before.items():
+        file = tmp_path / f"{what}.csv"
+        done = launcher.run(
+            "export", "demo-study", "--what", what, "-o", str(file), folder=tmp_path
+        )
+        assert done.returncode == 0, done.stderr
+        old, new = (
+            list(csv.DictReader(io.StringIO(each, newline="")))
+            for each in (text, file.read_bytes().decode())
+        )
+        assert len(old) == len(new) > 0
+        differ = {
+            name
+            for one, other in zip(old, new, strict=True)
+            for name, value in one.items()
+            if other.get(name) != value
+        }
+        assert differ == READS_OTHERWISE[what], what

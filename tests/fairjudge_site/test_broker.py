@@ -78,7 +78,10 @@ def test_a_task_reaches_the_queue_it_is_for_and_no_other():
     assert after == {**before, "runs": before["runs"] + 1}
 
 
-@pytest.mark.parametrize("address", ["redis://127.0.0.1:1/0", "amqp://127.0.0.1:1//"])
+@pytest.mark.parametrize(
+    "address",
+    ["redis://127.0.0.1:1/0", pytest.param("amqp://127.0.0.1:1//", marks=pytest.mark.long)],
+)
 def test_a_broker_that_is_away_fails_nothing_that_was_committed(own_environment, address):
     away = {**own_environment, "CELERY_BROKER_URL": address}
     code = "from judging.core.waking import *; wake_on_commit(PUMP_RUN, 0); print('went on')"
@@ -131,6 +134,7 @@ print("voted")
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "address",
     ["redis://127.0.0.1:1/0", pytest.param("amqp://127.0.0.1:1//", marks=pytest.mark.long)],

@@ -33,8 +33,11 @@ EXTRAS = {
     "images": "PIL",
     "local": "xllamacpp",
     "login": "allauth cryptography fido2 jwt pyotp qrcode",
+    "otel": "opentelemetry",
+    "pdf": "typst",
     "pictures": "vl_convert",
     "postgres": "psycopg redis",
+    "s3": "storages boto3 botocore",
 }
 PAIR = "question,response_1,response_2\nWhich?,This one.,That one.\n"
 RESULTS = """
@@ -59,12 +62,14 @@ print(drawing.status_code, drawing.content.decode().strip())
 
 
 @pytest.fixture
-def without(environment_with_tables, tmp_path):
+def without(launcher, tmp_path):
     """Runs a command in a process that lacks the packages of these extras."""
     (tmp_path / "sitecustomize.py").write_text(HIDE)
 
     def run(extras, *command, **variables):
-        environment = environment_with_tables | variables
+        if not extras and not variables:
+            return launcher.run(*command, folder=tmp_path)
+        environment = launcher.environment | variables
         environment["HIDDEN"] = " ".join(EXTRAS[extra] for extra in extras)
         path = [str(tmp_path), str(ROOT), os.environ.get("PYTHONPATH", "")]
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, path))
@@ -84,6 +89,7 @@ def test_every_extra_but_the_tests_own_is_tried_here():
 def test_the_site_starts_without_any_extra(without):
     checked = without(EXTRAS, "check")
     assert checked.returncode == 0, checked.stderr
+    # The check reads what each command does; this one also opens the database.
     made = without(EXTRAS, "create_user", "kim")
     assert "kim sets a password here" in made.stdout, made.stderr
 
@@ -174,3 +180,8 @@ def test_plots_stay_on_the_page_and_a_picture_says_what_it_needs(without, tmp_pa
     assert report.returncode == 0, report.stderr
     assert "fairjudge[pictures]" not in report.stderr
     assert verify(tmp_path / "report.zip") == []
+    refused = without(["pdf"], "report", "small", "--run", "latest", "-o", "report.pdf")
+    assert refused.returncode == 1
+    assert "pip install 'fairjudge[pdf]'" in refused.stderr
+    assert "Traceback" not in refused.stderr
+    assert not (tmp_path / "report.pdf").exists()

@@ -1,9 +1,11 @@
+import logging
 from dataclasses import asdict
 
 import pytest
 from django.db import DatabaseError, OperationalError
 
 from fairjudge_site import heartbeat
+from fairjudge_site.logs import BrokerAway
 from judging.core.models import Worker
 from judging.runs.engine import rereading
 from judging.runs.engine.rereading import Rereading
@@ -68,3 +70,42 @@ def test_a_worker_takes_up_readings_whose_reader_died(transactional_db, monkeypa
     alive.join(60)
     assert not alive.is_alive()
     assert sent == [run.pk]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_needs_no_database_does_not_bring_it_back(monkeypatch, caplog):
+    """Some of what is swept asks for nothing on a site without mail."""
+    alive = heartbeat.Heartbeat("runs@here", ["runs"])
+    swept = []
+
+    def away():
+        raise OperationalError("connection refused\n\tIs the server running?")
+
+    monkeypatch.setattr(alive, "beat", away)
+    monkeypatch.setattr(heartbeat, "BEAT_EVERY", 0.01)
+    monkeypatch.setattr(heartbeat, "SWEEP_EVERY", 0.01)
+    monkeypatch.setattr(heartbeat, "TIDIED", ())
+    monkeypatch.setattr(heartbeat, "SWEPT", (lambda: swept.append(1),))
+    alive.start()
+    assert eventually(lambda: "The database is away" in caplog.text)
+    assert not eventually(lambda: swept, 0.3)
+    assert "is back" not in caplog.text
+    assert caplog.text.count("The database is away") == 1
+    assert "(connection refused Is the server running?)" in caplog.text
+    alive.ended.set()
+    alive.join()
+
+
+def test_celery_says_once_that_the_broker_is_away():
+    broker = BrokerAway()
+
+    def record(text):
+        return logging.LogRecord("celery", logging.ERROR, "", 1, text, ("it",), None)
+
+    first = record("consumer: Cannot connect to %s: refused.\nTrying again in 2 seconds\n")
+    assert broker.filter(first)
+    assert first.getMessage() == (
+        "consumer: Cannot connect to it: refused. The worker tries again until it answers."
+    )
+    assert not broker.filter(record("consumer: Cannot connect to %s: refused."))
+    assert broker.filter(record("Something else of %s"))

@@ -66,7 +66,9 @@ def run_all(environment_with_tables):
     started = []
 
     def start(*arguments, **options):
-        started.append(RunAll(environment_with_tables, *arguments, **options))
+        # Two processes of the web server start no other code than one.
+        one = {"FAIRJUDGE_WEB_PROCESSES": "1"} | options
+        started.append(RunAll(environment_with_tables, *arguments, **one))
         return started[-1]
 
     yield start
@@ -74,9 +76,8 @@ def run_all(environment_with_tables):
         each.end()
 
 
-@pytest.mark.parametrize(
-    "asked", [pytest.param(signal.SIGINT, marks=pytest.mark.long), signal.SIGTERM]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("asked", [signal.SIGINT, signal.SIGTERM])
 def test_it_serves_and_then_stops_with_everything_it_started(run_all, asked):
     site = run_all(*PARTS)
     site.wait_until_up()
@@ -88,9 +89,11 @@ def test_it_serves_and_then_stops_with_everything_it_started(run_all, asked):
     assert processes_of(site.data) == set()
 
 
-def test_a_hangup_loads_the_code_again_and_pages_answer_meanwhile(run_all):
-    site = run_all(*PARTS, FAIRJUDGE_WEB_PROCESSES="1", FAIRJUDGE_QUEUE_PREFIX="ours.")
+def test_a_hangup_loads_the_code_again_and_a_stop_ends_everything(run_all):
+    site = run_all(*PARTS, FAIRJUDGE_QUEUE_PREFIX="ours.")
     site.wait_until_up()
+    address = site.url.removeprefix("http://")
+    assert eventually(lambda: status_at(address, "/healthz", 30) == 200), site.output()
     before = processes_of(site.data)
     site.process.send_signal(signal.SIGHUP)
     assert eventually(lambda: site.output().count("ready.") == 4, 120), site.output()
@@ -103,6 +106,9 @@ def test_a_hangup_loads_the_code_again_and_pages_answer_meanwhile(run_all):
     assert after - before
     assert "starts again in" not in site.output()
     assert site.process.poll() is None
+    site.process.send_signal(signal.SIGTERM)
+    assert site.process.wait(timeout=300) == 0, site.output()
+    assert processes_of(site.data) == set()
 
 
 def test_a_database_that_comes_late_is_waited_for(environment_with_tables, postgresql_url):
@@ -153,6 +159,7 @@ def passing_on(host, to):
         yield server
 
 
+@pytest.mark.long
 def test_the_local_judge_runs_beside_them_and_stops_with_them(run_all, local_model):
     site = run_all("--only", "quick", "--only", "judge", models=local_model.parent)
     assert eventually(lambda: "The local judge answers at" in site.output(), 240), site.output()
@@ -226,7 +233,7 @@ def test_parts_that_die_are_started_again_and_a_killed_parent_leaves_no_orphan(
     os.kill(process_with(site, b"gunicorn"), signal.SIGKILL)
     assert eventually(lambda: "The part web was ended by signal 9" in site.output())
     address = site.url.removeprefix("http://")
-    assert eventually(lambda: site.output().count("Booting worker") == 4, 120), site.output()
+    assert eventually(lambda: site.output().count("Booting worker") == 2, 120), site.output()
     assert eventually(lambda: status_at(address, "/login/", 5) == 200, 120), site.output()
     assert site.process.poll() is None
     # What was started again ends with its parent, and so does `runs`, which never died.

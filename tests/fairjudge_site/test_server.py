@@ -17,7 +17,7 @@ from django.conf import settings
 from fairjudge_site import server
 from tests.factories import make_user
 from tests.fairjudge_site.test_runall import ROOT, RunAll
-from tests.processes import eventually
+from tests.processes import eventually, free_port
 
 HEAD = b"GET /login/ HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 POST = b"POST /login/ HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 5000\r\n"
@@ -235,6 +235,8 @@ def test_what_a_proxy_says_arrives_and_the_peer_stays_the_peer(listening):
 
 SLOW_APPLICATION = """
 import pathlib, time
+import django
+django.setup()
 here = pathlib.Path(__file__).parent
 def application(environ, start_response):
     (here / "asked").touch()
@@ -249,8 +251,7 @@ def test_a_request_that_is_being_answered_is_finished_before_the_server_stops(
     own_environment, tmp_path
 ):
     (tmp_path / "slow_application.py").write_text(SLOW_APPLICATION)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        address = free.getsockname()
+    address = ("127.0.0.1", free_port())
     gunicorn = [sys.executable, "-m", "gunicorn", f"--pythonpath={tmp_path},{ROOT}"]
     gunicorn += ["--worker-class=fairjudge_site.server.Worker", "--workers=1", "--threads=2"]
     gunicorn += ["--no-control-socket", "--bind={}:{}".format(*address), "slow_application"]
@@ -262,7 +263,7 @@ def test_a_request_that_is_being_answered_is_finished_before_the_server_stops(
             idle = held.enter_context(socket.create_connection(address))
             client = held.enter_context(socket.create_connection(address))
             client.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-            assert eventually((tmp_path / "asked").exists)
+            assert eventually((tmp_path / "asked").exists), (tmp_path / "log").read_text()
             process.send_signal(signal.SIGTERM)
             assert eventually(lambda: "Handling signal: term" in (tmp_path / "log").read_text())
             (tmp_path / "told to stop").touch()

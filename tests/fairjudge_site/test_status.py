@@ -10,11 +10,15 @@ from kombu import Queue
 
 from annotation.models import Round, RoundWork
 from annotation.rounds.opening import RoundSettings, open_round
-from judging.core.models import Worker
+from judging.core.caching import code_version
+from judging.core.models import Alert, Worker
+from judging.core.storage import key_mark
 from judging.projects.access import may_research
 from judging.projects.models import AuditEvent, Delivery, Role
 from judging.projects.tokens import issue_token, token_of_header
 from judging.projects.webhooks import add_webhook, send_again, send_test
+from judging.runs.endpoints import endpoint_names, key_of, named_endpoint
+from judging.runs.models import SiteEndpoint
 from tests.factories import make_examples, make_member, make_run, make_user
 
 pytestmark = [pytest.mark.django_db, pytest.mark.databases]
@@ -169,3 +173,73 @@ def test_the_list_takes_the_same_queries_for_3_and_for_40_logins(
         make_user(f"user-{number}")
     with django_assert_max_num_queries(5):
         site.get("/site/users")
+
+
+def test_the_owner_names_changes_and_removes_endpoints_and_never_their_keys(site, settings):
+    settings.FAIRJUDGE_OTHER_KEYS = {"LAB_KEY": "sk-very-secret"}
+    settings.FAIRJUDGE_ENDPOINTS = {"env": {"base_url": "http://env/v1", "key_variable": ""}}
+    lab = {"name": "lab", "address": "http://lab:8000", "variable": "LAB_KEY"}
+    page = " ".join(site.post("/site/endpoints", lab, follow=True).content.decode().split())
+    assert "http://lab:8000/v1" in page
+    assert "sk-very-secret" not in page
+    assert endpoint_names() == ["env", "lab", "local"]
+    assert key_of(named_endpoint("lab")) == "sk-very-secret"
+    site.post("/site/endpoints", lab | {"address": "https://lab.example.org/v1"})
+    assert named_endpoint("lab").base_url == "https://lab.example.org/v1"
+    changed = AuditEvent.objects.get(action="endpoint changed")
+    assert changed.detail["before"]["address"] == "http://lab:8000/v1"
+    missing = site.post("/site/endpoints", lab | {"variable": "NO_TOKEN"}, follow=True)
+    assert "Set NO_TOKEN and restart" in missing.content.decode()
+    site.post("/site/endpoints", {"name": "lab", "remove": ""})
+    assert endpoint_names() == ["env", "local"]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"name": "env"}, "The environment names the endpoint env"),
+        ({"name": "local"}, "The environment names the endpoint local"),
+        ({"name": ""}, "Give a name"),
+        ({"name": "lab\u202eevil"}, "visible characters"),
+        ({"name": "a\x00"}, "contain"),
+        ({"address": "ftp://lab"}, "Nothing was changed."),
+        ({"variable": "sk-1234"}, "never the key itself"),
+        ({"variable": "FAIRJUDGE_SECRET_KEY"}, "own variables"),
+        ({"variable": "AWS_SECRET_ACCESS_KEY"}, "own variables"),
+        ({"variable": "DATABASE_URL"}, "ends with _KEY or _TOKEN"),
+    ],
+)
+def test_an_endpoint_that_can_not_be_used_changes_nothing(site, settings, change, said):
+    settings.FAIRJUDGE_ENDPOINTS = {"env": {"base_url": "http://env/v1", "key_variable": ""}}
+    lab = {"name": "lab", "address": "http://lab/v1", "variable": "LAB_KEY"}
+    answer = site.post("/site/endpoints", lab | change)
+    assert answer.status_code == 422
+    page = answer.content.decode()
+    assert said in page
+    # It is said at the form, below everything else on the page.
+    assert page.index("Add or change an endpoint") < page.index(said)
+    assert not SiteEndpoint.objects.exists()
+
+
+def test_a_worker_with_another_key_or_release_is_named(site):
+    now = timezone.now()
+    both = {"queues": "quick,runs", "started_at": now, "seen_at": now}
+    worker = Worker.objects.create(
+        name="far@away", release=code_version(), secret_key=key_mark(), **both
+    )
+    assert "far@away has" not in said(site)
+    Worker.objects.filter(pk=worker.pk).update(release="0" * 16, secret_key="0" * 16)
+    assert "far@away has another secret key" in said(site)
+    assert "far@away runs another release" in said(site)
+
+
+def test_alerts_and_who_gets_them_are_shown(site, settings):
+    assert "Nobody is told of problems." in said(site)
+    settings.FAIRJUDGE_ALERT_MAIL = ["ops@example.org"]
+    settings.FAIRJUDGE_ALERT_URL = "https://hooks.example.org/secret"
+    Alert.objects.create(key="backup", said="The last backup was late.", began_at=timezone.now())
+    page = said(site)
+    assert "ops@example.org" in page
+    assert "hooks.example.org" in page
+    assert "/secret" not in page
+    assert "The last backup was late." in page

@@ -81,11 +81,13 @@ def test_the_default_broker_needs_no_server_and_the_worker_shows_that_it_lives(s
     assert worker.signs_of_life() == []
 
 
+@pytest.mark.long
 @pytest.mark.brokers
 def test_a_task_arrives_through_redis(start_worker, redis_url):
     assert_a_task_arrives(start_worker(CELERY_BROKER_URL=redis_url))
 
 
+@pytest.mark.long
 @pytest.mark.brokers
 def test_a_task_arrives_through_rabbitmq(start_worker, rabbitmq_url):
     assert_a_task_arrives(start_worker(CELERY_BROKER_URL=rabbitmq_url))

@@ -23,16 +23,19 @@ from tests.loopback.log import Asked, LogEntry
 from tests.loopback.points import PointJudge
 from tests.loopback.quirks import Quirks
 from tests.loopback.server import LoopbackServer
+from tests.loopback.teachable import ImitatingJudge, TeachableJudge
 
 __all__ = [
     "Answer",
     "Asked",
     "BiasedJudge",
     "ChoiceJudge",
+    "ImitatingJudge",
     "LogEntry",
     "LoopbackServer",
     "PointJudge",
     "Quirks",
+    "TeachableJudge",
     "completion",
     "cut_in_body",
     "error",

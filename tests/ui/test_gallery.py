@@ -21,7 +21,10 @@ PHONE = {"width": 390, "height": 844, "has_touch": True, "is_mobile": True}
 SIZES = {"desk": {}, "phone": PHONE}
 
 
-@pytest.mark.parametrize(("scheme", "size"), [("light", "desk"), ("dark", "phone")])
+@pytest.mark.parametrize(
+    ("scheme", "size"),
+    [pytest.param("light", "desk", marks=pytest.mark.long), ("dark", "phone")],
+)
 def test_every_page_is_accessible_and_fits_its_window(open_page, gallery, scheme, size):
     page = open_page("parts", scheme=scheme, **SIZES[size])
     for name in PAGES:
@@ -211,7 +214,7 @@ def boxes(page):
     )
 
 
-@pytest.mark.parametrize("scale", ["three", "five"])
+@pytest.mark.parametrize("scale", [pytest.param("three", marks=pytest.mark.long), "five"])
 @pytest.mark.parametrize("size", SIZES)
 def test_nothing_moves_on_the_annotators_screen(open_page, scale, size):
     page = open_page(f"screen/{scale}", **SIZES[size])

@@ -27,7 +27,7 @@ from judging.core.commands import (
     decimal_argument,
     names_subset,
 )
-from judging.core.errors import UserError
+from judging.core.errors import Misuse, UserError
 from judging.core.formatting import count, number_of
 from judging.dataset.subsets import ALL, subset_from
 from judging.projects.access import project_for_command
@@ -121,6 +121,11 @@ class Command(FairJudgeCommand):
         if options["resume"] or options["cancel"]:
             self._go_on(project, options["resume"], options["cancel"])
             return
+        how = ("beta", "budget", "all", "train", "qualify")
+        if all(options[name] in (None, False) for name in how):
+            if options["clause"] is None:
+                raise Misuse("Choose how much is labelled: --beta, --budget or --all.")
+            options["all"] = True
         practice = _practice(options)
         run = None if practice else _run(project, options["run"], needed=not options["all"])
         settings = RoundSettings(
@@ -145,6 +150,7 @@ class Command(FairJudgeCommand):
             check_rules=read_check_rules("\n".join(options["check_rule"])),
             subset=subset_from(options) if names_subset(options) else ALL,
             practice=practice,
+            clause=options["clause"] or "",
             repeat_percent=options["repeat"],
             repeat_after=options["repeat_after"],
             after=round_named(project, options["after"]) if options["after"] else None,
@@ -217,7 +223,7 @@ class Command(FairJudgeCommand):
 
 
 def _add_selection(parser: CommandParser) -> None:
-    how_much = parser.add_mutually_exclusive_group(required=True)
+    how_much = parser.add_mutually_exclusive_group()
     how_much.add_argument("--beta", type=decimal_argument, help="percent of all examples")
     how_much.add_argument("--budget", type=decimal_argument, help="USD for people's votes")
     how_much.add_argument("--all", action="store_true", help="label everything")
@@ -241,6 +247,12 @@ def _add_selection(parser: CommandParser) -> None:
         type=int,
         metavar="ROUND",
         help="undo opening or changing this round while it is still being written",
+    )
+    parser.add_argument(
+        "--clause",
+        metavar="TEXT",
+        help="add this to the guidelines, and ask everything that --where or --examples choose "
+        "again, under the new version of the protocol; earlier votes are kept",
     )
     parser.add_argument("--votes", type=int, default=3, help="votes per example (default 3)")
     parser.add_argument(
@@ -344,6 +356,12 @@ def _run(project: Project, text: str | None, *, needed: bool) -> Run | None:
         return find_run(project, text)
     run = project.primary_run
     if run is None and needed:
+        begun = project.runs.order_by("-number").first()
+        if begun is not None:
+            raise UserError(
+                f"No run of {project.slug} is finished, so none can rank. Finish it first: "
+                f"manage.py judge {project.slug} --resume {begun.number}"
+            )
         raise UserError(
             f"{project.slug} has no run to rank by. Judge first: manage.py judge {project.slug}"
         )

@@ -24,6 +24,7 @@ from django.db.models.functions import Left
 
 from annotation.models import Adjudication, Item, Round, Vote
 from annotation.results.merge.final_labels import Merged, merged_page
+from annotation.votes.agreement import criterion_answers
 from judging.core.errors import UserError
 from judging.core.formatting import count
 from judging.dataset.models import Example
@@ -67,6 +68,7 @@ class Filter:
         run: The run whose verdicts are shown. None for people's labels alone, or texts alone.
         with_people: Votes and final labels may be shown.
         state: A state of the verdict, or `conflict` if the two orders disagree.
+        criterion: Votes that the label rests on contradict each other on this criterion.
         sort: A key of `SORTS`, with `-` in front to turn it round.
     """
 
@@ -80,7 +82,13 @@ class Filter:
     label: str = ""
     state: str = ""
     people: People = People.ANY
+    criterion: str = ""
     sort: str = ""
+
+    @property
+    def is_about_votes(self) -> bool:
+        """True if votes have to be merged to know what matches."""
+        return bool(self.people or self.criterion)
 
     @property
     def column(self) -> str:
@@ -99,7 +107,7 @@ class Filter:
     @property
     def is_counted(self) -> bool:
         """True if counting what matches is about as cheap as finding it."""
-        return not self.is_searched and not self.people
+        return not self.is_searched and not self.is_about_votes
 
 
 @dataclass(frozen=True)
@@ -133,7 +141,7 @@ def browse(asked: Filter, *, after: int | None = None, before: int | None = None
     rows, more = found[:PAGE], len(found) > PAGE
     if backwards:
         rows = rows[::-1]
-    if asked.with_people and not asked.people:
+    if asked.with_people and not asked.is_about_votes:
         rows = merged_page(asked.project, asked.run, [row.example for row in rows])
     total = _matching(asked).count() if asked.is_counted else None
     return Browsed(
@@ -151,7 +159,7 @@ def keys_of(asked: Filter) -> list[int]:
     """Return the keys of all that match. Raises UserError if that takes reading too many votes."""
     found = _matching(asked).filter(_holds(asked)).order_by("number", "pk")
     keys = list(found.values_list("pk", flat=True))
-    if not asked.people:
+    if not asked.is_about_votes:
         return keys
     if len(keys) > SEARCHED_AT_ONCE:
         raise UserError(
@@ -162,7 +170,7 @@ def keys_of(asked: Filter) -> list[int]:
     matching = []
     for first in range(0, len(keys), _MERGED_AT_ONCE):
         rows = merged_page(asked.project, asked.run, _read(keys[first : first + _MERGED_AT_ONCE]))
-        matching += [row.example.pk for row in rows if _matches(row, asked)]
+        matching += [row.example.pk for row in _that_match(rows, asked)]
     return matching
 
 
@@ -197,15 +205,14 @@ def _collect(
     asked: Filter, start: _Place | None, wanted: int, *, backwards: bool
 ) -> tuple[list[Merged], int | None]:
     """Return up to `wanted` rows from a place on, and where to go on if it stopped early."""
-    if not asked.people:
+    if not asked.is_about_votes:
         keys, edge = _next(asked, start, wanted, backwards=backwards)
         return [_unmerged(example) for example in _read(keys)], edge
     keys, edge = _next(asked, start, MERGED_AT_MOST + 1, backwards=backwards)
     rows: list[Merged] = []
     for first in range(0, len(keys[:MERGED_AT_MOST]), _MERGED_AT_ONCE):
         part = keys[first : min(first + _MERGED_AT_ONCE, MERGED_AT_MOST)]
-        merged = merged_page(asked.project, asked.run, _read(part))
-        rows += [row for row in merged if _matches(row, asked)]
+        rows += _that_match(merged_page(asked.project, asked.run, _read(part)), asked)
         if len(rows) >= wanted:
             return rows[:wanted], None
     return rows, keys[MERGED_AT_MOST - 1] if len(keys) > MERGED_AT_MOST else edge
@@ -259,7 +266,7 @@ def _with_verdicts(examples: QuerySet[Example], asked: Filter) -> QuerySet[Examp
 
 def _matching(asked: Filter) -> QuerySet[Example]:
     """Return what matches by verdict, category and tag; by people's labels, a few more than do."""
-    found = _with_verdicts(Example.objects.visible_of(asked.project), asked)
+    found = _with_verdicts(Example.objects.filter(project=asked.project).visible(), asked)
     for name, value in (("category", asked.category), ("tag", asked.tag)):
         if value:
             found = found.filter(condition_of(name, [value]))
@@ -269,13 +276,16 @@ def _matching(asked: Filter) -> QuerySet[Example]:
         conflict = asked.state == "conflict"
         wanted = {"verdict__conflict": True} if conflict else {"verdict__state": asked.state}
         found = found.filter(**wanted)
-    if asked.people:
+    if asked.is_about_votes:
         found = _narrowed(found.filter(is_check=False), asked)
     return found
 
 
 def _narrowed(found: QuerySet[Example], asked: Filter) -> QuerySet[Example]:
     """Leave out what certainly doesn't match the filter on people's labels."""
+    if asked.criterion:
+        answered = Vote.objects.filter(example=OuterRef("pk"), answer__criteria__isnull=False)
+        found = found.filter(Exists(answered))
     if asked.people == People.DIFFERS and asked.run is not None:
         votes = Vote.objects.filter(example=OuterRef("example"))
         decisions = Adjudication.objects.filter(item__example=OuterRef("example"))
@@ -308,6 +318,24 @@ def _narrowed(found: QuerySet[Example], asked: Filter) -> QuerySet[Example]:
         complete = items.filter(state=Item.State.COMPLETE)
         return found.exclude(pk__in=complete.values("example"))
     return found
+
+
+def _that_match(rows: Sequence[Merged], asked: Filter) -> list[Merged]:
+    found = [row for row in rows if _matches(row, asked)]
+    if not asked.criterion:
+        return found
+    contradicted = _contradicted(found, asked)
+    return [row for row in found if row.example.pk in contradicted]
+
+
+def _contradicted(rows: Sequence[Merged], asked: Filter) -> set[int]:
+    """Return the keys of examples on which votes say different things on the criterion."""
+    of = {vote.pk: row.example.pk for row in rows for vote in (row.people.votes if row.people else ())}
+    said: dict[int, set[int]] = {}
+    for one in criterion_answers(asked.project, of):
+        if (strength := one.strengths.get(asked.criterion)) is not None:
+            said.setdefault(of[one.vote], set()).add((strength > 0) - (strength < 0))
+    return {pk for pk, signs in said.items() if len(signs) > 1}
 
 
 def _matches(row: Merged, asked: Filter) -> bool:

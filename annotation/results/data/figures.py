@@ -6,7 +6,7 @@ the only place that turns them into JSON.
 """
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from decimal import Decimal
 from enum import Enum
@@ -327,6 +327,83 @@ def y_axis(field: str, title: str) -> Json:
 
 def colour(field: str, domain: list[Any]) -> Json:
     return {"field": field, "type": "nominal", "title": None, "scale": {"domain": domain}}
+
+
+def named_lines(
+    rows: list[Json], x: Json, y: Json, by: str, names: Sequence[str], **more: Any
+) -> list[Json]:
+    """Return the layers of lines of which each has its name next to it, instead of a legend.
+
+    A name is at the point at which its line is farthest from all others. Lines that run too
+    close together everywhere have a legend.
+
+    Args:
+        rows: what is drawn; rows of other names are no part of a line.
+        by: the field that holds a line's name.
+        more: further parts of the mark, as `mark`, and further channels by their names.
+    """
+    mark = {"type": "line"} | more.pop("mark", {})
+    encoding = {"x": x, "y": y, "color": colour(by, list(names))} | more
+    places = _places_of_names([row for row in rows if row[by] in names], x["field"], y["field"], by)
+    if places:
+        for channel in encoding.keys() & {"color", "strokeDash"}:
+            encoding[channel] = encoding[channel] | {"legend": None}
+    lines = {"filter": {"field": by, "oneOf": list(names)}}
+    layers: list[Json] = [{"transform": [lines], "mark": mark, "encoding": encoding}]
+    for name, (at, is_above) in places.items():
+        text = {"type": "text", "fontSize": 12, "dy": -9 if is_above else 12}
+        # Lines rise to the right: there is more room to the left above them, and right below.
+        text["align"] = "right" if is_above else "left"
+        here = [{"field": by, "equal": name}, {"field": x["field"], "equal": at}]
+        named = {"x": x, "y": y, "color": encoding["color"]}
+        named["text"] = {"field": by, "type": "nominal"}
+        layers.append({"transform": [{"filter": {"and": here}}], "mark": text, "encoding": named})
+    return layers
+
+
+# As shares of the drawing: how far a line is from all others at its name, and how far
+# the next name is to the side. A name at the edge would leave the drawing.
+_ROOM, _ASIDE, _EDGE = 0.04, 0.3, 0.15
+
+
+def _places_of_names(
+    rows: list[Json], x: str, y: str, by: str
+) -> dict[str, tuple[float, bool]]:
+    """Return where each line is farthest from the others, and if it has more room above it.
+
+    Nothing if a line is nowhere far from the others.
+    """
+    lines: dict[str, dict[float, float]] = {}
+    for row in rows:
+        lines.setdefault(row[by], {})[row[x]] = row[y]
+    at = sorted({row[x] for row in rows})
+    if len(lines) < 2 or len(at) < 2:
+        return {}
+    width, height = at[-1] - at[0], max(1.0, *(row[y] for row in rows))
+    placed: dict[str, tuple[float, bool]] = {}
+    levels: list[tuple[float, float]] = []
+    for name, line in lines.items():
+        best, height_of_name, room = None, 0.0, _ROOM * height
+        for place, value in line.items():
+            gaps = [
+                other[place] - value
+                for key, other in lines.items()
+                if key != name and place in other
+            ]
+            near = min(gaps, key=abs, default=0.0)
+            level = value + (_ROOM if near < 0 else -_ROOM) * height
+            is_taken = any(
+                abs(place - other_at) < _ASIDE * width and abs(level - other) < 2 * _ROOM * height
+                for other_at, other in levels
+            )
+            inside = _EDGE * width <= place - at[0] <= (1 - _EDGE) * width
+            if inside and not is_taken and abs(near) > room:
+                best, height_of_name, room = (place, near < 0), level, abs(near)
+        if best is None:
+            return {}
+        placed[name] = best
+        levels.append((best[0], height_of_name))
+    return placed
 
 
 def tooltip(*fields: str) -> list[Json]:

@@ -3,10 +3,12 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
+from django.db.models import Exists, OuterRef, QuerySet, Subquery, Sum
 
-from annotation.models import Round, Selection
+from annotation.models import Lesson, Round, Selection
 from annotation.results.data.figures import Json, usd
 from annotation.results.data.sheet import Sheet, label_sign
 from annotation.results.merge.final_labels import (
@@ -28,10 +30,20 @@ SELECTED = (Selection.Kind.TOP, Selection.Kind.LEARN, Selection.Kind.ALL)
 
 @dataclass(frozen=True)
 class RunCost:
-    """A run's judge cost in USD; None where its price is not known (a local model costs 0)."""
+    """A run's judge cost in USD; None where its price is not known (a local model costs 0).
+
+    drafts_usd: what models were paid for drafts of rubrics that teach by the run's errors.
+    """
 
     run: Run
     judge_usd: Decimal | None
+    drafts_usd: Decimal | None = Decimal(0)
+
+    @property
+    def usd(self) -> Decimal | None:
+        if self.judge_usd is None or self.drafts_usd is None:
+            return None
+        return self.judge_usd + self.drafts_usd
 
 
 @dataclass(frozen=True)
@@ -57,7 +69,8 @@ class PeopleTotals:
 class Costs:
     """All in USD. None is unknown, and never 0.
 
-    judge_usd: the run that the labels come from; all_runs_usd: every run of the project.
+    judge_usd: the run that the labels come from; all_runs_usd: every run of the project, with the
+        drafts of lessons.
     human_usd, n_votes: votes cast in rounds of this run, those that do not enter its results among
         them. A vote that was cast elsewhere and counts here as well was paid there.
     paper_usd: judge and people as the paper's Table 4 counts them: the judge on the unreviewed
@@ -99,8 +112,29 @@ class Costs:
         }
 
     @property
+    def drafts_usd(self) -> Decimal | None:
+        """USD of all drafts of lessons, as far as they are priced; None if none is."""
+        drafts = [one.drafts_usd for one in self.runs if one.drafts_usd != 0]
+        return sum(filter(None, drafts), Decimal(0)) if drafts else None
+
+    @property
     def total_usd(self) -> Decimal | None:
         return None if self.judge_usd is None else self.judge_usd + self.human_usd
+
+
+def with_drafts(runs: QuerySet[Run]) -> QuerySet[Run]:
+    """Return the runs with the cost of their lessons' drafts, for `drafts_cost`.
+
+    A draft that was cut off may have been billed. It isn't counted, as a run's lost calls aren't.
+    """
+    answered = Lesson.objects.filter(run=OuterRef("pk"), prompt_tokens__isnull=False)
+    paid = answered.order_by().values("run").annotate(usd_sum=Sum("usd")).values("usd_sum")
+    return runs.annotate(drafts_usd=Subquery(paid), unpriced=Exists(answered.filter(usd=None)))
+
+
+def drafts_cost(run: Any) -> Decimal | None:
+    """USD of the drafts; None if a price was unknown."""
+    return None if run.unpriced else run.drafts_usd or Decimal(0)
 
 
 def judge_cost(run: Run) -> Decimal | None:
@@ -134,8 +168,11 @@ def run_totals(project: Project, run: Run | None) -> PeopleTotals:
 
 def project_costs(project: Project, run: Run | None, people: PeopleTotals | None = None) -> Costs:
     """Costs of a run's labels. `people` spares reading the votes again."""
-    runs = tuple(RunCost(one, judge_cost(one)) for one in project.runs.order_by("number"))
-    spent = [one.judge_usd for one in runs]
+    runs = tuple(
+        RunCost(one, judge_cost(one), drafts_cost(one))
+        for one in with_drafts(project.runs.order_by("number"))
+    )
+    spent = [one.usd for one in runs]
     people = people or run_totals(project, run)
     round_ = _newest_round(project, run)
     rate = HumanRate(

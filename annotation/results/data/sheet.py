@@ -6,6 +6,7 @@ It also says why people's labels are missing, for the figures that need them.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 from django.db.models import Case, F, IntegerField, Value, When
@@ -27,6 +28,7 @@ from annotation.votes.agreement import SIGN
 from judging.core.formatting import count
 from judging.dataset.models import Label, frame_of, question_codes
 from judging.methods.agreement.accuracy import Comparison, Design
+from judging.methods.agreement.skills import CastVotes, Hierarchical, hierarchical
 from judging.methods.agreement.votes import LabelSource, VoteCounts
 from judging.methods.arrays import Booleans, Codes, Floats, Signs
 from judging.methods.intervals.estimates import Undefined
@@ -89,6 +91,21 @@ class Ballots:
     @property
     def counts(self) -> VoteCounts:
         return VoteCounts.from_votes(self.votes, self.present)
+
+    @cached_property
+    def rows(self) -> Codes:
+        """The places of the examples with votes."""
+        return np.flatnonzero(self.present.any(axis=1))
+
+    @cached_property
+    def cast(self) -> CastVotes | Undefined:
+        """The votes, one by one, on `rows`."""
+        return CastVotes.from_table(self.votes[self.rows], self.present[self.rows])
+
+    @cached_property
+    def pooled(self) -> Hierarchical | Undefined:
+        """What the hierarchical model makes of them."""
+        return self.cast if isinstance(self.cast, Undefined) else hierarchical(self.cast)
 
 
 def ballots_of(votes: Sequence[Sequence[CastVote]]) -> Ballots:
@@ -195,6 +212,20 @@ def example_rows(project: Project, frame: int | None) -> ExampleRows:
         question=question_codes(found["question"].tolist()),
         length=found["length"].copy(),
     )
+
+
+def text_lengths(project: Project, ids: Codes) -> NDArray[np.int64]:
+    """(N, 3) characters of response 1, response 2 and the question. One query, and no text.
+
+    Of a conversation, a response's length is that of its own turns in their text form.
+    """
+    columns = Length("response_1"), Length("response_2"), Length("question")
+    rows = frame_of(project).values_list("pk", *columns).iterator(chunk_size=CHUNK)
+    found = np.fromiter(chain.from_iterable(rows), dtype=np.int64).reshape(-1, 1 + len(columns))
+    places = places_of(ids, found[:, 0])
+    lengths = np.zeros((len(ids), len(columns)), dtype=np.int64)
+    lengths[places[places >= 0]] = found[places >= 0, 1:]
+    return lengths
 
 
 def verdict_rows(run: Run | None, ids: Codes) -> VerdictRows:

@@ -22,7 +22,12 @@ from annotation.votes.agreement import SIGN
 from judging.core.bounds import allow_long_cells
 from judging.core.text import ESCAPE_COLUMN, unescape_cell
 from judging.llm.prompts.templates import PromptVariant
-from judging.methods.agreement.votes import JUDGE_SOURCES, LabelSource, majority_of
+from judging.methods.agreement.votes import (
+    JUDGE_SOURCES,
+    MODEL_SOURCES,
+    LabelSource,
+    majority_of,
+)
 from judging.methods.arrays import Booleans, Floats, Signs
 from judging.methods.intervals.estimates import Undefined
 from judging.methods.verdicts.arrays import verdict_arrays
@@ -73,6 +78,7 @@ def compare_labels(content: bytes, sheet: Sheet) -> Iterator[str]:
         if wrong.any():
             yield f"{name} of {int(wrong.sum())} examples is not what the figures rest on"
     yield from _merged(given)
+    yield from _by_model(content, given)
 
 
 def _labels(given: Columns, sheet: Sheet) -> Iterator[tuple[str, Booleans]]:
@@ -136,6 +142,22 @@ def _merged(given: Columns) -> Iterator[str]:
         wrong += final != expected
     if wrong:
         yield f"final_label of {wrong} examples does not follow from its source"
+
+
+POSTERIOR = ("external_id", "source", "final_label", "p_win", "p_tie", "p_lose")
+
+
+def _by_model(content: bytes, given: Columns) -> Iterator[str]:
+    """Yield how labels of a model differ from the likeliest ones by the model's probabilities."""
+    if not any(source in MODEL_SOURCES for source in given["source"]):
+        return
+    wrong = 0
+    for _, source, final, *chances in rows(content, POSTERIOR):
+        if source in MODEL_SOURCES:
+            likely = dict(zip(VOTES, map(float, chances), strict=True))
+            wrong += final != max(likely, key=likely.__getitem__)
+    if wrong:
+        yield f"final_label of {wrong} examples is not the likeliest one by the model of votes"
 
 
 def _other(column: list[str], values: Signs, there: Booleans) -> Booleans:

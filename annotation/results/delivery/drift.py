@@ -25,8 +25,9 @@ from annotation.results.delivery.gate import (
     take_look,
 )
 from annotation.results.delivery.requirements import parse
+from annotation.results.planner.cheapest import cheapest_asked
 from annotation.results.sections.analysis import Analysis
-from annotation.results.sections.methods import paired_with
+from annotation.results.sections.methods import Paired, paired_with
 from annotation.results.sections.routing import escalation_asked
 from judging.core.errors import Misuse, UserError
 from judging.methods.arrays import Booleans, Floats
@@ -114,7 +115,7 @@ def compare_runs(
         raise UserError(
             f"No example was judged by both {before.name} and {after.name}. Nothing was decided."
         )
-    known = not isinstance(new.sheet.known, Undefined)
+    known = labels_known(old, new)
     what = f"drift of {'accuracy' if known else 'win_rate'} within "
     margin = _as_before(after, before, what, margin)
 
@@ -148,15 +149,28 @@ def _as_before(after: Run, before: Run, what: str, margin: Decimal) -> Decimal:
     return margin
 
 
-def accuracy_difference(old: Analysis, new: Analysis, confidence: float) -> Figure:
-    """Accuracy of B less that of A, on the examples with a known label that both judged.
+def labels_known(old: Analysis, new: Analysis) -> bool:
+    return any(not isinstance(one.sheet.known, Undefined) for one in (old, new))
 
-    The sheet of B says which labels are known, so that a round of B alone counts.
+
+def paired_runs(old: Analysis, new: Analysis, confidence: float = 0.95) -> Paired:
+    """Compare accuracy of B with that of A, on the examples with a known label that both judged.
+
+    The sheet of B says which labels are known, so that a round of B alone counts. If B has none,
+    those are known that people gave in rounds of A.
     """
     known = new.sheet.known
-    if isinstance(known, Undefined):
-        return known
-    return paired_with(new.sheet, known, old.sheet, new.rng, confidence).difference
+    if not isinstance(known, Undefined):
+        return paired_with(new.sheet, known, old.sheet, new.rng, confidence)
+    before = old.sheet.known
+    if isinstance(before, Undefined):
+        return Paired(before, None)
+    return paired_with(old.sheet, before, new.sheet, new.rng, confidence).other_way
+
+
+def accuracy_difference(old: Analysis, new: Analysis, confidence: float) -> Figure:
+    """Return the accuracy of B less that of A, as `paired_runs` compares them."""
+    return paired_runs(old, new, confidence).difference
 
 
 def _accuracy_kept(old: Analysis, new: Analysis, margin: Decimal, confidence: float) -> Decided:
@@ -213,9 +227,8 @@ def _changed(old: Sheet, new: Sheet, rows: Booleans, confidence: float) -> Figur
 
 
 def _p(old: Analysis, new: Analysis, both: Booleans) -> float | None:
-    known = new.sheet.known
-    if not isinstance(known, Undefined):
-        return paired_with(new.sheet, known, old.sheet, new.rng).p
+    if labels_known(old, new):
+        return paired_runs(old, new).p
     return _test(old.sheet, new.sheet, both, new.rng)
 
 
@@ -272,6 +285,9 @@ def decide_asked(
         plan, labelled = escalation_asked(project, row, *of)
         found = {"confidence": float(asked["confidence"]), "plan": to_json(plan)}
         keep(found | {"labels": list(labelled) if asked["labels"] else None})
+        return
+    if kind == Job.Kind.CHEAPEST:
+        cheapest_asked(project, user, asked, keep)
         return
     run, wanted = runs.get(number=asked["run"]), [parse(text) for text in asked["require"]]
     decision = decide_gate(project, run, wanted, votes=asked["votes"], restart=asked["restart"])

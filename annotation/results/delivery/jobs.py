@@ -12,19 +12,19 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from django.conf import settings
 from django.contrib.auth.models import AbstractUser, AnonymousUser
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.http import Http404
 from django.utils import timezone
 
-from annotation.models import Job
+from annotation.models import Job, Lesson
 from annotation.results.delivery.drift import decide_asked
 from annotation.results.delivery.package import deliver
+from annotation.results.delivery.teaching import draft
 from annotation.results.tables.exports import ExportRequest, export, file_name, role_for, whole_file
 from annotation.votes.imports import import_votes
-from judging.core import leases, waking
+from judging.core import leases, storage, waking
 from judging.core.errors import UserError
 from judging.core.incidents import DATABASE_AWAY, incident
 from judging.core.leases import Lease, new_holder
@@ -83,6 +83,8 @@ def answer_asked(
         decide_asked(project, user, kind, asked, keep)
     elif kind in Job.IMPORTS:
         import_asked(project, user, kind, asked, keep)
+    elif kind == Job.Kind.LESSON:
+        draft(Lesson.objects.get(project=project, number=asked["lesson"]), keep)
     else:
         _write_asked(project, user, kind, asked, keep)
 
@@ -91,7 +93,18 @@ def import_asked(
     project: Project, user: AbstractUser | None, kind: str, asked: Asked, keep: Keep
 ) -> None:
     """Import rows that were sent. Raises UserError with the lines that are wrong."""
-    path = Path(settings.MEDIA_ROOT) / asked["file"]
+    with storage.at_hand([asked["file"]]) as root:
+        _import_file(project, user, kind, asked, root / asked["file"], keep)
+
+
+def _import_file(
+    project: Project,
+    user: AbstractUser | None,
+    kind: str,
+    asked: Asked,
+    path: Path,
+    keep: Keep,
+) -> None:
     sheet = asked["sheet"]
     if kind == Job.Kind.SCORES:
         import_scores(
@@ -151,6 +164,7 @@ def _write_asked(
             pieces = export(project, run, user, wanted)
             with whole_file(path) as partial, partial.open("wb") as stream:
                 stream.writelines(pieces)
+        storage.share(folder)
         keep({"file": stored_name(path)})
     except BaseException:
         discard_named([stored_name(folder / "file")])

@@ -45,10 +45,14 @@ from annotation.results.data.runs import Costs, OtherRun
 from annotation.results.data.samples import SampleArrays
 from annotation.results.data.sheet import Ballots, Sheet
 from annotation.results.delivery.latex import as_latex
-from annotation.results.report.page import file_context, release
+from annotation.results.delivery.pdf import as_pdf
+from annotation.results.report.page import file_context, paper_of, release
 from annotation.results.report.report import SECTIONS, Report, described, plots, report
 from annotation.results.sections.analysis import Analysis
+from annotation.results.sections.routing import ESCALATION
 from annotation.results.sections.trust import (
+    NOT_REGISTERED,
+    REGISTERED,
     SCORES,
     Audit,
     CertificateFigures,
@@ -97,7 +101,9 @@ def pack(analysis: Analysis) -> tuple[bytes, Json]:
     arrays = {f"sheet.{name}": getattr(sheet, name) for name in _ARRAYS}
     arrays |= {f"ballots.{name}": getattr(sheet.ballots, name) for name in _BALLOTS}
     context: Json = {
-        "project": {"slug": analysis.project.slug, "name": analysis.project.name},
+        "project": {
+            name: getattr(analysis.project, name) for name in ("slug", "name", "label_rule")
+        },
         "frame": analysis.about,
         "reused": analysis.reused,
         "run": to_json(described(analysis.run)) | {"orders": list(analysis.run.orders)},
@@ -190,6 +196,9 @@ class Unpacked(Analysis):
         self.kept = {
             name: _section(name, plain, arrays) for name, plain in context["sections"].items()
         }
+        # Older packages don't say, and nothing is read from a database here.
+        self.kept.setdefault(REGISTERED, NOT_REGISTERED)
+        self.kept.setdefault(ESCALATION, Data())
         self.others = tuple(
             OtherRun(
                 one["settings"],
@@ -291,7 +300,7 @@ def deliver(
     path: Path,
     frame: Frame | None = None,
 ) -> Report:
-    """Write the report as .html, .zip or .tex, by the file's name, and return the figures.
+    """Write the report as .html, .pdf, .zip or .tex, by the file's name, and return the figures.
 
     Votes that are cast meanwhile are neither in the tables nor in the figures.
 
@@ -308,7 +317,11 @@ def deliver(
             _write_zip(partial, analysis, user, figures, *pack(analysis))
         elif path.suffix == ".tex":
             page = as_html(run, figures, with_drawings=False)
-            partial.write_text(as_latex(page), encoding="utf-8")
+            partial.write_text(as_latex(page, paper_of(figures)), encoding="utf-8")
+        elif path.suffix == ".pdf":
+            title = f"{figures.project.name}: {run.name}"
+            drawn = {one.name: one for one in plots(figures)}
+            partial.write_bytes(as_pdf(_page(run, figures), paper_of(figures), title, drawn))
         else:
             partial.write_text(as_html(run, figures), encoding="utf-8")
     return figures
@@ -331,13 +344,18 @@ def open_report(project: Project, run: Run, user: AbstractUser, kind: str) -> Bi
 
 def as_html(run: Run, figures: Report, *, with_drawings: bool = True) -> str:
     """Return the report as one page with its styles and drawings. It loads nothing else."""
-    body = render_to_string("results/report_file.html", file_context(run, figures))
+    body = _page(run, figures)
     styles = Path(str(finders.find("css/report.css"))).read_text(encoding="utf-8")
-    body = _LINK.sub(r"\1", body)
     for one in plots(figures):
         drawing = _drawing(one) if with_drawings else ""
         body = body.replace(f"<!-- drawing:{one.name} -->", drawing)
     return f'<!doctype html>\n<html lang="en">\n<style>\n{styles}</style>\n{body}</html>\n'
+
+
+def _page(run: Run, figures: Report) -> str:
+    """Return the page with a comment in the place of each drawing."""
+    body = render_to_string("results/report_file.html", file_context(run, figures))
+    return _LINK.sub(r"\1", body)
 
 
 def _drawing(shown: Plot) -> str:

@@ -1,9 +1,11 @@
 """The final label of each example: people's if they were asked for it, the judge's otherwise.
 
-`merge` is the only place of that rule. `merged` streams every example with its final label, and the
-exports, the demo and the lists on the terminal read it; `merged_page` is the same for pages. The
-report needs arrays, so that its `Sheet` calls `merge` itself for the examples that people were
-asked about. What the votes on one item come to is `judging.methods.agreement.votes.outcome`.
+`merge` is the only place of that rule, and `_label_of` of what people's votes come to: by the
+project's `label_rule` their majority, or what a model of all votes finds (`posteriors`). `merged`
+streams every example with its final label, and the exports, the demo and the lists on the terminal
+read it; `merged_page` is the same for pages. The report needs arrays, so that its `Sheet` calls
+`merge` itself for the examples that people were asked about. What follows from a majority, or
+without one, is `judging.methods.agreement.votes.outcome`.
 
 People's labels have two readings. For a run, they are the labels of items that a round of that run
 selected: these votes enter final labels. Everywhere, they are the labels under the newest protocol
@@ -11,7 +13,7 @@ that an example has votes of: known labels, which leave the judge's label as it 
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import lru_cache
@@ -26,7 +28,6 @@ from django.db.models import (
     Field,
     IntegerField,
     OuterRef,
-    Q,
     QuerySet,
     Value,
     When,
@@ -44,7 +45,9 @@ from annotation.models import (
     Slot,
     Vote,
 )
+from annotation.results.merge.posteriors import Posterior, Posteriors, posteriors
 from annotation.rounds.changes import COVERS
+from judging.core.formatting import percent
 from judging.dataset.models import Example, FrameMember, Label, frame_of
 from judging.methods.agreement.votes import LabelSource, enters_results, outcome
 from judging.methods.arrays import Codes, Floats
@@ -93,6 +96,7 @@ class HumanLabel:
             seen judge output. They are paid for all the same.
         n_cant_judge: Votes of people who couldn't judge the example. They are received and paid
             for, and are no label.
+        posterior: The probabilities of win, tie and lose by a model of all votes, if it was asked.
     """
 
     votes: tuple[CastVote, ...]
@@ -113,6 +117,7 @@ class HumanLabel:
     counts: dict[str, int] = field(default_factory=dict)
     left_out: tuple[CastVote, ...] = ()
     n_cant_judge: int = 0
+    posterior: Posterior | None = None
 
     @property
     def n_votes(self) -> int:
@@ -127,6 +132,23 @@ class HumanLabel:
 _PAID = ("n_paid", "usd", "assumed_usd", "n_timed", "seconds", "timed_usd")
 
 
+class StreamedExample(NamedTuple):
+    """What exports read of an example. Making the model took a third of an export's time."""
+
+    pk: int
+    number: int
+    external_id: str
+    question: str
+    response_1: str
+    response_2: str
+    model_1: str
+    model_2: str
+    category: str
+    gold_label: str | None
+    reference: str
+    conversation: str | None
+
+
 @dataclass(frozen=True)
 class Merged:
     """An example with the judge's verdict, people's label, and the final label.
@@ -135,7 +157,7 @@ class Merged:
     the votes that people gave elsewhere, which leave the judge's label as it is.
     """
 
-    example: Example
+    example: Example | StreamedExample
     verdict: Verdict | None
     people: HumanLabel | None
     label: Label | None
@@ -169,22 +191,26 @@ def merge(judge: Label | None, people: HumanLabel | None) -> tuple[Label | None,
     return None, LabelSource.NONE, so_far or "neither the judge nor people have a label"
 
 
-def merged(project: Project, run: Run | None, frame: int | None = None) -> Iterator[Merged]:
+def merged(
+    project: Project, run: Run | None, frame: int | None = None, *, model: str = ""
+) -> Iterator[Merged]:
     """Yield every example in import order, merged for a run, or by people alone without a run.
 
     Votes are read first and kept. Examples and verdicts are streamed, a chunk at a time.
 
     Args:
         frame: The key of the frame that the examples are in; by default the run's own.
+        model: As in `human_labels`.
     """
     frame = frame_for(run, frame)
-    everywhere, asked = human_labels(project, run, frame)
+    everywhere, asked = human_labels(project, run, frame, model=model)
     examples = frame_of(project, frame)
     number, pk = -1, -1
     # Each chunk starts after the last example, which costs the same however far down it is.
-    while chunk := list(
-        examples.filter(Q(number__gt=number) | Q(number=number, pk__gt=pk))[:_EXAMPLES_AT_ONCE]
-    ):
+    while rows := examples.later_than(number, pk).values_list(*StreamedExample._fields)[
+        :_EXAMPLES_AT_ONCE
+    ]:
+        chunk = [StreamedExample._make(row) for row in rows]
         yield from _merge_chunk(chunk, run, everywhere, asked)
         number, pk = chunk[-1].number, chunk[-1].pk
 
@@ -207,7 +233,10 @@ HumanLabels = dict[int, HumanLabel]
 
 
 def _merge_chunk(
-    examples: list[Example], run: Run | None, everywhere: HumanLabels, asked: HumanLabels
+    examples: Sequence[Example | StreamedExample],
+    run: Run | None,
+    everywhere: HumanLabels,
+    asked: HumanLabels,
 ) -> Iterator[Merged]:
     verdicts: dict[int, Verdict] = {}
     if run is not None:
@@ -229,6 +258,8 @@ def human_labels(
     project: Project,
     run: Run | None,
     frame: int | None = None,
+    *,
+    model: str = "",
     **only: Example | Run | list[int],
 ) -> tuple[HumanLabels, HumanLabels]:
     """Read people's labels, by example id: everywhere, and those asked for a run.
@@ -240,10 +271,12 @@ def human_labels(
 
     Args:
         frame: The key of the frame that the labels are used for.
+        model: The model whose probabilities are wanted if labels are majorities. By default none.
         only: Filters of the items, to read fewer.
     """
     items = Item.objects.filter(round__project=project, **only).exclude(selection__kind="check")
-    answers = _read_answers(items, project)
+    found = model_of(project, model)
+    answers = _read_answers(items, project, found)
     everywhere = _newest(sorted(answers, key=lambda answer: answer[0].round.protocol.number))
     if run is None:
         return everywhere, everywhere
@@ -256,6 +289,13 @@ def human_labels(
             for item, label in entering
         ]
     )
+
+
+def model_of(project: Project, otherwise: str = "") -> Posteriors | None:
+    """Return what the model of the project's rule finds; with majorities, that of another model."""
+    by_model = project.label_rule != Project.LabelRule.MAJORITY
+    rule = project.label_rule if by_model else otherwise
+    return posteriors(project, rule) if rule else None
 
 
 def _narrower(frames: set[int | None], project: Project, frame: int | None) -> set[int | None]:
@@ -334,7 +374,9 @@ def _strength(label: HumanLabel) -> int:
     return _ENTERING.index(Selection.Kind(label.selection))
 
 
-def _read_answers(items: QuerySet[Item], project: Project) -> list[Answer]:
+def _read_answers(
+    items: QuerySet[Item], project: Project, found: Posteriors | None
+) -> list[Answer]:
     """Read the items with their labels, in the order of the rounds."""
     votes = _read_votes(items)
     rows = Adjudication.objects.filter(item__in=items.values("pk")).order_by("pk")
@@ -342,8 +384,8 @@ def _read_answers(items: QuerySet[Item], project: Project) -> list[Answer]:
     # Rounds and selections are few, and are read once instead of with each item.
     ids = items.order_by().values_list("round", flat=True).distinct()
     any_aside = Intervention.objects.filter(round=OuterRef("pk"), kind=Intervention.Kind.ASIDE)
-    found = Round.objects.select_related("protocol").annotate(any_aside=Exists(any_aside))
-    rounds = found.in_bulk(list(ids))
+    with_aside = Round.objects.select_related("protocol").annotate(any_aside=Exists(any_aside))
+    rounds = with_aside.in_bulk(list(ids))
     aside = _read_aside(items) if any(one.any_aside for one in rounds.values()) else {}
     selections = {one.pk: one for one in Selection.objects.filter(round__in=rounds)}
     covered = {pk: one for one in selections.values() for pk in one.parameters.get(COVERS, ())}
@@ -357,7 +399,8 @@ def _read_answers(items: QuerySet[Item], project: Project) -> list[Answer]:
             chosen, probability = covered[pk], 1.0
         item = AskedItem(pk, example, state, rounds[round_], chosen, probability)
         cast = (votes.get(pk, []), aside.get(pk, []))
-        answers.append((item, _label_of(item, *cast, decisions.get(pk), project)))
+        here = found.of(example, rounds[round_].protocol_id) if found else None
+        answers.append((item, _label_of(item, *cast, decisions.get(pk), project, here)))
     return answers
 
 
@@ -406,6 +449,7 @@ def _label_of(
     aside: list[CastVote],
     decision: Adjudication | None,
     project: Project,
+    posterior: Posterior | None,
 ) -> HumanLabel:
     parts: dict[bool, list[CastVote]] = {True: [], False: []}
     saying = [vote for vote in cast if vote.label]
@@ -419,6 +463,8 @@ def _label_of(
         counts[vote.label] += 1
     not_counted = len(left_out) + cannot
     label, source, rule = _decide(item, tuple(counts.values()), not_counted, decision)
+    if posterior is not None and source in _BY_VOTES and item.state != Item.State.ADJUDICATE:
+        label, source, rule = _by_model(posterior, project.label_rule, label, source, rule)
     if cannot:
         rule = "; ".join(filter(None, (rule, f"{cannot} couldn't judge")))
     if left_out:
@@ -451,6 +497,7 @@ def _label_of(
         counts=counts,
         left_out=left_out,
         n_cant_judge=cannot,
+        posterior=posterior if votes else None,
     )
 
 
@@ -466,6 +513,24 @@ def _decide(
     return None, LabelSource.UNDECIDED, _why_undecided(item, counts, not_counted)
 
 
+def _by_model(
+    posterior: Posterior, rule: str, label: Label | None, source: str, words: str
+) -> tuple[Label | None, str, str]:
+    """Return the likeliest label, if the project takes labels from a model and one is likeliest."""
+    best = max(posterior)
+    likeliest = [
+        name for name, one in zip(Label.values, posterior, strict=True) if best - one < EQUAL
+    ]
+    if rule == Project.LabelRule.MAJORITY or len(likeliest) > 1:
+        return label, source, words
+    name = _MODELS[LabelSource(rule)]
+    return (
+        Label(likeliest[0]),
+        LabelSource(rule),
+        f"{percent(best)} likely by the {name} model; {words}",
+    )
+
+
 def _why_undecided(item: AskedItem, counts: tuple[int, ...], not_counted: int) -> str:
     given, asked = sum(counts) + not_counted, item.round.votes_per_item
     if item.state == Item.State.ADJUDICATE:
@@ -477,6 +542,11 @@ def _why_undecided(item: AskedItem, counts: tuple[int, ...], not_counted: int) -
     return f"{given} of {asked} votes so far" if given else ""
 
 
+# What votes alone came to, which a model of votes may replace. A person's decision stays.
+_BY_VOTES = (LabelSource.MAJORITY, LabelSource.POLICY_TIE, LabelSource.POLICY_JUDGE)
+_MODELS = {LabelSource.DAWID_SKENE: "Dawid–Skene", LabelSource.HIERARCHICAL: "hierarchical"}
+# Two labels whose probabilities differ by less are equally likely.
+EQUAL = 1e-9
 _WITHOUT_MAJORITY = {
     LabelSource.POLICY_TIE: "a tie by policy",
     LabelSource.POLICY_JUDGE: "the judge's label by policy",

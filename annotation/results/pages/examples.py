@@ -19,6 +19,7 @@ from annotation.rendering.spans import ShownText, painted
 from annotation.results.data.browsing import SORTS, Filter, People, browse, keys_of, neighbours
 from annotation.results.merge.final_labels import Merged, merged_page
 from annotation.rounds.practice import change_check
+from annotation.votes.agreement import criteria_asked
 from judging.core.errors import UserError
 from judging.core.formatting import count, number_of
 from judging.dataset.models import Example, Label, TagChange, tags_of_examples
@@ -69,6 +70,7 @@ class ExampleFilter(forms.Form):
             (People.UNREVIEWED, "did not review it"),
         ],
     )
+    criterion = forms.ChoiceField(label="Contradicted on", required=False)
     state = forms.ChoiceField(
         label="Verdict",
         required=False,
@@ -90,6 +92,8 @@ class ExampleFilter(forms.Form):
         self.fields["tag"].choices = named("all", tag_names(project, MOST_NAMES))
         self.fields["model"].choices = named("all", models)
         self.fields["label"].choices = label_choices(pairs)
+        criteria = [(name, shortened(name)) for name in criteria_asked(project)]
+        self.fields["criterion"].choices = [("", "any or no criterion"), *criteria]
         self.is_valid()
         number = self.cleaned_data.get("run", "")
         self.run = next((run for run in runs if str(run.number) == number), None)
@@ -115,7 +119,9 @@ class ExampleFilter(forms.Form):
             names.remove("tag")
         if len(self.fields["model"].choices) <= 3:
             names.remove("model")
-        names += ["people"] if self.with_people else []
+        if self.with_people:
+            names += ["people"]
+            names += ["criterion"] if len(self.fields["criterion"].choices) > 1 else []
         names += ["label", "state"] if self.run else []
         return [self[name] for name in names]
 
@@ -132,6 +138,7 @@ class ExampleFilter(forms.Form):
             label=asked.get("label", "") if self.run else "",
             state=asked.get("state", "") if self.run else "",
             people=self.people_asked(),
+            criterion=asked.get("criterion", "") if self.with_people else "",
             sort=sort if sort.removeprefix("-") in SORTS else "number",
         )
 
@@ -184,7 +191,7 @@ def examples(request: HttpRequest, slug: str) -> HttpResponse:
 
 def is_filtered(asked: Filter) -> bool:
     chosen = (asked.text, asked.category, asked.tag, asked.model, asked.label, asked.state)
-    return any(chosen) or bool(asked.people)
+    return any(chosen) or asked.is_about_votes
 
 
 def last_change(access: Access) -> TagChange | None:

@@ -19,15 +19,23 @@ from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Subquery, Sum
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.utils import timezone
+from django.utils import timezone, translation
 from django.views.decorators.http import require_http_methods, require_safe
 
 from annotation.deletion import deletions_of
 from annotation.models import Item, Round, Slot, Vote
-from annotation.results.data.runs import Costs, judge_cost, project_costs, run_totals
+from annotation.results.data.runs import (
+    Costs,
+    drafts_cost,
+    judge_cost,
+    project_costs,
+    run_totals,
+    with_drafts,
+)
 from annotation.results.data.sheet import LABELS
 from annotation.results.report.cache import (
-    kept_agreement,
+    MOST_AT_ONCE,
+    kept_agreements,
     kept_disagreements,
     kept_for,
     kept_people,
@@ -38,6 +46,8 @@ from annotation.results.report.page import overview_context, who_wins_alone
 from annotation.results.report.report import Report
 from annotation.rounds.progress import WAITS_FOR_VOTES, say_undecided, say_waiting, votes_usd
 from annotation.screen.progress import open_work
+from judging.core import languages
+from judging.core.caching import kept_a_while
 from judging.core.errors import UserError
 from judging.core.formatting import count, number_of
 from judging.core.models import Worker
@@ -103,11 +113,15 @@ def standings(projects: QuerySet[Project]) -> QuerySet[Project]:
     settled = items.filter(Q(state=Item.State.COMPLETE) | closed)
     examples = Example.objects.visible().filter(is_check=False, **of_project)
     unfinished = Import.objects.filter(**of_project, state__in=UNFINISHED)
+    checked = Import.objects.filter(
+        **of_project, kind=Import.Kind.EXAMPLES, state=Import.State.CHECKED
+    )
     votes = Vote.objects.filter(example__project=OuterRef("pk"))
     return projects.annotate(
         n_examples=count_of(examples, "project"),
         n_points=count_of(PointItem.objects.visible().filter(**of_project), "project"),
         is_importing=Exists(unfinished),
+        checked_import=Subquery(checked.order_by("-number").values("number")[:1]),
         n_runs=count_of(runs, "project"),
         n_running=count_of(runs.at_work(), "project"),
         active_run=Subquery(active.values("number")[:1]),
@@ -145,6 +159,9 @@ def next_action(project: Any) -> Action:
         said = "An import is unfinished. Its pairs count once it is finished."
         return at(DATA, said, "See the imports", "imports")
     if not project.n_examples and not project.n_points:
+        if project.checked_import:
+            said = "A file was checked. Nothing is imported yet."
+            return at(DATA, said, "See the check", "import_detail", project.checked_import)
         said = "Import pairs of responses to begin."
         return at(DATA, said, "Import pairs", "imports")
     if n:
@@ -243,8 +260,13 @@ def overview(access: Access) -> Overview:
     """Collect the steps and costs, in a constant number of queries for any size of project."""
     project = access.project
     run = run_to_show(project)
-    people = kept_for(project, f"totals:{run.pk if run else 0}", lambda: run_totals(project, run))
     standing = standings(Project.objects.filter(pk=project.pk)).get()
+    # All votes are read for this. While people vote on a large project, it may be a minute old.
+    name, make = f"totals:{run.pk if run else 0}", lambda: run_totals(project, run)
+    if standing.n_examples > MOST_AT_ONCE:
+        people = kept_a_while(f"recent-{name}", project, "", make, is_large=True)
+    else:
+        people = kept_for(project, name, make)
     action = next_action(standing)
     missing = not Worker.objects.alive().exists()
     down = parts_down(settings.FAIRJUDGE_DATA)
@@ -324,7 +346,7 @@ class Facts:
 
 
 def facts_of(projects: list[Project], roles: Mapping[int, Role]) -> dict[int, Facts]:
-    """Return the facts by project, in four queries for any number of projects.
+    """Return the facts by project, in at most five queries for any number of projects.
 
     A reviewer is told nothing about the judge. Agreement is people's alone, so it unblinds nobody.
     """
@@ -345,17 +367,22 @@ def facts_of(projects: list[Project], roles: Mapping[int, Role]) -> dict[int, Fa
     for round_ in Round.objects.filter(pk__in=votes):
         rounds[round_.project_id].append(round_)
     runs: dict[int, list[Run]] = defaultdict(list)
-    of_runs = Run.objects.filter(project__in=keys).order_by("-number")
+    of_runs = with_drafts(Run.objects.filter(project__in=keys).order_by("-number"))
     for run in of_runs.only("project", "created_at", "spent_usd", "price"):
         runs[run.project_id].append(run)
+
+    def shown(project: Project) -> Run | None:
+        primary = [run for run in runs[project.pk] if run.pk == project.primary_run_id]
+        return next(iter(primary or runs[project.pk]), None)
+
+    agreements = kept_agreements({project: shown(project) for project in projects})
 
     def of(project: Project) -> Facts:
         here = [(round_, votes[round_.pk]) for round_ in rounds[project.pk]]
         seconds = sum(row["seconds"] or 0.0 for _, row in here)
         timed = sum(row["timed"] for _, row in here)
         ours = runs[project.pk]
-        primary = [run for run in ours if run.pk == project.primary_run_id]
-        spent = [judge_cost(run) for run in ours]
+        spent = [cost for run in ours for cost in (judge_cost(run), drafts_cost(run))]
         unknown = None in spent or roles[project.pk] == Role.REVIEWER
         paid = (
             votes_usd(round_, row["n"], row["n"] - row["timed"], row["seconds"] or 0.0)
@@ -366,7 +393,7 @@ def facts_of(projects: list[Project], roles: Mapping[int, Role]) -> dict[int, Fa
             n_votes=sum(row["n"] for _, row in here),
             recent=sum(row["day"] for _, row in here),
             pace=seconds / timed if timed else None,
-            agreement=kept_agreement(project, next(iter(primary or ours), None)),
+            agreement=agreements[project],
             human_usd=sum(paid, Decimal(0)),
             judge_usd=None if unknown else sum(filter(None, spent), Decimal(0)),
         )
@@ -428,6 +455,10 @@ def home(request: HttpRequest) -> HttpResponse:
     mine = [Role(roles.get(one.pk, Role.OWNER)) for one in projects]
     actions = [next_action(one) for one in projects]
     facts = facts_of(projects, {one.pk: role for one, role in zip(projects, mine, strict=True)})
+    deletions = list(deletions_of(request.user))
+    if projects or deletions or may_research(request.user):
+        # A page about projects is in English. Somebody who only labels has no project on it.
+        translation.activate(languages.ENGLISH)
     work = open_work(request.user)
     return render(
         request,
@@ -441,7 +472,7 @@ def home(request: HttpRequest) -> HttpResponse:
             ],
             "work": work,
             "has_teams": Role.OWNER in mine,
-            "deletions": deletions_of(request.user),
+            "deletions": deletions,
             "may_create": may_research(request.user),
         },
         status=422 if form.errors else 200,

@@ -17,7 +17,15 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_safe
 
 from annotation.models import Round
-from annotation.results.data.figures import Plot, colour, plot, tooltip, x_axis, y_axis
+from annotation.results.data.figures import (
+    Plot,
+    colour,
+    named_lines,
+    plot,
+    tooltip,
+    x_axis,
+    y_axis,
+)
 from annotation.results.planner.planning import (
     EPSILONS,
     Plan,
@@ -191,6 +199,12 @@ class PlanForm(SubsetForm):
         "nothing in the round.",
     )
     partial = forms.BooleanField(required=False, label="Open even though the run isn't finished")
+    # Of the plan that was filled in: the goal, its value and the confidence.
+    goal = forms.RegexField(
+        r"^(accuracy|win_rate|certificate):0\.\d{1,10}:0\.\d{1,10}$",
+        required=False,
+        widget=forms.HiddenInput,
+    )
 
     COSTS = ("minutes", "wage")
     EXPERT = (
@@ -306,7 +320,14 @@ class PlanForm(SubsetForm):
                 given("minutes", project.minutes_per_vote), given("wage", project.wage_usd)
             ),
             subset=self.subset(),
+            goal=self._goal(),
         )
+
+    def _goal(self) -> dict[str, str] | None:
+        parts = (self.cleaned_data.get("goal") or "").split(":")
+        if len(parts) != 3:
+            return None
+        return dict(zip(("goal", "value", "confidence"), parts, strict=True))
 
 
 def defaults(access: Access, chosen: QueryDict) -> PlanForm:
@@ -358,27 +379,27 @@ def cost_curve(expected: Expectation | Unforeseen, plan: Plan) -> Plot:
         at = {"beta": round(float(plan.beta), 1), "usd": float(plan.usd)}
         rows.append(at | {"line": CHOSEN, "value": here.accuracy})
     lines = [CURVE, BAND, CHANCE]
-    encoding = {
-        "x": x_axis("usd", "cost of annotators, USD"),
-        "y": y_axis("value", "expected accuracy"),
-        "color": colour("line", lines),
-        "tooltip": tooltip("line", "beta", "usd", "value"),
+    x, y = x_axis("usd", "cost of annotators, USD"), y_axis("value", "expected accuracy")
+    shown = tooltip("line", "beta", "usd", "value")
+    layers = named_lines(
+        rows,
+        x,
+        y,
+        "line",
+        lines,
+        mark={"point": {"size": 14}},
+        strokeDash=colour("line", lines),
+        tooltip=shown,
+    )
+    point = {
+        "transform": [{"filter": f"datum.line == '{CHOSEN}'"}],
+        "mark": {"type": "point", "size": 140, "filled": True},
+        "encoding": {"x": x, "y": y, "tooltip": shown},
     }
-    drawing = {
-        "layer": [
-            {
-                "transform": [{"filter": f"datum.line != '{CHOSEN}'"}],
-                "mark": {"type": "line", "point": {"size": 14}},
-                "encoding": encoding | {"strokeDash": colour("line", lines)},
-            },
-            {
-                "transform": [{"filter": f"datum.line == '{CHOSEN}'"}],
-                "mark": {"type": "point", "size": 140, "filled": True},
-                "encoding": {name: encoding[name] for name in ("x", "y", "tooltip")},
-            },
-        ]
-    }
-    caption = "The large point is your β. The line “at least” is valid whichever β you choose."
+    drawing = {"layer": [*layers, point]}
+    caption = (
+        "The large point is your share (β). The line “at least” holds for any share you choose."
+    )
     return plot("plan", "Accuracy by cost of annotators", caption, rows, drawing)
 
 
@@ -613,6 +634,7 @@ def _sizes(
         study = form.study()
         rows = needs(study, pilot)
         found = {"needs": rows, "answer": answer(rows, study)}
+        found["query"] = urlencode(SizesForm.values_of(study))
         found["has_cautious"] = pilot is not None and pilot.is_of(study)
     context |= {"form": form, "measured": pilot.measured if pilot else (), **found}
     return render(request, "results/sizes.html", context, status=200 if found else 422)

@@ -122,6 +122,7 @@ def download(request: HttpRequest, slug: str) -> HttpResponse | StreamingHttpRes
         names="names" in sent,
         escape="no_escape" not in sent,
         background="background" in sent and what == "people",
+        model=sent.get("model", ""),
     )
     project = project_for(request.user, slug, role_for(wanted)).project
     try:

@@ -4,10 +4,11 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import partial
 from itertools import accumulate
 
 import numpy as np
-from django.db.models import Avg, Count, Q, QuerySet, Value
+from django.db.models import Avg, Count, Max, Q, QuerySet, Value
 from django.db.models.functions import Least
 
 from annotation.models import Vote
@@ -28,6 +29,7 @@ from annotation.rounds.opening import (
     rate_of,
 )
 from annotation.rounds.selecting import check_audit, check_learning, size_for_beta
+from judging.core.caching import cached
 from judging.core.errors import UserError
 from judging.core.formatting import count, decimals, number_of, percent, usd
 from judging.dataset.models import Example, alike_questions, frame_of
@@ -210,7 +212,8 @@ def plan(project: Project, run: Run | None, settings: RoundSettings) -> Plan:
     check_audit(settings.audit, n - m)
     if settings.learn:
         check_learning(n, m, settings.learn)
-    alike, questions = alike_questions(frame)
+    alike, questions = _alike(project, run, settings, frame, n)
+    is_large = _is_large(run, settings, n)
     return Plan(
         m=m,
         audit=settings.audit,
@@ -220,18 +223,50 @@ def plan(project: Project, run: Run | None, settings: RoundSettings) -> Plan:
         vote_usd=rate.vote_usd,
         judge_usd=judge_cost(run) if run else Decimal(0),
         people=members_who_may_vote(project).count(),
-        pending=_pending(run, n, frame),
+        pending=_pending(run, n, None if is_large else frame),
         alike=alike,
         questions=questions,
         learn=settings.learn,
-        known=known_votes(
-            project,
-            None if settings.learn else run,
-            settings.votes,
-            None if settings.subset.is_all else frame,
-        ),
-        **_reach(None if settings.learn else run, m, frame),
+        known=_known(project, None if settings.learn else run, settings, frame, n),
+        **_reach(None if settings.learn else run, m, None if is_large else frame),
     )
+
+
+# In a larger project, what is read of all questions and votes is kept until they change.
+_MANY = 10_000
+
+
+def _is_large(run: Run | None, settings: RoundSettings, n: int) -> bool:
+    """Return True for all examples of a large project: a part of them is always read again."""
+    return n > _MANY and settings.subset.is_all and not (run and run.frame_id)
+
+
+def _alike(
+    project: Project, run: Run | None, settings: RoundSettings, frame: QuerySet[Example], n: int
+) -> tuple[float, int]:
+    """Return `alike_questions`. Each move of a slider would otherwise hash every question."""
+    if not _is_large(run, settings, n):
+        return alike_questions(frame)
+    imports = list(project.imports.order_by("pk").values_list("pk", "state"))
+    state = (n, imports, project.texts_removed_at)
+    found: tuple[float, int] = cached("alike", project, state, lambda: alike_questions(frame))
+    return found
+
+
+def _known(
+    project: Project, run: Run | None, settings: RoundSettings, frame: QuerySet[Example], n: int
+) -> KnownVotes:
+    if not settings.subset.is_all:
+        return known_votes(project, run, settings.votes, frame)
+    if n <= _MANY:
+        return known_votes(project, run, settings.votes)
+    votes = Vote.every.filter(protocol=current_protocol(project))
+    sizes = {"n": Count("pk"), "last_at": Max("updated_at"), "aside": Count("aside_at")}
+    about = (run.pk, run.ranked_at) if run else None
+    state = (n, about, settings.votes, votes.aggregate(**sizes))
+    make = partial(known_votes, project, run, settings.votes)
+    found: KnownVotes = cached("known", project, state, make)
+    return found
 
 
 def _nothing(settings: RoundSettings) -> str:
@@ -298,14 +333,23 @@ def measured_minutes(project: Project) -> tuple[float | None, int]:
     return (None if found["mean"] is None else found["mean"] / 60), found["n"]
 
 
-def _reach(run: Run | None, m: int, frame: QuerySet[Example]) -> dict[str, float | None]:
-    """What the first m by rank are: the disputed ones they cover, and the BPDE of the last."""
+def _reach(run: Run | None, m: int, frame: QuerySet[Example] | None) -> dict[str, float | None]:
+    """What the first m by rank are: the disputed ones they cover, and the BPDE of the last.
+
+    Args:
+        frame: None for all examples of a large project, whose disputed ones are counted once.
+    """
     nothing = {"disputed": None, "last_bpde": None}
     if run is None:
         return nothing
-    ranked = Verdict.objects.filter(run=run, rank__isnull=False, example__in=frame.order_by())
+    ranked = Verdict.objects.filter(run=run, rank__isnull=False)
+    if frame is not None:
+        ranked = ranked.filter(example__in=frame.order_by())
     disputed = ranked.filter(_DISPUTED)
-    everywhere = disputed.count()
+    if frame is None:
+        everywhere = cached("disputed", run, run.ranked_at, disputed.count)
+    else:
+        everywhere = disputed.count()
     last = ranked.order_by("rank").values_list("rank", "bpde")[max(m - 1, 0) : max(m, 1)]
     if not m or not last:
         return nothing | {"disputed": 0.0 if everywhere else None}
@@ -314,11 +358,16 @@ def _reach(run: Run | None, m: int, frame: QuerySet[Example]) -> dict[str, float
     return {"disputed": covered / everywhere if everywhere else None, "last_bpde": bpde}
 
 
-def _pending(run: Run | None, n: int, frame: QuerySet[Example]) -> int:
+def _pending(run: Run | None, n: int, frame: QuerySet[Example] | None) -> int:
     if run is None:
         return 0
-    asked = Verdict.objects.filter(run=run, example__in=frame.order_by())
-    return n - asked.exclude(state=Verdict.State.PENDING).count()
+    asked = Verdict.objects.filter(run=run).exclude(state=Verdict.State.PENDING)
+    if frame is not None:
+        asked = asked.filter(example__in=frame.order_by())
+    elif run.state == Run.State.DONE:
+        done: int = cached("asked", run, (run.ranked_at, run.finished_at), asked.count)
+        return n - done
+    return n - asked.count()
 
 
 EPSILONS = (0.05, 0.1, 0.2)
@@ -487,8 +536,8 @@ def advice(
 def _without_judge(plan: Plan) -> Advice:
     """There is no label of a judge that a review could correct, or an audit certify."""
     return Advice(
-        "No β can be recommended before a judge has labelled the examples. Start a judge run "
-        "first, or have people label everything.",
+        "No share (β) can be recommended before a judge has labelled the examples. Wait for "
+        "a run to finish, start one, or have people label everything.",
         f"{number_of(plan.n_frame, 'example')}, none with a judge's label yet",
         warns=True,
     )
@@ -498,16 +547,16 @@ def _without_labels(reason: str, plan: Plan, epsilon: float) -> Advice:
     needed = audit_needed(epsilon, 0)
     if needed > plan.n_frame - plan.m:
         return Advice(
-            f"No β can be recommended yet ({reason}). An audit of {needed} is needed to certify "
-            f"that at most {percent(epsilon)} of the unreviewed labels are wrong, but only "
+            f"No share (β) can be recommended yet ({reason}). An audit of {needed} is needed to "
+            f"certify that at most {percent(epsilon)} of the unreviewed labels are wrong, but only "
             f"{count(plan.n_frame - plan.m)} would be unreviewed. Have people label everything.",
             f"all {number_of(plan.n_frame, 'example')}",
             warns=True,
         )
     return Advice(
-        f"No β can be recommended yet ({reason}). Begin with an audit of at least {needed}. If it "
-        f"finds no error, it certifies that at most {percent(epsilon)} of the unreviewed labels "
-        "are wrong.",
+        f"No share (β) can be recommended yet ({reason}). Begin with an audit of at least "
+        f"{needed}. If it finds no error, it certifies that at most {percent(epsilon)} of the "
+        "unreviewed labels are wrong.",
         "the exact bound for a large set, at 95\u202f% confidence",
     )
 

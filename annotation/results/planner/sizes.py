@@ -181,7 +181,7 @@ def _of(study: Study, found: Size | Undefined) -> Size | Undefined:
 
 def _win_rate(study: Study, within: str) -> Size | Undefined:
     if study.examples is None:
-        return Undefined("enter how many examples there are: the judge labels all of them")
+        return Undefined("enter how many examples the judge labels")
     return size_for_win_rate(study.within, study.examples, study.accuracy)
 
 

@@ -7,7 +7,7 @@ behind. Imported texts alone never change.
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,21 +40,27 @@ _ROUND = (
 )  # fmt: skip
 _PROJECT = (
     "name", "slug", "wage_usd", "minutes_per_vote", "cost_basis", "leave_out_unblinded",
+    "label_rule",
 )  # fmt: skip
 
 
 def fingerprint(project: Project) -> str:
     """Changes with every vote, decision, import, label, round, ranking and setting."""
-    return _fingerprint(project, _quick_state(project))
+    return _fingerprint(project, _quick_state(project), _judged_state(project))
 
 
-def _fingerprint(project: Project, quick: str) -> str:
-    votes = Vote.every.filter(item__round__project=project)
-    rows = [
+def _judged_state(project: Project) -> list[dict[str, int]]:
+    """What changes with an example or a verdict: it reads them all."""
+    verdicts = Verdict.objects.filter(run__in=_runs(project))
+    return [
         _size(frame_of(project).order_by(), each=_weighed(*_of_example())),
-        _size(votes, each=_weighed(*_of_vote())),
-        _size(Verdict.objects.filter(run__in=_runs(project)), each=_weighed(*_of_verdict())),
+        _size(verdicts, each=_weighed(*_of_verdict())),
     ]
+
+
+def _fingerprint(project: Project, quick: str, judged: list[dict[str, int]]) -> str:
+    votes = Vote.every.filter(item__round__project=project)
+    rows = [*judged, _size(votes, each=_weighed(*_of_vote()))]
     return hashlib.sha256(f"{quick}{json.dumps(rows, default=str)}".encode()).hexdigest()
 
 
@@ -70,6 +76,7 @@ def _quick_state(project: Project) -> str:
         list(project.imports.order_by("pk").values_list("pk", "state")),
         list(items.values_list("round", "state").annotate(n=Count("pk"), last=Max("pk"))),
         _size(project.likelihoods.all()),
+        _size(project.preregistrations.all()),
         _size(Adjudication.objects.filter(item__round__project=project)),
         _size(slots, votes=Sum("vote")),
         _size(votes, last_at=Max("updated_at"), aside=Count("aside_at")),
@@ -79,18 +86,19 @@ def _quick_state(project: Project) -> str:
 
 
 def _state_for_page(project: Project) -> str:
-    """The fingerprint. Of a large project it is read again only where the quick state changed.
+    """The fingerprint. Of a large project, examples and verdicts are not read again for each vote.
 
-    Labels that change with no import, vote, run or round are then seen after some minutes.
+    Labels of examples that change with no import and no run are then seen after some minutes.
     """
-    key, quick = cache_key("state", project), _quick_state(project)
-    kept = report_cache.get(key)
-    if kept is not None and kept[0] == quick:
-        return str(kept[1])
-    state = _fingerprint(project, quick)
-    if frame_of(project).count() > MOST_AT_ONCE:
-        report_cache.set(key, (quick, state), STATE_SECONDS)
-    return state
+    quick = _quick_state(project)
+    if frame_of(project).count() <= MOST_AT_ONCE:
+        return _fingerprint(project, quick, _judged_state(project))
+    changes = [
+        list(project.runs.order_by("pk").values_list("pk", "state", "ranked_at")),
+        list(project.imports.order_by("pk").values_list("pk", "state")),
+    ]
+    judged = cached("state", project, changes, lambda: _judged_state(project), STATE_SECONDS)
+    return _fingerprint(project, quick, judged)
 
 
 def _runs(project: Project) -> list[int]:
@@ -163,16 +171,22 @@ def kept_disagreements(run: Run) -> Disagreements | None:
     return found[1] if found else None
 
 
-def kept_agreement(project: Project, run: Run | None) -> Figure | None:
-    """Return how often two people agree, from the newest report there is. Nothing is computed.
+def kept_agreements(shown: Mapping[Project, Run | None]) -> dict[Project, Figure | None]:
+    """Return how often two people agree, by project, from the newest reports there are.
 
-    Kept apart from the report, because a list of projects reads one of each.
+    A list of projects reads all at once, so this is kept apart from the reports.
     """
-    if run is not None:
-        found = report_cache.get(cache_key("agreement", run))
-        return found[1] if found else None
-    found = report_cache.get(cache_key("alone", project))
-    return found[1].people.agreement if found and found[1] else None
+    key_of = {
+        project: cache_key("alone", project) if run is None else cache_key("agreement", run)
+        for project, run in shown.items()
+    }
+    kept = report_cache.get_many(key_of.values())
+
+    def agreement(project: Project) -> Figure | None:
+        _, found = kept.get(key_of[project], (None, None))
+        return found.people.agreement if found and shown[project] is None else found
+
+    return {project: agreement(project) for project in shown}
 
 
 def shown_report(project: Project, run: Run) -> Shown:

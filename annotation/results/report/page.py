@@ -163,7 +163,7 @@ def file_context(run: Run, report: Report) -> Json:
         }
         for one in chapters_of(report)
     ]
-    return context | {"citation": citation(report)}
+    return context | {"citation": citation(report), "paper": paper_of(report)}
 
 
 def overview_context(run: Run, report: Report) -> Json:
@@ -251,10 +251,11 @@ def release() -> str:
 
 @dataclass(frozen=True)
 class Citation:
-    """sentence: for the text of a paper. bibtex: the software and the methods that it rests on."""
+    """sentence, methods: for the text of a paper. bibtex: the software, and all methods used."""
 
     sentence: str
     bibtex: str
+    methods: str
 
 
 def citation(report: Report) -> Citation | Undefined:
@@ -278,35 +279,46 @@ def citation(report: Report) -> Citation | Undefined:
         f"confidence interval {limits}{NARROW_SPACE}%, n = {count(found.n)}; a tie counts as half "
         f"a win). {_design(report, cited)} Computed with FairJudge {release()}."
     )
-    used = dict.fromkeys(["fairjudge", *_methods_used(report, cited)])
-    return Citation(sentence, "\n\n".join(_entry(key) for key in used))
+    paper = paper_of(report)
+    used = dict.fromkeys(["fairjudge", *_methods_used(report, cited), *paper.references])
+    return Citation(sentence, "\n\n".join(_entry(key) for key in used), paper.text)
 
 
 def _design(report: Report, cited: str) -> str:
-    run, basis = report.run, report.coverage.basis
-    pairs = number_of(report.coverage.examples, "pair")
-    who = {
-        "votes": f"People voted on all {pairs}.",
-        "gold": f"All {pairs} have known labels.",
-        "round": _reviewed(report, pairs),
-    }[basis]
+    who = _who(report, number_of(report.coverage.examples, "pair"))
     if cited == "people":
         return who
-    judge = f" The judge, {run.model}," if run.model else " The judge"
-    orders = "both orders" if _both_orders(report) else "one order"
-    labelled = sum(report.coverage.labels.values())
-    every = labelled == report.coverage.examples
-    of_them = "every pair" if every else f"{count(labelled)} of them"
-    sentence = (
-        f"{who}{judge} labelled {of_them} ({run.method}, {orders}, k = {run.k} samples per order, "
-        f"temperature {run.temperature})."
-    )
+    sentence = f"{who} {_judge_sentence(report)}"
     if cited == "calibrated":
         sentence += (
             " Its labels were calibrated by human labels with cross-fitting; this estimate was "
             "chosen before the audit was drawn."
         )
     return sentence
+
+
+def _who(report: Report, pairs: str) -> str:
+    return {
+        "votes": f"People voted on all {pairs}.",
+        "gold": f"All {pairs} have known labels.",
+        "round": _reviewed(report, pairs),
+    }[report.coverage.basis]
+
+
+def _judge_sentence(report: Report) -> str:
+    run = report.run
+    judge = f"The judge, {run.model}," if run.model else "The judge"
+    labelled = sum(report.coverage.labels.values())
+    every = labelled == report.coverage.examples
+    of_them = "every pair" if every else f"{count(labelled)} of them"
+    return (
+        f"{judge} labelled {of_them} ({run.method}, {_orders(report)}, k = {run.k} samples per "
+        f"order, temperature {run.temperature})."
+    )
+
+
+def _orders(report: Report) -> str:
+    return "both orders" if _both_orders(report) else "one order"
 
 
 def _reviewed(report: Report, pairs: str) -> str:
@@ -323,7 +335,6 @@ def _both_orders(report: Report) -> bool:
 
 def _methods_used(report: Report, cited: str) -> Iterator[str]:
     """Yield the keys of the papers whose methods the cited figure rests on."""
-    run = report.run
     judged = cited != "people"
     if judged:
         yield "angelopoulos2023prediction"
@@ -331,14 +342,20 @@ def _methods_used(report: Report, cited: str) -> Iterator[str]:
         yield "zrnic2024cross"
     # People alone who labelled everything need no judge. Otherwise BPDE selected what they saw.
     if judged or report.coverage.basis == "round":
-        if run.portia:
-            yield "li2024split"
-        if run.form == "choice":
-            yield "li2024calibraeval"
-        if run.method in _FAIREVAL or report.coverage.basis == "round":
+        yield from _judge_methods(report)
+        if report.coverage.basis == "round":
             yield "wang2024large"
     if report.certificate.issued:
         yield "angelopoulos2021learn"
+
+
+def _judge_methods(report: Report) -> Iterator[str]:
+    if report.run.portia:
+        yield "li2024split"
+    if report.run.form == "choice":
+        yield "li2024calibraeval"
+    if report.run.method in _FAIREVAL:
+        yield "wang2024large"
 
 
 _FAIREVAL = ("ec", "mec", "bpc", "mec_bpc")
@@ -396,7 +413,7 @@ _PAPERS = {
         "article",
         {
             "title": "Cross-prediction-powered inference",
-            "author": "Zrnic, Tijana and Cand{\\`e}s, Emmanuel J.",
+            "author": "Zrnic, Tijana and Candès, Emmanuel J.",
             "journal": "Proceedings of the National Academy of Sciences",
             "volume": "121",
             "number": "15",
@@ -409,17 +426,215 @@ _PAPERS = {
         "misc",
         {
             "title": "Learn then Test: Calibrating Predictive Algorithms to Achieve Risk Control",
-            "author": "Angelopoulos, Anastasios N. and Bates, Stephen and Cand\\`es, Emmanuel J. "
+            "author": "Angelopoulos, Anastasios N. and Bates, Stephen and Candès, Emmanuel J. "
             "and Jordan, Michael I. and Lei, Lihua",
             "year": "2021",
             "note": "arXiv:2110.01052",
         },
     ),
+    "cohen1960coefficient": (
+        "article",
+        {
+            "title": "A Coefficient of Agreement for Nominal Scales",
+            "author": "Cohen, Jacob",
+            "journal": "Educational and Psychological Measurement",
+            "volume": "20",
+            "number": "1",
+            "pages": "37--46",
+            "year": "1960",
+            "doi": "10.1177/001316446002000104",
+        },
+    ),
+    "fleiss1971measuring": (
+        "article",
+        {
+            "title": "Measuring nominal scale agreement among many raters",
+            "author": "Fleiss, Joseph L.",
+            "journal": "Psychological Bulletin",
+            "volume": "76",
+            "number": "5",
+            "pages": "378--382",
+            "year": "1971",
+            "doi": "10.1037/h0031619",
+        },
+    ),
+    "hayes2007answering": (
+        "article",
+        {
+            "title": "Answering the Call for a Standard Reliability Measure for Coding Data",
+            "author": "Hayes, Andrew F. and Krippendorff, Klaus",
+            "journal": "Communication Methods and Measures",
+            "volume": "1",
+            "number": "1",
+            "pages": "77--89",
+            "year": "2007",
+            "doi": "10.1080/19312450709336664",
+        },
+    ),
+    "bradley1952rank": (
+        "article",
+        {
+            "title": "Rank Analysis of Incomplete Block Designs: I. The Method of Paired "
+            "Comparisons",
+            "author": "Bradley, Ralph Allan and Terry, Milton E.",
+            "journal": "Biometrika",
+            "volume": "39",
+            "number": "3/4",
+            "pages": "324--345",
+            "year": "1952",
+            "doi": "10.2307/2334029",
+        },
+    ),
+    "calderon2025alternative": (
+        "misc",
+        {
+            "title": "The Alternative Annotator Test for LLM-as-a-Judge: How to Statistically "
+            "Justify Replacing Human Annotators with LLMs",
+            "author": "Calderon, Nitay and Reichart, Roi and Dror, Rotem",
+            "year": "2025",
+            "note": "arXiv:2501.10970",
+        },
+    ),
 }
 
 
-def _entry(key: str) -> str:
+def _work(key: str) -> tuple[str, dict[str, str]]:
     software = ("software", {"title": "FairJudge", "version": release()})
-    kind, values = _PAPERS.get(key, software)
+    return _PAPERS.get(key, software)
+
+
+def _entry(key: str) -> str:
+    kind, values = _work(key)
     lines = [f"  {name} = {{{value}}}," for name, value in values.items()]
-    return "\n".join([f"@{kind}{{{key},", *lines, "}"])
+    # Older BibTeX sorts and shortens names in ASCII alone.
+    text = "\n".join([f"@{kind}{{{key},", *lines, "}"])
+    return text.replace("è", "{\\`e}")
+
+
+def _reference(key: str) -> str:
+    """Return an entry of a list of references, as plain text."""
+    _, values = _work(key)
+    authors = [
+        " ".join(reversed(one.split(", "))) for one in values.get("author", "").split(" and ")
+    ]
+    authors = ["et al." if one == "others" else one for one in authors if one]
+    where = " ".join(filter(None, [values.get("journal") or values.get("booktitle"),
+                                   values.get("volume")]))  # fmt: skip
+    if pages := values.get("pages"):
+        where += f": {pages.replace('--', '–')}"
+    ends = [where, values.get("year", ""), values.get("note", ""), values.get("version", "")]
+    ends += [f"doi:{values['doi']}"] if "doi" in values else []
+    first = [", ".join(authors), values["title"]]
+    return ". ".join(filter(None, [*first, ", ".join(filter(None, ends))])) + "."
+
+
+@dataclass(frozen=True)
+class Cited:
+    """A sentence of the methods paragraph. keys: of the works that it cites."""
+
+    text: str
+    keys: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Paper:
+    """What a paper needs besides the tables.
+
+    design: for the captions of tables. methods: a paragraph. references, bibtex: the works that it
+    cites, by their keys.
+    """
+
+    design: str
+    methods: tuple[Cited, ...]
+
+    @property
+    def _keys(self) -> list[str]:
+        return list(dict.fromkeys(key for one in self.methods for key in one.keys))
+
+    @property
+    def references(self) -> dict[str, str]:
+        return {key: _reference(key) for key in self._keys}
+
+    @property
+    def bibtex(self) -> str:
+        return "\n\n".join(_entry(key) for key in self._keys)
+
+    @property
+    def text(self) -> str:
+        """The paragraph with the authors and years of what it cites, for any editor."""
+        return " ".join(_with_authors(one) for one in self.methods)
+
+
+def _with_authors(one: Cited) -> str:
+    if not one.keys:
+        return one.text
+    named = []
+    for key in one.keys:
+        _, values = _work(key)
+        names = [name.split(",")[0] for name in values.get("author", "").split(" and ")]
+        who = names[0] if len(names) == 1 else f"{names[0]} et al."
+        if len(names) == 2 and names[1] != "others":
+            who = f"{names[0]} & {names[1]}"
+        named.append(f"{who or values['title']}, {values.get('year', values.get('version'))}")
+    return f"{one.text.rstrip('.')} ({'; '.join(named)})."
+
+
+def paper_of(report: Report) -> Paper:
+    """Return the methods paragraph of a report, and what the captions of its tables say."""
+    run, n = report.run, number_of(report.coverage.examples, "pair")
+    about = f" {report.coverage.frame}" if report.coverage.frame else ""
+    judge = f"judge {run.model}, " if run.model else ""
+    design = (
+        f"n = {n}{about} unless a column says otherwise; {judge}{run.method}, "
+        f"{_orders(report)}, k = {run.k}, temperature {run.temperature}. FairJudge {release()}."
+    )
+    return Paper(design, tuple(_methods(report)))
+
+
+def _methods(report: Report) -> Iterator[Cited]:
+    pairs = number_of(report.coverage.examples, "pair")
+    names = win_rates.pair_names(report.models)
+    compared = f" of {' and '.join(map(set_apart, names))}" if names else ""
+    frame = f" ({report.coverage.frame})" if report.coverage.frame else ""
+    yield Cited(f"We compare responses{compared} on {pairs}{frame}.")
+    yield Cited(_judge_sentence(report), tuple(_judge_methods(report)))
+    if report.coverage.basis == "round":
+        yield Cited(_reviewed(report, pairs), ("wang2024large",))
+    else:
+        yield Cited(_who(report, pairs))
+    cited = win_rates.to_cite(report.win_rate)
+    if cited == "judge_and_people":
+        yield Cited(
+            "The win rate uses the judge's labels on all pairs and corrects them by people's.",
+            ("angelopoulos2023prediction",),
+        )
+    elif cited == "calibrated":
+        yield Cited(
+            "The win rate uses the judge's labels, calibrated by people's with cross-fitting.",
+            ("angelopoulos2023prediction", "zrnic2024cross"),
+        )
+    if not isinstance(alone(report), Undefined):
+        yield Cited(
+            "How far judge and people agree is given as accuracy and Cohen's kappa.",
+            ("cohen1960coefficient",),
+        )
+    if not isinstance(report.people.krippendorff_alpha, Undefined):
+        yield Cited(
+            "How far people agree with each other is given as Fleiss' kappa and Krippendorff's "
+            "alpha.",
+            ("fleiss1971measuring", "hayes2007answering"),
+        )
+    if not isinstance(report.alt_test, Undefined):
+        yield Cited(
+            "The alternative annotator test asks if the judge can replace an annotator.",
+            ("calderon2025alternative",),
+        )
+    if len(report.models.pairwise) > 1:
+        yield Cited("Models are ranked by Bradley and Terry's model.", ("bradley1952rank",))
+    if report.certificate.issued:
+        yield Cited(certified(report.certificate).text, ("angelopoulos2021learn",))
+    yield Cited(
+        f"Intervals are 95{NARROW_SPACE}% confidence intervals. All figures were computed with "
+        "FairJudge.",
+        ("fairjudge",),
+    )

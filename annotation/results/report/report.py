@@ -11,18 +11,21 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from annotation.results.data.figures import Json, Plot, Sentence, to_json
+from annotation.results.data.figures import Data, Json, Plot, Sentence, to_json
 from annotation.results.data.runs import Costs, project_costs
 from annotation.results.data.sheet import NO_LABELS, sheet_of
 from annotation.results.sections import calibration as sections_calibration
+from annotation.results.sections import disagreement as sections_disagreement
 from annotation.results.sections import judge_card as sections_judge_card
 from annotation.results.sections import methods as sections_methods
 from annotation.results.sections import people as sections_people
 from annotation.results.sections import portia as sections_portia
 from annotation.results.sections import position as sections_position
+from annotation.results.sections import registration as sections_registration
 from annotation.results.sections import review as sections_review
 from annotation.results.sections import review_gain, trust, win_rates
 from annotation.results.sections import routing as sections_routing
+from annotation.results.sections import skills as sections_skills
 from annotation.results.sections import vote_details as sections_details
 from annotation.results.sections.analysis import (
     Analysis,
@@ -37,6 +40,7 @@ from annotation.results.sections.analysis import (
 )
 from judging.core.formatting import count
 from judging.dataset.models import Frame, Label
+from judging.methods.agreement.skills import FEW_PEOPLE, FEWEST_RATERS
 from judging.methods.intervals.estimates import Figure, Undefined
 from judging.methods.verdicts.position import GapBin
 from judging.projects.models import Project
@@ -127,10 +131,14 @@ class Report:
     people: sections_people.PeopleFigures
     pace: Sequence[sections_people.Pace]
     self_agreement: Sequence[sections_people.SelfAgreement]
+    skills: sections_skills.SkillFigures | Undefined
+    noise: sections_skills.NoiseFigures | Undefined
+    disagreement: sections_disagreement.DisagreementFigures | Undefined
     criteria: sections_people.CriteriaFigures | Undefined
     vote_details: sections_details.VoteDetails | Undefined
     by_category: Sequence[win_rates.CategoryFigures]
     category_differences: win_rates.CategoryDifferences
+    preregistration: sections_registration.Registration | Undefined
     cost: Costs
 
 
@@ -174,6 +182,10 @@ def who_wins(report: Report) -> Sentence:
 def names_of(report: Report) -> tuple[str, str] | None:
     """Return the two models that the whole project compares, if it does."""
     return win_rates.pair_names(report.models)
+
+
+def _read_plans(of: Analysis) -> Data | Undefined:
+    return trust.registrations_of(of.project, of.run)
 
 
 def lacks_people(report: Report, part: object) -> bool:
@@ -262,6 +274,7 @@ CHAPTERS = (
                 "escalation",
                 "results/_escalation.html",
                 "Which labels may judges keep?",
+                read=sections_routing.read_simulated,
                 has=lambda report: not isinstance(report.escalation, Undefined),
             ),
             Section(
@@ -277,6 +290,13 @@ CHAPTERS = (
                 plots=(lambda report: sections_methods.cost_plot(report.methods),),
             ),
             Section("cost", "results/_cost.html", "Costs"),
+            Section(
+                trust.REGISTERED,
+                "results/_preregistration.html",
+                "Was the plan kept?",
+                has=lambda report: not isinstance(report.preregistration, Undefined),
+                read=_read_plans,
+            ),
         ),
     ),
     Chapter(
@@ -382,6 +402,26 @@ CHAPTERS = (
                 "Do people agree with themselves?",
                 has=lambda report: bool(report.self_agreement),
                 read=sections_people.read_again,
+            ),
+            Section(
+                sections_skills.SKILLS,
+                "results/_skills.html",
+                "How skilled are annotators, and what do models make of their votes?",
+                has=lambda report: not isinstance(report.skills, Undefined),
+                plots=(lambda report: sections_skills.skills_plot(report.skills),),
+            ),
+            Section(
+                sections_skills.NOISE,
+                "results/_noise.html",
+                "How much of the disagreement with the judge is people's noise?",
+                has=lambda report: not isinstance(report.noise, Undefined),
+            ),
+            Section(
+                sections_disagreement.NAME,
+                "results/_disagreement.html",
+                "Why do judge and people disagree?",
+                has=lambda report: not isinstance(report.disagreement, Undefined),
+                read=sections_disagreement.read_disagreement,
             ),
             Section(
                 sections_people.CRITERIA,
@@ -502,7 +542,38 @@ def report(of: Analysis) -> Report:
 
     Each section has a generator of its own from the run's seed, so that none changes another.
     """
-    by_chance = win_rates.category_tests(of.sheet, of.samples)
+    made = _figures(of)
+    known = made.coverage.known
+    labelled = 0 if isinstance(known, Undefined) else known
+    data = of.own(trust.REGISTERED, _read_plans)
+    # Most projects have no plan, and need not pass through the section to say so.
+    if isinstance(data, Undefined):
+        return made
+    found = sections_registration.registration(of, data, _reported(made), labelled)
+    return replace(made, preregistration=found)
+
+
+def _reported(made: Report) -> dict[str, bool]:
+    """Say for each analysis that can be promised whether the report has a figure for it."""
+    models = made.models.pairwise
+    figures: dict[str, object] = {
+        "accuracy": alone(made),
+        "position": made.position.conflict_rate,
+        "length": made.length.judge,
+        "alt_test": made.alt_test,
+        "people": made.people.agreement,
+    }
+    return {name: not isinstance(figure, Undefined) for name, figure in figures.items()} | {
+        "win_rate": win_rates.to_cite(made.win_rate) is not None,
+        "review": isinstance(made.review, review_gain.ReviewDone),
+        "certificate": has_audit(made),
+        "categories": len(made.by_category) > 1,
+        "models": bool(models),
+    }
+
+
+def _figures(of: Analysis) -> Report:
+    by_chance, known = win_rates.category_tests(of.sheet, of.samples), of.sheet.known
     calibrated_rate, calibrated = sections_routing.calibrated(of)
     return Report(
         project=ProjectName(of.project.slug, of.project.name),
@@ -538,12 +609,22 @@ def report(of: Analysis) -> Report:
         people=sections_people.people(of.sheet, of.rng),
         pace=sections_people.pace(of),
         self_agreement=sections_people.self_agreement(of),
+        # As above: most of it needs three annotators, or labels to compare with.
+        skills=sections_skills.skills(of.sheet, of.project)
+        if len(of.sheet.ballots.names) >= FEWEST_RATERS
+        else FEW_PEOPLE,
+        noise=sections_skills.noise(of) if not isinstance(known, Undefined) else known,
+        disagreement=sections_disagreement.disagreement(of)
+        if not isinstance(known, Undefined)
+        else known,
         criteria=sections_people.criteria(of),
         vote_details=sections_details.vote_details(of)
         if sections_people.says_more(of)
         else sections_people.NOT_ASKED,
         by_category=win_rates.by_category(of.sheet, of.samples, of.rng, by_chance),
         category_differences=win_rates.category_differences(by_chance),
+        # What was done is compared with it once all figures are there.
+        preregistration=trust.NOT_REGISTERED,
         # Rows of the database do not belong in what is kept.
         cost=replace(of.costs, runs=()),
     )
@@ -568,6 +649,7 @@ class PeopleAlone:
     people: sections_people.PeopleFigures
     pace: Sequence[sections_people.Pace]
     self_agreement: Sequence[sections_people.SelfAgreement]
+    skills: sections_skills.SkillFigures | Undefined
     criteria: sections_people.CriteriaFigures | Undefined
     vote_details: sections_details.VoteDetails | Undefined
     cost: Costs
@@ -598,6 +680,7 @@ def people_alone(project: Project, frame: Frame | None = None) -> PeopleAlone | 
         self_agreement=[]
         if isinstance(again, Undefined)
         else sections_people.with_themselves(again),
+        skills=sections_skills.skills(sheet, project, run=False),
         criteria=answers
         if isinstance(answers, Undefined)
         else sections_people.criteria_of(sheet, answers, rng),

@@ -7,7 +7,9 @@ from annotation.results.data.runs import Costs
 from annotation.results.merge.final_labels import Merged
 from annotation.results.report.report import PeopleAlone
 from annotation.results.sections.analysis import Analysis
+from annotation.results.sections.disagreement import DisagreementFigures, disagreement
 from annotation.results.sections.review import LabelAgreement, ReviewGain
+from annotation.results.sections.skills import NoiseFigures, SkillFigures, noise
 from judging.core.formatting import count, decimals, interval, number_of, p_value, percent, usd
 from judging.methods.intervals.estimates import Estimate, Figure, Undefined
 from judging.methods.review.curve import ErrorsFound
@@ -91,6 +93,8 @@ def report_lines(analysis: Analysis) -> Iterator[str]:
     if analysis.no_better_than_chance:
         yield "  BPDE finds this judge's errors no better than chance."
     yield from _position(analysis)
+    yield from _noise(noise(analysis))
+    yield from _disagreement(disagreement(analysis))
     yield ""
     yield from cost_table(analysis.costs)
 
@@ -106,10 +110,56 @@ def people_lines(found: PeopleAlone) -> Iterator[str]:
     yield _figures_text_line("  Fleiss' kappa", figure(people.fleiss_kappa))
     yield _figures_text_line("  Krippendorff's alpha", figure(people.krippendorff_alpha))
     yield _figures_text_line("  Gwet's AC1", figure(people.gwet_ac1))
+    yield from _skills(found.skills)
     if found.unblinded.sentence:
         yield found.unblinded.sentence
     yield ""
     yield from cost_table(found.cost)
+
+
+def _noise(found: NoiseFigures | Undefined) -> Iterator[str]:
+    if not isinstance(found, Undefined):
+        yield _figures_text_line("judge and one vote agree", figure(found.with_one_vote))
+        yield _figures_text_line("  without people's noise", figure(found.corrected))
+        yield _figures_text_line("  disagreement that is people's noise", figure(found.share))
+
+
+def _disagreement(found: DisagreementFigures | Undefined) -> Iterator[str]:
+    """What explains each disagreement, and the groups with more gaps than chance gives."""
+    if isinstance(found, Undefined):
+        return
+    said = f"{count(found.n)} of {count(found.labelled)}"
+    yield _figures_text_line("judge and people disagree on", said)
+    for one in found.parts:
+        yield _figures_text_line(f"  {NAMES[one.source]}", figure(one.share))
+    for gap in found.gaps:
+        if gap.shown:
+            numbers = f"{count(gap.gaps)} of {count(gap.inside)}, {p_value(gap.p_holm)}"
+            yield _figures_text_line(f"  gaps in {gap.kind} {gap.value or '(none)'}", numbers)
+    if not isinstance(found.effect, Undefined):
+        yield _figures_text_line("  change by the new protocol", figure(found.effect.change))
+
+
+# Short, for a line of text.
+NAMES = {
+    "judge_noise": "the judge's noise",
+    "position": "position",
+    "pull": "length or likelihood",
+    "people_noise": "people's noise",
+    "rest": "not explained",
+}
+
+
+def _skills(found: SkillFigures | Undefined) -> Iterator[str]:
+    if isinstance(found, Undefined):
+        return
+    alpha = "  Krippendorff's alpha, for other annotators too"
+    yield _figures_text_line(alpha, figure(found.two_way_alpha))
+    for one in found.annotators:
+        yield _figures_text_line(f"skill of {one.annotator}", figure(one.skill))
+    for rule in found.labels:
+        shares = {"win": rule.win, "tie": rule.tie, "lose": rule.lose}
+        yield _figures_text_line(f"labels by the {rule.name} rule", _counts(shares))
 
 
 def _agreement(name: str, found: LabelAgreement) -> Iterator[str]:

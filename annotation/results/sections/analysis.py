@@ -267,8 +267,8 @@ _MARKS = ("**", "\n- ", "\n* ", "\n#", "\n1. ", "```")
 
 def read_style(of: Analysis) -> Data:
     """style: (N, 2) log length and log number of Markdown's marks, response 1 less response 2; of
-    a project with three models or more, since two have no ranking to control."""
-    if len([name for name in of.sheet.models if name]) < 3:
+    a project with three models or more, since two have no ranking to control, and with texts."""
+    if len([name for name in of.sheet.models if name]) < 3 or of.project.texts_removed_at:
         return Data()
     columns = [Length(f"response_{one}") for one in (1, 2)]
     columns += [_marks(f"response_{one}") for one in (1, 2)]
@@ -348,7 +348,9 @@ def dataset_of(of: Analysis) -> Dataset:
     data, sheet = of.own("dataset", read_dataset), of.sheet
     assert isinstance(data, Data)
     question, responses = data.arrays["question"], data.arrays["responses"]
-    words = data.arrays["words"][np.unique(question, return_index=True)[1]]
+    first = np.unique(question, return_index=True)[1]
+    # Of a text that was removed, only its length is known.
+    words = data.arrays["words"][first if of.project.texts_removed_at is None else []]
     known = sheet.known
     labels: dict[str, int] | Undefined = known if isinstance(known, Undefined) else {}
     if not isinstance(known, Undefined):
@@ -356,7 +358,7 @@ def dataset_of(of: Analysis) -> Dataset:
         labels = {name: int((said == sign).sum()) for name, sign in _NAMES.items()}
     return Dataset(
         examples=len(sheet),
-        questions=len(words),
+        questions=len(first),
         responses_1=len(np.unique(responses[:, 0])),
         responses_2=len(np.unique(responses[:, 1])),
         labels=labels,

@@ -11,6 +11,7 @@ from annotation.results.data.figures import (
     Plot,
     Sentence,
     colour,
+    named_lines,
     plot,
     tooltip,
     value_of,
@@ -180,17 +181,16 @@ def calibration_curves(found: CalibrationFigures | Undefined) -> Plot:
         for one in drawn
         for place, g in enumerate(one.g)
     ]
-    line = {
-        "mark": {"type": "line"},
-        "encoding": {
-            "x": x_axis("p", "P(first ID token), as the judge gave it"),
-            "y": y_axis("value", "calibrated"),
-            "color": colour("method", [one.title for one in drawn]),
-            "tooltip": tooltip("method", "p", "value"),
-        },
-    }
+    layers = named_lines(
+        rows,
+        x_axis("p", "P(first ID token), as the judge gave it"),
+        y_axis("value", "calibrated"),
+        "method",
+        [one.title for one in drawn],
+        tooltip=tooltip("method", "p", "value"),
+    )
     caption = "How each calibration maps a probability. Fitted on the estimation set."
-    return plot("calibration-curve", "Calibration functions", caption, rows, line)
+    return plot("calibration-curve", "Calibration functions", caption, rows, {"layer": layers})
 
 
 def calibration_accuracy(found: CalibrationFigures | Undefined) -> Plot:

@@ -303,10 +303,22 @@ def _name(run: Run, bpc: bool, k: int) -> str:
 
 @dataclass(frozen=True)
 class Paired:
-    """difference: accuracy of this run less the other's, over what both judged."""
+    """difference: accuracy of this run less the other's, over what both judged. better, worse:
+    examples on which this run's label earns more, and less."""
 
     difference: Figure
     p: float | None
+    better: int = 0
+    worse: int = 0
+
+    @property
+    def other_way(self) -> "Paired":
+        """The other run compared with this one."""
+        found = self.difference
+        if isinstance(found, Estimate):
+            low, high = (None if one is None else -one for one in (found.high, found.low))
+            found = replace(found, value=-found.value, low=low, high=high)
+        return Paired(found, self.p, self.worse, self.better)
 
 
 @dataclass(frozen=True)
@@ -415,7 +427,8 @@ def paired_with(
     )
     groups, code = coded(question)
     apart = np.bincount(code, weight * (here - there), minlength=groups)
-    return Paired(difference, sign_flip(apart, rng) if groups > 1 else None)
+    p = sign_flip(apart, rng) if groups > 1 else None
+    return Paired(difference, p, int((here > there).sum()), int((here < there).sum()))
 
 
 FRONTIER, BEATEN = "on the frontier", "beaten"

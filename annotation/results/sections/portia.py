@@ -7,7 +7,6 @@ from math import comb, prod
 
 import numpy as np
 from django.db.models import Count, Sum
-from django.db.models.functions import Length
 
 from annotation.results.data.figures import (
     Data,
@@ -21,7 +20,7 @@ from annotation.results.data.figures import (
     usd,
     value_of,
 )
-from annotation.results.data.sheet import Sheet
+from annotation.results.data.sheet import Sheet, text_lengths
 from annotation.results.sections.analysis import Analysis
 from judging.dataset.models import frame_of
 from judging.llm.prompts.templates import render, render_parts, stage_parts
@@ -61,7 +60,6 @@ from judging.methods.portia.stages import (
     without_length,
     without_semantic,
 )
-from judging.projects.models import Project
 from judging.runs.forms.portia import PortiaSettings, aligned, last_stages, stage_calls
 from judging.runs.models import Parse, Run, Verdict
 from judging.runs.templates import template_of
@@ -96,7 +94,7 @@ def read_portia(of: Analysis) -> Data | Undefined:
     own = stage_arrays(of.run, ids)
     if not own.done.any():
         return NO_STAGE
-    arrays = own.packed("own") | {"lengths": lengths(of.project, ids)}
+    arrays = own.packed("own") | {"lengths": text_lengths(of.project, ids)[:, :2]}
     beside = []
     for place, run in enumerate(runs_beside(of.run)):
         found = stage_arrays(run, ids) if run.stages else whole(run, ids)
@@ -118,7 +116,7 @@ def read_portia(of: Analysis) -> Data | Undefined:
 def prompts_by_parts(run: Run) -> list[Json]:
     """What more parts would cost (Figure 2), measured on the first examples that they fit."""
     settings = PortiaSettings.of(run)
-    if settings is None or not run.template_text:
+    if settings is None or not run.template_text or run.project.texts_removed_at:
         return []
     template, rows = template_of(run), []
     examples = list(frame_of(run.project)[:MOST_SPLIT])
@@ -209,13 +207,6 @@ def order_signs(run: Run, ids: Codes, parts: Sequence[str]) -> tuple[Signs, Bool
             sums[cell] += total
             counts[cell] += n
     return signs(run, sums, counts), counts > 0, asked
-
-
-def lengths(project: Project, ids: Codes) -> np.ndarray:
-    """(N, 2) characters of responses 1 and 2."""
-    columns = "pk", Length("response_1"), Length("response_2")
-    found = {pk: (one, two) for pk, one, two in frame_of(project).values_list(*columns)}
-    return np.array([found[pk] for pk in ids.tolist()], dtype=np.int64).reshape(-1, 2)
 
 
 PENDING = Undefined(

@@ -6,6 +6,7 @@ from annotation.results.data.figures import (
     Plot,
     Sentence,
     colour,
+    named_lines,
     optional,
     plot,
     short,
@@ -183,14 +184,14 @@ def _curves(
         if not isinstance(point, Undefined)
     ]
     drawn = list(dict.fromkeys(row["ranking"] for row in rows))
-    line = {
-        "mark": {"type": "line", "point": {"size": 18}},
-        "encoding": {
-            "x": x_axis("beta", "β, percent reviewed"),
-            "y": y_axis("value", "accuracy"),
-            "color": colour("ranking", drawn),
-            "strokeDash": colour("ranking", drawn),
-            "tooltip": tooltip("ranking", "beta", "value", "low", "high"),
-        },
-    }
-    return plot(name, title, caption, rows, line)
+    layers = named_lines(
+        rows,
+        x_axis("beta", "β, percent reviewed"),
+        y_axis("value", "accuracy"),
+        "ranking",
+        drawn,
+        mark={"point": {"size": 18}},
+        strokeDash=colour("ranking", drawn),
+        tooltip=tooltip("ranking", "beta", "value", "low", "high"),
+    )
+    return plot(name, title, caption, rows, {"layer": layers})

@@ -7,23 +7,24 @@ labels. Scores of different forms are compared by their verdicts.
 import logging
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
-from django.db.models.functions import Length
 
 from annotation.models import Item, Round, RoutingScores, Selection
 from annotation.results.data.figures import Data, Json, Number, figure_from, optional
-from annotation.results.data.runs import OtherRun, settings_of
+from annotation.results.data.runs import MOST_RUNS, OtherRun, settings_of
 from annotation.results.data.samples import SampleArrays
-from annotation.results.data.sheet import LABELS, KnownLabels, Sheet
+from annotation.results.data.sheet import LABELS, KnownLabels, Sheet, text_lengths
 from annotation.results.merge.final_labels import places_of, spread
 from annotation.results.sections.analysis import Analysis
 from annotation.results.sections.methods import MICRO_USD, MethodRow
 from annotation.results.sections.review import label_agreement
 from annotation.results.sections.win_rates import EVEN, audited_labels, width_ratio
 from annotation.rounds.changes import RoutingFit, open_second_stage
+from annotation.votes.agreement import SIGN
 from judging.core.errors import UserError
 from judging.core.formatting import count, decimals, set_apart
 from judging.dataset.models import frame_of
@@ -39,7 +40,7 @@ from judging.methods.intervals.estimates import (
 )
 from judging.methods.intervals.win_rate import WinRateScale, best_lambda, win_rate
 from judging.methods.review.auroc import AurocDifference, auroc
-from judging.methods.review.certificate import first_sure, trust_or_escalate
+from judging.methods.review.certificate import first_sure, stage_prices, trust_or_escalate
 from judging.methods.review.panels import (
     accuracy_weights,
     cascade,
@@ -67,6 +68,7 @@ from judging.methods.review.routing import (
     smoothed_entropies,
     wrongness,
 )
+from judging.methods.review.teaching import simulated_confidence, simulated_likelihood
 from judging.methods.verdicts.verdicts import cut
 from judging.projects.models import Project
 from judging.runs.forms.likelihood import pair_differences
@@ -126,16 +128,10 @@ _SUREST = 1 - 1e-6
 
 def texts_of(project: Project, run: Run, sheet: Sheet) -> Data:
     """Lengths in characters, and what some runs and projects have: PORTIA's stage, and how much
-    likelier a language model finds response 1 a token. In the order of the sheet. Of a
-    conversation, a response's length is that of its own turns in their text form."""
-    lengths = frame_of(project).values_list(
-        "pk", Length("response_1"), Length("response_2"), Length("question")
-    )
-    found = {pk: rest for pk, *rest in lengths}
+    likelier a language model finds response 1 a token. In the order of the sheet."""
     stages = dict(Verdict.objects.filter(run=run).exclude(stage="").values_list("example", "stage"))
-    rows = np.array([found.get(pk, (0, 0, 0)) for pk in sheet.ids.tolist()], dtype=np.float64)
-    rows = rows.reshape(-1, 3)
-    arrays = {"length_1": rows[:, 0], "length_2": rows[:, 1], "question": rows[:, 2]}
+    lengths = text_lengths(project, sheet.ids).astype(np.float64)
+    arrays = dict(zip(("length_1", "length_2", "question"), lengths.T, strict=True))
     likelihood = pair_differences(project, sheet.ids).per_token
     if np.isfinite(likelihood).any():
         arrays["likelihood"] = likelihood
@@ -705,7 +701,8 @@ DELTA = 0.1
 MOST_JUDGES = 3
 # If every label is known, this number is drawn as if people had labelled only these.
 TRIAL = 160
-BY_BPDE, BY_LEARNED = "bpde", "learned"
+BY_BPDE, BY_LEARNED, BY_SIMULATED = "bpde", "learned", "simulated"
+ESCALATION = "escalation"
 NO_CASCADE_SCORE = "a score is learned for one judge alone, the one whose labels were audited"
 
 
@@ -713,7 +710,9 @@ NO_CASCADE_SCORE = "a score is learned for one judge alone, the one whose labels
 class EscalationRow:
     """What judges keep if people have to agree with `agreement` of it.
 
-    kept: labels that each judge keeps, in the order of the plan. people: the others. audited,
+    kept: labels that each judge keeps, in the order of the plan. people: the others. usd: of asking
+    each judge about what those before it didn't keep. people_usd: of people's votes on the others.
+    Both are None where a price is unknown. audited,
     wrong: labelled examples among the kept ones, and those that people contradict. bound: upper
     limit of the share of wrong labels among the kept. reason: why nothing is kept. agreed: how
     often people do agree; only where every label is known.
@@ -728,12 +727,20 @@ class EscalationRow:
     bound: float | None = None
     agreed: float | None = None
     reason: str | None = optional()
+    usd: Sequence[Decimal | None] = ()
+    people_usd: Decimal | None = None
+
+    @property
+    def stages(self) -> list[tuple[int, Decimal | None]]:
+        """How many labels each judge keeps, and what asking it costs."""
+        return list(zip(self.kept, self.usd, strict=True))
 
 
 @dataclass(frozen=True)
 class EscalationPlan:
     """Judges in a row and the score by which they keep a label. labels: of people, by which the
-    threshold is chosen; taught: of people, from which the score was learned."""
+    threshold is chosen; taught: of people, from which the score was learned, or whose votes the
+    prompts of simulated annotators show."""
 
     judges: Sequence[str]
     score: str
@@ -779,15 +786,27 @@ def label_sample(analysis: Analysis) -> LabelSample | Undefined:
 
 
 def escalations(analysis: Analysis) -> Escalations | Undefined:
-    """This run by BPDE, by what people's labels teach, and with the dearer runs after it."""
+    """This run by BPDE, by what people's labels teach, and with the dearer runs after it.
+
+    Runs with simulated annotators are also tried by how many of these agree.
+    """
     given = label_sample(analysis)
     if isinstance(given, Undefined):
         return given
     row = [as_judge(analysis), *sorted(members_of(analysis), key=_dearness)][:MOST_JUDGES]
     tried = [(row[:1], BY_BPDE), (row[:1], BY_LEARNED), (row, BY_BPDE)]
-    found = [unsure_judges(analysis, given, *one) for one in tried[: 1 + len(row)]]
+    tried = tried[: 1 + len(row)]
+    names = simulated_runs(analysis).plain.get("runs", [])
+    simulated = [one for one in _comparable(analysis) if one.name in names][:MOST_JUDGES]
+    tried += [(simulated[:n], BY_SIMULATED) for n in sorted({1, len(simulated)}) if simulated]
+    found = [unsure_judges(analysis, given, *one) for one in tried]
     plans = [escalation(given, one) for one in found if not isinstance(one, Undefined)]
     return Escalations(1 - DELTA, analysis.sheet.everyone, plans)
+
+
+def _comparable(analysis: Analysis) -> list[OtherRun]:
+    """Return this run, and then the others, the cheapest first."""
+    return [as_judge(analysis), *sorted(analysis.others, key=_dearness)]
 
 
 def _dearness(other: OtherRun) -> tuple[bool, Decimal]:
@@ -797,13 +816,16 @@ def _dearness(other: OtherRun) -> tuple[bool, Decimal]:
 @dataclass(frozen=True)
 class UnsureJudges:
     """Judges in a row. signs, unsure: (R, N) labels and scores, NaN without a label. taught: (N,)
-    whose labels by people the score was learned from."""
+    whose labels by people the score was learned from, or prompts show. each: USD of one example by
+    each judge. person: USD of one example by people."""
 
     names: tuple[str, ...]
     score: str
     signs: np.ndarray
     unsure: Floats
     taught: Booleans
+    each: tuple[Decimal | None, ...]
+    person: Decimal
 
 
 def as_judge(analysis: Analysis) -> OtherRun:
@@ -816,7 +838,10 @@ def as_judge(analysis: Analysis) -> OtherRun:
 def unsure_judges(
     analysis: Analysis, given: LabelSample, row: Sequence[OtherRun], score: str = BY_BPDE
 ) -> UnsureJudges | Undefined:
-    """Return the judges in their order with their scores; only this run has a learned one."""
+    """Return the judges in their order with their scores.
+
+    Only this run has a learned one, and only runs with simulated annotators have one by these.
+    """
     names, n = tuple(one.name for one in row), len(analysis.sheet)
     signs = np.stack([one.judge for one in row])
     unsure, taught = np.stack([one.bpde for one in row]), np.zeros(n, bool)
@@ -826,8 +851,80 @@ def unsure_judges(
         if isinstance(learned, Undefined):
             return learned
         unsure, taught = learned[0][None], learned[1]
+    if score == BY_SIMULATED:
+        found = simulated_runs(analysis)
+        if missing := [name for name in names if name not in found.plain.get("runs", [])]:
+            return Undefined(NOT_SIMULATED.format(missing[0]))
+        places = [found.plain["runs"].index(name) for name in names]
+        unsure = found.arrays["unsure"][places]
+        taught = found.arrays["taught"][places].any(axis=0)
     unsure = np.where(np.stack([one.judged for one in row]), unsure, np.nan)
-    return UnsureJudges(names, score, signs, unsure, taught)
+    each = tuple(_usd_of_one(one) for one in row)
+    person = analysis.costs.by_hand_same / max(n, 1)
+    return UnsureJudges(names, score, signs, unsure, taught, each, person)
+
+
+NOT_SIMULATED = (
+    "{} has no simulated annotators; teach a judge by annotators, and judge with its template"
+)
+
+
+def simulated_runs(analysis: Analysis) -> Data:
+    """Return what `read_simulated` read."""
+    found = analysis.own(ESCALATION, read_simulated)
+    assert isinstance(found, Data)
+    return found
+
+
+def read_simulated(of: Analysis) -> Data:
+    """unsure: (R, N) share of simulated annotators that contradict a label, NaN without a label.
+    taught: (R, N) whose votes their prompts show. runs: names. Empty without such a run."""
+    ranked = of.project.runs.filter(ranked_at__isnull=False)
+    ranked = ranked.filter(parameters__output__lesson__annotators__isnull=False)
+    runs = list(ranked.order_by("-number")[:MOST_RUNS])
+    if not runs:
+        return Data()
+    ids, unsure = of.sheet.ids, np.full((len(runs), len(of.sheet)), np.nan)
+    taught = np.zeros(unsure.shape, bool)
+    for place, run in enumerate(runs):
+        columns = ("example", "label", "cs_1", "outcomes")
+        rows = list(Verdict.objects.filter(run=run, label__isnull=False).values_list(*columns))
+        at = places_of(ids, [row[0] for row in rows])
+        unsure[place, at[at >= 0]] = (1 - _simulated(run, rows))[at >= 0]
+        lesson = run.parameters["output"]["lesson"]
+        shown = places_of(ids, lesson["taught"])
+        taught[place, shown[shown >= 0]] = True
+    return Data({"unsure": unsure, "taught": taught}, {"runs": [run.name for run in runs]})
+
+
+def _simulated(run: Run, rows: Sequence[tuple[int, str, float, dict[str, Any]]]) -> Floats:
+    label = np.array([SIGN[row[1]] for row in rows], np.int8)
+    if run.form == Form.CHOICE:
+        return simulated_likelihood(np.array([row[2] for row in rows], float), label)
+    said = [[row[3].get(order, ()) for order in run.orders] for row in rows]
+    most = max((len(order) for row in said for order in row), default=0)
+    shape = len(rows), len(run.orders), most
+    signs, there = np.zeros(shape, np.int8), np.zeros(shape, bool)
+    for i, row in enumerate(said):
+        for j, order in enumerate(row):
+            there[i, j, : len(order)] = [one is not None for one in order]
+            signs[i, j, : len(order)] = [0 if one is None else SIGN[one] for one in order]
+    return simulated_confidence(signs, there, label)
+
+
+def _usd_of_one(judge: OtherRun) -> Decimal | None:
+    judged = int(judge.judged.sum())
+    return None if judge.judge_usd is None else judge.judge_usd / max(judged, 1)
+
+
+def priced(judges: UnsureJudges, row: EscalationRow) -> EscalationRow:
+    """Return a row with the price of each stage, for the examples that it is about."""
+    prices = stage_prices(sum(row.kept) + row.people, row.kept, judges.each)
+    return replace(
+        row,
+        usd=[None if one is None else one.quantize(MICRO_USD) for one in prices],
+        people_usd=(judges.person * row.people).quantize(MICRO_USD),
+    )
 
 
 def escalation(
@@ -864,6 +961,7 @@ def escalation(
             )
         )
     labels, taught = int(sample.sum()), int(judges.taught.sum())
+    rows = [priced(judges, row) for row in rows]
     return EscalationPlan(judges.names, judges.score, labels, taught, rows)
 
 
@@ -896,9 +994,14 @@ def escalation_asked(
 
 
 def _audited(project: Project, runs: Sequence[Run]) -> tuple[Analysis, LabelSample]:
-    """Return the first of the runs whose labels people checked at random, with these labels."""
+    """Return the first of the runs whose labels people checked at random, with these labels.
+
+    A run with a taught template is also measured by the labels of the run that it learned from.
+    """
+    lessons = [run.parameters.get("output", {}).get("lesson", {}).get("number") for run in runs]
+    taught_by = project.runs.filter(lessons__number__in=[one for one in lessons if one])
     reasons = []
-    for run in runs:
+    for run in (*runs, *taught_by.distinct().order_by("number")):
         analysis = Analysis(project, run)
         given = label_sample(analysis)
         if isinstance(given, LabelSample):

@@ -8,8 +8,10 @@ import numpy as np
 from django.db.models import Min
 from django.db.models.functions import Coalesce
 
-from annotation.models import Item, Round, RoutingScores, Selection, Vote
+from annotation.models import Item, Preregistration, Round, RoutingScores, Selection, Vote
 from annotation.results.data.figures import (
+    Data,
+    Json,
     Plot,
     Sentence,
     intervals,
@@ -84,6 +86,10 @@ MOST_SHOWN = 20
 # What the certified set is cut by, in words.
 SCORES = {"bpde": "a BPDE", "routing": "a learned probability of an error"}
 NO_AUDIT = Undefined("no audit; open a round with an audit to check the unreviewed labels")
+BY_MODEL = Undefined(
+    "a model of all votes gives the labels, so that each depends on the votes on other examples; "
+    "a certificate needs majorities"
+)
 NO_PLAN = Undefined("no certificate was planned before the audit began, so none can be issued")
 
 
@@ -187,6 +193,8 @@ def audit_of(sheet: Sheet, run: Run, frame: Frame | None = None) -> Audit | Unde
 
     frame: the examples that the sheet holds. An audit of other examples certifies nothing here.
     """
+    if run.project.label_rule != Project.LabelRule.MAJORITY:
+        return BY_MODEL
     items = Item.objects.filter(
         round__run=run, round__frame=frame, selection__kind=Selection.Kind.AUDIT
     )
@@ -407,3 +415,40 @@ def accuracy_plot(alone: Figure, final: Figure | None, unchecked: Figure) -> Plo
     ]
     caption = "The share of right labels, with 95\u202f% intervals. The line is at one half."
     return plot("trust", "Accuracy", caption, rows, intervals("labels", "accuracy"))
+
+
+NOT_REGISTERED = Undefined("no plan was registered before people labelled")
+REGISTERED = "preregistration"
+
+
+def registrations_of(project: Project, run: Run) -> Data | Undefined:
+    """Read the plans, and the settings of the rounds that people labelled in."""
+    plans = Preregistration.objects.filter(project=project).order_by("-number")
+    found = [_plain(one) for one in plans]
+    if not found:
+        return NOT_REGISTERED
+    rounds = Round.objects.filter(project=project, kind=Round.Kind.ROUTED)
+    rows = rounds.filter(run=run) | rounds.filter(run=None)
+    done = [_settings_of(one) for one in rows.select_related("protocol").order_by("number")]
+    return Data(plain={"plans": found, "rounds": done})
+
+
+def _plain(plan: Preregistration) -> Json:
+    return {
+        "number": plan.number,
+        "sha256": plan.sha256,
+        "made_at": plan.made_at.isoformat(),
+        "text": plan.text,
+    }
+
+
+def _settings_of(round_: Round) -> Json:
+    names = ("beta", "budget", "everything", "audit", "route", "learn", "epsilon", "alpha", "looks")
+    return {
+        "number": round_.number,
+        "opened_at": round_.opened_at.isoformat(),
+        "votes": round_.votes_per_item,
+        "seed": round_.seed,
+        "protocol": round_.protocol.digest,
+        **{name: round_.parameters.get(name) for name in names},
+    }

@@ -5,12 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from django.db.models.functions import Length
 
 from annotation.models import Protocol, Vote
 from annotation.queue.drafts import CONFIDENCE
 from annotation.results.data.figures import Data, optional
-from annotation.results.data.sheet import Sheet
+from annotation.results.data.sheet import Sheet, text_lengths
 from annotation.results.merge.final_labels import CHUNK
 from annotation.results.sections.analysis import Analysis
 from annotation.results.sections.people import (
@@ -22,7 +21,6 @@ from annotation.results.sections.people import (
     votes_on,
 )
 from annotation.votes.agreement import strength_of
-from judging.dataset.models import frame_of
 from judging.methods.agreement.spans import span_overlap
 from judging.methods.agreement.votes import (
     agreement_interval,
@@ -160,7 +158,7 @@ def details_in(project: Project, sheet: Sheet) -> Data | Undefined:
             [protocol.ask_spans or "spans" in answer for *_, protocol, answer in found], dtype=bool
         ),
         "spans": np.array(spans, dtype=np.int64).reshape(-1, 4),
-        "lengths": _lengths(project, sheet) if spans else np.zeros((len(sheet), 2), np.int64),
+        "lengths": text_lengths(project, sheet.ids if spans else sheet.ids[:0])[:, :2],
     }
     return Data(arrays, {"names": names})
 
@@ -184,17 +182,6 @@ def _reasons(
     given = answer.get("reasons", ())
     offered = {*protocol.reason_tags, *given}
     return [int(name in given) if name in offered else MISSING for name in names]
-
-
-def _lengths(project: Project, sheet: Sheet) -> Codes:
-    """(N, 2) characters of both responses. No text is read."""
-    lengths = np.zeros((len(sheet), 2), np.int64)
-    place = {pk: row for row, pk in enumerate(sheet.ids.tolist())}
-    rows = frame_of(project).values_list("pk", Length("response_1"), Length("response_2"))
-    for pk, one, two in rows.iterator(chunk_size=CHUNK):
-        if (row := place.get(pk)) is not None:
-            lengths[row] = one, two
-    return lengths
 
 
 def vote_details(of: Analysis) -> VoteDetails | Undefined:

@@ -16,10 +16,8 @@ Parquet, Arrow, Excel and the folder of a data set are written by `typed`.
 record. Columns are public: their names, their order and their meaning stay.
 """
 
-import csv
 import gzip
 import hashlib
-import io
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -53,7 +51,7 @@ from judging.core.errors import UserError
 from judging.core.queries import count_of
 from judging.core.sql.statements import after_snapshot
 from judging.core.text import ESCAPE_COLUMN, escape_cell, escape_row
-from judging.dataset.models import Example, Frame, FrameMember, Label, tags_of_examples
+from judging.dataset.models import Example, Frame, FrameMember, Label, Tag, tags_of_examples
 from judging.dataset.records import CONVERSATION
 from judging.llm.prompts.templates import PromptVariant
 from judging.methods.agreement.votes import JUDGE_SOURCES, LabelSource
@@ -63,6 +61,7 @@ from judging.runs.models import Form, Parse, Run, Verdict, subject_field
 
 Row = TypeVar("Row", bound=Model)
 _ROWS_A_PIECE = 200
+CHANCES = ("p_win", "p_tie", "p_lose")
 LABEL_COLUMNS = (
     "external_id", "question", "response_1", "response_2", "model_1", "model_2", "category",
     "gold_label", "run", "judge_label", "score_1", "score_2", "bpde", "rank", "routing_score",
@@ -75,22 +74,39 @@ LABEL_COLUMNS = (
 def label_columns(project: Project) -> tuple[str, ...]:
     """Return the columns of labels, with that of messages if an example came as a conversation."""
     lists = Example.objects.filter(project=project, conversation__isnull=False)
-    return (*LABEL_COLUMNS, CONVERSATION) if lists.exists() else LABEL_COLUMNS
+    messages = (CONVERSATION,) if lists.exists() else ()
+    return (*LABEL_COLUMNS, *messages, "model_of_votes", *CHANCES)
 
 
 def label_rows(
-    project: Project, run: Run | None, *, names: bool, frame: Frame | None = None
+    project: Project,
+    run: Run | None,
+    *,
+    names: bool,
+    frame: Frame | None = None,
+    model: str = "",
 ) -> Iterator[dict[str, Any]]:
-    """Every example in import order. Without `names`, a deciding person is a pseudonym."""
+    """Every example in import order. Without `names`, a deciding person is a pseudonym.
+
+    Args:
+        model: Whose probabilities are given if majorities are final; by default none are.
+    """
     people = Annotator.objects.filter(project=project, user__isnull=False)
     annotators = {person.user.username: person for person in people.select_related("user")}
     learned = _learned_scores(run)
-    finals = merged(project, run, frame.pk if frame else None)
+    is_tagged = Tag.objects.filter(project=project).exists()
+    if project.label_rule != Project.LabelRule.MAJORITY:
+        model = project.label_rule
+    finals = merged(project, run, frame.pk if frame else None, model=model)
     while chunk := list(islice(finals, _ROWS_A_PIECE)):
-        tags = tags_of_examples([final.example.pk for final in chunk])
+        tags = tags_of_examples([final.example.pk for final in chunk]) if is_tagged else {}
         for final in chunk:
             row = _label_row(final, run, annotators, names=names)
             row["tags"] = ";".join(tags.get(final.example.pk, ()))
+            if final.people and final.people.posterior:
+                row |= {"model_of_votes": model} | dict(
+                    zip(CHANCES, final.people.posterior, strict=True)
+                )
             if final.example.pk in learned:
                 row["routing_score"] = learned[final.example.pk]
             yield row
@@ -110,8 +126,15 @@ def _label_row(
     decider = people.adjudicator if people else ""
     if decider and not names:
         decider = annotators[decider].pseudonym if decider in annotators else "manager"
-    row = {name: getattr(example, name) for name in LABEL_COLUMNS[:8]}
-    row |= {
+    row = {
+        "external_id": example.external_id,
+        "question": example.question,
+        "response_1": example.response_1,
+        "response_2": example.response_2,
+        "model_1": example.model_1,
+        "model_2": example.model_2,
+        "category": example.category,
+        "gold_label": example.gold_label,
         "run": run.name if run else None,
         "selection": people.selection if people else None,
         "probability": people.probability if people else None,
@@ -153,9 +176,11 @@ class InJson(str):
 
 def _winner(final: Merged) -> str | None:
     """Return the name of the model that wins, or `tie`; None without a label or a name."""
+    if final.label is None:
+        return None
     example = final.example
     names = {"win": example.model_1, "tie": "tie", "lose": example.model_2}
-    return names.get(final.label or "") or None
+    return names[final.label] or None
 
 
 VOTE_COLUMNS = (
@@ -168,10 +193,12 @@ TEXTS = ("question", "response_1", "response_2", "reference", "conversation")
 # working.
 IDENTITY = ("vote_id", "protocol_fingerprint")
 UNBLINDED = "unblinded"
+# Of the page on which the vote was cast.
+LANGUAGE = "language"
 
 
 def vote_columns(project: Project) -> tuple[str, ...]:
-    """Return the fixed columns, one for each criterion of any protocol, and the last ones.
+    """Return the fixed columns, one for each criterion of any protocol or vote, and the last ones.
 
     The rule that derived overall answers has a column if a protocol has one, and so have
     confidence, reasons and spans if a protocol asks for them, or imported votes have them.
@@ -188,7 +215,12 @@ def vote_columns(project: Project) -> tuple[str, ...]:
     }
     votes = Vote.objects.filter(example__project=project, source=Vote.Source.IMPORT)
     more = [name for name in MORE if asks[name] or votes.filter(answer__has_key=name).exists()]
-    return (*VOTE_COLUMNS, *criteria, *IDENTITY, *rule, *more, UNBLINDED)
+    # Imported votes may answer criteria that no protocol asks about. The different answers are few.
+    answers = votes.filter(answer__has_key="criteria").order_by()
+    given = answers.values_list("answer__criteria", flat=True).distinct()
+    names = sorted({name for one in given.iterator(chunk_size=500) for name in one})
+    criteria |= dict.fromkeys(f"{CRITERION}{name}" for name in names)
+    return (*VOTE_COLUMNS, *criteria, *IDENTITY, *rule, *more, UNBLINDED, LANGUAGE)
 
 
 def in_frame(rows: QuerySet[Row], example: str, frame: Frame | None) -> QuerySet[Row]:
@@ -228,6 +260,7 @@ def vote_rows(
             "probability": vote.item.probability,
             "source": vote.source,
             UNBLINDED: vote.unblinded,
+            LANGUAGE: vote.language or None,
             "vote_id": vote_id(project, vote.pk),
             "protocol_fingerprint": vote.protocol.digest,
         }
@@ -486,7 +519,6 @@ FORMATS = tuple(CONTENT_TYPES)
 # What these write differs from a row of texts, or is more than a file.
 _TYPED = ("parquet", "arrow", "xlsx", "dataset")
 PACKINGS = ("gz", "zst")
-_ROWS_A_PIECE = 200
 MOST_NAMED = 1000
 
 
@@ -505,6 +537,7 @@ class ExportRequest:
         frame: The examples that it is about; by default those of the run.
         background: Add to the people what those of a panel said about themselves.
         packing: Compress a file of texts: one of `PACKINGS`, or "".
+        model: Of labels: the model of votes whose probabilities are given if majorities are final.
     """
 
     what: str = "labels"
@@ -515,6 +548,7 @@ class ExportRequest:
     frame: Frame | None = None
     background: bool = False
     packing: str = ""
+    model: str = ""
 
     def __post_init__(self) -> None:
         if self.what == "preferences" and self.format == "csv":
@@ -546,6 +580,8 @@ def export(
     Raises:
         UserError: There is nothing to export. Raised before the first piece.
     """
+    if request.model and request.model not in Project.LabelRule.values[1:]:
+        raise UserError(f"{request.model} is no model of votes. Nothing was exported.")
     if request.what not in KINDS or request.format not in FORMATS:
         raise UserError(f"Export one of {', '.join(KINDS)} as {' or '.join(FORMATS)}.")
     if request.format in _TYPED and request.packing:
@@ -556,6 +592,8 @@ def export(
     needs = request.format if request.format in _TYPED else {"zst": "zstd"}.get(request.packing)
     if needs and needs != "xlsx":
         arrow_for_export(needs)
+    if request.what == "preferences" or request.what in OTHER_TOOLS:
+        access.need_texts(project, f"There are no {request.what} without them.")
     columns, rows, preferences = _table(project, run, request)
     if request.format in _TYPED:
         about = Card(project, run, request.what, request.frame or (run.frame if run else None))
@@ -604,7 +642,7 @@ def _table(
     elif request.what in OTHER_TOOLS:
         columns, rows = table_for(request.what, project, run, frame)
     else:
-        rows = label_rows(project, run, names=request.names, frame=frame)
+        rows = label_rows(project, run, names=request.names, frame=frame, model=request.model)
     if unknown := sorted(set(request.values) - set(columns)):
         raise UserError(f"{request.what} have no column {unknown[0]}. Nothing was exported.")
     return columns, _chosen(rows, request.values), preferences
@@ -631,6 +669,21 @@ def file_name(project: Project, run: Run | None, request: ExportRequest) -> str:
     return f"{project.slug}{part}-{request.what}.{ending}{packing}"
 
 
+def csv_line(cells: Iterable[str]) -> str:
+    """Return a line of CSV (RFC 4180), with the quotes that `csv.writer` would set.
+
+    It writes long texts six times as fast, because it looks for a character at a time and not at
+    one character after the other: half of an export's time went into that.
+    """
+    return ",".join(map(_csv_cell, cells)) + "\r\n"
+
+
+def _csv_cell(cell: str) -> str:
+    if "," in cell or '"' in cell or "\n" in cell or "\r" in cell:
+        return f'"{cell.replace(chr(34), chr(34) * 2)}"'
+    return cell
+
+
 def _lines(
     columns: Sequence[str], rows: Iterable[dict[str, Any]], request: ExportRequest
 ) -> Iterator[str]:
@@ -639,33 +692,23 @@ def _lines(
         # An array's brackets and commas stand before the lines, and its end counts as one.
         before, after = ("", "\n") if request.format == "jsonl" else ("[\n", "")
         for row in rows:
-            ordered = {
-                name: value if type(value := row.get(name)) in _PLAIN else as_json(value)
-                for name in columns
-            }
+            ordered = dict(zip(columns, map(row.get, columns), strict=True))
+            if not _PLAIN.issuperset(map(type, ordered.values())):
+                ordered = {name: as_json(value) for name, value in ordered.items()}
             yield before + encode(ordered) + after
             before = before and ",\n"
         if request.format == "json":
             yield "\n]\n" if before == ",\n" else "[]\n"
         return
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\r\n")
-
-    def line(cells: Iterable[str]) -> str:
-        buffer.seek(0)
-        buffer.truncate()
-        writer.writerow(cells)
-        return buffer.getvalue()
-
     # Criteria are named by people, so that the head is escaped as well.
-    yield line([*map(escape_cell, columns), ESCAPE_COLUMN] if request.escaped else columns)
+    yield csv_line([*map(escape_cell, columns), ESCAPE_COLUMN] if request.escaped else columns)
     for row in rows:
+        values = map(row.get, columns)
         cells = [
-            value if type(value := row.get(name)) is str else as_cell(value) for name in columns
+            "" if value is None else value if type(value) is str else as_cell(value)
+            for value in values
         ]
-        if request.escaped:
-            cells = escape_row(cells)
-        yield line(cells)
+        yield csv_line(escape_row(cells) if request.escaped else cells)
 
 
 def _text(

@@ -47,7 +47,7 @@ _WHOLE = frozenset(
 _REAL = frozenset(
     "score_1 score_2 bpde routing_score probability active_seconds rating p_first mass "
     "p_chosen hours self_agreement agreement left_rate left_p mean practice_seconds "
-    "self_agreement_low self_agreement_high repeat_seconds".split()
+    "self_agreement_low self_agreement_high repeat_seconds p_win p_tie p_lose".split()
 )
 _MONEY = frozenset({"judge_usd", "human_usd", "usd", "practice_usd", "repeat_usd"})
 _TRUTH = frozenset({"estimated", "unblinded", "reviewed", "qualified"})

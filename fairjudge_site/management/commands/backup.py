@@ -8,9 +8,10 @@ from django.core.management.base import CommandParser
 from django.db import DatabaseError
 from django.utils import timezone
 
+from fairjudge_site.alerts import BACKED_UP
 from fairjudge_site.backups import back_up
-from fairjudge_site.status import BACKED_UP
 from judging.core.commands import FairJudgeCommand
+from judging.core.formatting import number_of
 from judging.projects.access import record_event
 
 
@@ -29,11 +30,12 @@ class Command(FairJudgeCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         path = options["file"] or Path(f"fairjudge-{timezone.now():%Y%m%d-%H%M%S}.zip")
-        size = back_up(path)
+        size, rows = back_up(path)
         # The status page names the last one. The copy is good whether or not that can be kept.
         with suppress(DatabaseError):
             record_event(None, None, BACKED_UP, path.name, bytes=size)
-        self.tell({"file": path, "bytes": size})
+        self.tell({"file": path, "bytes": size, "rows": rows})
         self.stdout.write(
-            f"{self.shown(path)}: {size / 1e6:.1f} MB. Keep it as safe as the site itself."
+            f"{self.shown(path)}: {size / 1e6:.1f} MB, {number_of(rows, 'row')}. "
+            "Keep it as safe as the site itself."
         )

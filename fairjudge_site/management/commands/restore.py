@@ -26,10 +26,12 @@ class Command(FairJudgeCommand):
         n_projects = Project.objects.count()
         if n_projects and not options["yes"]:
             self._confirm(number_of(n_projects, "project"))
-        restore(options["file"])
+        rows = restore(options["file"])
         restored = number_of(Project.objects.count(), "project")
-        self.tell({"restored": True, "projects": Project.objects.count()})
+        self.tell({"restored": True, "projects": Project.objects.count(), "rows": rows})
         self.stdout.write(f"Restored from {options['file']}: {restored}.")
+        if rows is not None:
+            self.stdout.write(f"{number_of(rows, 'row')}: each table reads as in the backup.")
 
     def _confirm(self, projects: str) -> None:
         if not sys.stdin.isatty():

@@ -338,7 +338,7 @@ def defaults(model: Model) -> tuple[dict[str, Any], list[tuple[str, Callable[[],
     ]
 
 
-def new(model: type[Row], **columns: Any) -> Row:
+def new(model: type[Row], /, **columns: Any) -> Row:
     """Make what `model(**columns)` makes, in a fifth of the time or less.
 
     Columns are named by `attname`, such as `run_id`. Neither signals nor `__init__` are called.

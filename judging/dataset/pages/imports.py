@@ -39,7 +39,14 @@ from judging.dataset.records import (
 )
 from judging.dataset.scores import FORMATS as SCORE_FORMATS
 from judging.dataset.scores import import_scores, undo_scores
-from judging.dataset.uploads import check_again, discard, record_import, refused_files_of, store
+from judging.dataset.uploads import (
+    check_again,
+    discard,
+    record_import,
+    refused_files_of,
+    refused_names_of,
+    store,
+)
 from judging.dataset.wide import LARGEST_SEED, MOST_RESPONSES, RESPONSE, SIZES, Design
 from judging.dataset.writing import refuse_invalid, undo
 from judging.projects.access import Access, project_for, version_of
@@ -342,15 +349,13 @@ def import_refused(request: HttpRequest, slug: str, number: int, index: int) -> 
     _, imported = import_for(request, slug, number)
     # Rows as they are in the file, with the names of the models.
     project_for(request.user, slug, Role.RESEARCHER, names_models=True)
-    copies = refused_files_of(imported)
-    if index >= len(copies):
-        raise Http404("No such file.")
+    with refused_files_of(imported) as copies:
+        if index >= len(copies):
+            raise Http404("No such file.")
+        name, stream = copies[index].name, copies[index].open("rb")
     # One type whatever its name: a browser would run `x.js` or show `x.html` as this site's own.
     return FileResponse(
-        copies[index].open("rb"),
-        as_attachment=True,
-        filename=copies[index].name,
-        content_type="application/octet-stream",
+        stream, as_attachment=True, filename=name, content_type="application/octet-stream"
     )
 
 
@@ -392,7 +397,7 @@ def _detail(
         "version": reading_version(imported),
         "names_models": any(one["kind"] == NAMED for one in summary.get("notices", ())),
         "may_hide": access.includes(Role.OWNER),
-        "refused_files": [path.name for path in refused_files_of(imported)],
+        "refused_files": refused_names_of(imported),
         "worker_missing": being_written and not Worker.objects.alive().serve(settings.QUICK),
     }
     part = request.htmx and request.htmx.target == "import-state"  # type: ignore[attr-defined]

@@ -8,16 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from judging.core import tracing
 from judging.core.images import SCHEME, marked
 from judging.core.text import storable
 from judging.llm.client.adaptation import EndpointCapabilities, fit, learn
-from judging.llm.client.errors import (
-    AttemptFailure,
-    CallFailure,
-    FailureKind,
-    asked_wait,
-    sentence,
-)
+from judging.llm.client.errors import AttemptFailure, CallFailure, FailureKind, asked_wait, sentence
 from judging.llm.client.limits import (
     DEFAULT_RETRY,
     Limits,
@@ -223,12 +218,31 @@ class JudgeClient(Opened):
             self._watch.leaving()
         self.under_way += 1
         try:
-            outcome = await self._transport.send(request, learned, seconds)
+            send = self._traced if tracing.service else self._transport.send
+            outcome = await send(request, learned, seconds)
         finally:
             self.under_way -= 1
         if self._watch and isinstance(outcome, AttemptFailure) and not outcome.possibly_billed:
             self._watch.cost_nothing()
         return outcome
+
+    async def _traced(
+        self, request: JudgeRequest, learned: EndpointCapabilities, seconds: float
+    ) -> Reply | AttemptFailure:
+        """Send, in a span by the names that OpenTelemetry gives to requests to models."""
+        about = {"gen_ai__request__model": request.model, "gen_ai__operation__name": "chat"}
+        about |= {"fairjudge__endpoint": self.endpoint.name}
+        with tracing.span(f"chat {request.model}", "client", of_its_own=True, **about) as span:
+            outcome = await self._transport.send(request, learned, seconds)
+            if isinstance(outcome, Reply):
+                used = outcome.usage
+                span.set(gen_ai__usage__input_tokens=used.prompt_tokens)
+                span.set(gen_ai__usage__output_tokens=used.completion_tokens)
+            else:
+                span.set(error__type=outcome.kind.value)
+                span.set(http__response__status_code=outcome.http_status)
+                span.fail(outcome.kind.value)
+            return outcome
 
     def _keep(self, model: str, known: EndpointCapabilities, learned: EndpointCapabilities) -> None:
         """Add what this call learned to what others have learned meanwhile."""

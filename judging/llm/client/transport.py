@@ -27,13 +27,7 @@ from judging.llm.client.errors import (
     classify_answer,
     holds_error,
 )
-from judging.llm.client.messages import (
-    LEAST_LOGPROB,
-    Choice,
-    JudgeRequest,
-    Reply,
-    TokenLogprobs,
-)
+from judging.llm.client.messages import LEAST_LOGPROB, Choice, JudgeRequest, Reply, TokenLogprobs
 from judging.llm.endpoint import Endpoint
 from judging.llm.prices import reported_usage
 

@@ -49,18 +49,8 @@ from judging.llm.parsing.numbers import (
     unwrapped,
 )
 from judging.llm.parsing.relation import parse_verdict_line, parse_verdict_mark
-from judging.llm.parsing.score_json import (
-    parse_criteria_json,
-    parse_document,
-    parse_score_json,
-)
-from judging.llm.prompts.marks import (
-    ASIDE,
-    EVIDENCE_LABEL,
-    STRONG_LABEL,
-    WEAK_LABEL,
-    fold,
-)
+from judging.llm.parsing.score_json import parse_criteria_json, parse_document, parse_score_json
+from judging.llm.prompts.marks import ASIDE, EVIDENCE_LABEL, STRONG_LABEL, WEAK_LABEL, fold
 from judging.llm.prompts.templates import (
     IN_JSON,
     LEAST_MASS,
@@ -71,15 +61,7 @@ from judging.llm.prompts.templates import (
     Template,
 )
 
-__all__ = [
-    "PARSER_VERSION",
-    "Parsed",
-    "Preferred",
-    "Reading",
-    "Status",
-    "parse",
-    "turn_back",
-]
+__all__ = ["PARSER_VERSION", "Parsed", "Preferred", "Reading", "Status", "parse", "turn_back"]
 
 # The sum of probabilities such as .35 and .15 may be a little less than ½.
 ROUNDING = 1e-9
@@ -223,13 +205,13 @@ _STATEMENT = re.compile(
     rf"(?:(?P<strong>{STRONG_LABEL})|(?P<weak>{WEAK_LABEL})){ASIDE}"
     rf"{_EMPHASIS}(?:[:=|\u2013\u2014]|-(?=[ \t])|(?P<is>\bis\b)){_EMPHASIS}"
     rf"(?P<below>\n\s*(?=[*_<(\[`]*[0-9]))?"
-    rf"""(?P<open>(?:\\boxed\{{|[<(\[{{*_`"'$])*)(?:(?P<number>{NUMBER})|(?P<other>[^\s,;|]{{1,40}}))""",
+    rf"""(?P<open>(?:\\boxed\{{|[<(\[{{*_`"'$])*)(?:(?P<number>{NUMBER})|(?P<other>[^\s,;|]{{1,40}}))"""
 )
 _PLACEHOLDER = re.compile(r"[a-z _]*[>)\]}]|_+$|[x?\u2026]$|\.\.\.|your[ _]score")
 # A score without "the score of" must end its statement: it could be an item in a list of points.
 _END_OF_STATEMENT = re.compile(
     r"""[ \t*_`>)\]}."'$]*(?:$|\n|[(|\u2013\u2014-]|(?:[,;][ \t]*)?(?:and[ \t]+)?"""
-    r"(?:the[ \t]+)?(?:score|assistant))",
+    r"(?:the[ \t]+)?(?:score|assistant))"
 )
 # "1 0" is a broken 10, or two numbers as in a table with a column for each criterion. Nothing tells
 # which of them is the score.
@@ -407,7 +389,7 @@ _LABEL = re.compile(
     r"(?=[^:=,]{0,120}(?:[:=,]|(?:score|ating)[ \t]+is\b|cores[ \t]+are\b))"
     rf"(?P<final>(?:my[ \t]+)?(?:final\b|{REVISION}))?"
     r"(?P<name>[^\W\d_]?(?:[^\W\d_]|[ \t]){0,60}(?:[1a][ \t]+and[ \t]+[2b][ \t]*)?)"
-    r"(?:[*_]{0,2}[:=]|(?<=actually),|(?<=wait),|(?<=score|ating)[ \t]+is\b|(?<=cores)[ \t]+are\b)",
+    r"(?:[*_]{0,2}[:=]|(?<=actually),|(?<=wait),|(?<=score|ating)[ \t]+is\b|(?<=cores)[ \t]+are\b)"
 )
 _SCORE_NAME = re.compile(r"scores?\b|ratings?\b|preference\b")
 _ONE_SIDE = re.compile(r"assistant|response|answer")

@@ -10,14 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
-from judging.llm.parsing.answer import (
-    PREFERRED,
-    TAKES_BACK,
-    Answer,
-    Parsed,
-    Preferred,
-    Status,
-)
+from judging.llm.parsing.answer import PREFERRED, TAKES_BACK, Answer, Parsed, Preferred, Status
 from judging.llm.parsing.numbers import NUMBER, number_at
 from judging.llm.prompts.marks import JSON_SCORE_KEY, SCORE_KEY, fold
 from judging.llm.prompts.templates import VERDICT_WORDS, ReplyFormat, Scale, Template
@@ -357,9 +350,5 @@ def _on_criteria(
         for scores in zip(*(row[1:] for row in found), strict=True)
     ]
     return Parsed(
-        Status.VALID,
-        evidence,
-        first=overall[0],
-        second=overall[1],
-        criteria=tuple(found),
+        Status.VALID, evidence, first=overall[0], second=overall[1], criteria=tuple(found)
     )

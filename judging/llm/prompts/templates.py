@@ -4,9 +4,9 @@
   shows, and in which order.
 - `Template`, `template` and `default_template` are the shipped catalogue: texts with named slots,
   and how the replies to them are read.
-- `render`, `render_parts` and `render_point` write the messages of a call. Responses change places
-  here and nowhere else before a reply is read. Questions, responses and references are disarmed
-  (see `marks`) before they fill a slot.
+- `render`, `render_parts` and `render_point` write the messages of a call, and `solved_pairs` what
+  a taught judge reads first. Responses change places here and nowhere else before a reply is read.
+  Questions, responses and references are disarmed (see `marks`) before they fill a slot.
 """
 
 import hashlib
@@ -28,6 +28,7 @@ from judging.llm.client.messages import Message
 from judging.llm.prompts.marks import DISARMED, disarm
 from judging.methods.calibration.probabilities import PERMUTATIONS, SHOWN_FIRST, bears_t1
 from judging.methods.portia.stages import Stage
+from judging.methods.review.teaching import balanced_sides
 from judging.methods.verdicts.verdicts import CriteriaRule
 
 Order = Literal["original", "swapped"]
@@ -234,6 +235,43 @@ def default_scale(form: JudgeForm) -> Scale:
     return LIKERT if form is JudgeForm.LIKERT else SCORES
 
 
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """What people's labels taught a template.
+
+    Attributes:
+        pairs: The keys of solved examples, each with its label. There may be one more
+            than is shown, in case that another one is about the question that is asked.
+        shown: How many of them a prompt shows.
+        taught: The keys of all examples whose labels taught. Their labels measure nothing any more.
+        number: The project's number of the lesson.
+        annotators: In place of `pairs`, what each simulated annotator is shown: one annotator's own
+            votes, without a name. Sample s of an order is given by simulated annotator s.
+    """
+
+    pairs: tuple[tuple[int, str], ...]
+    shown: int
+    taught: tuple[int, ...]
+    number: int
+    annotators: tuple[tuple[tuple[int, str], ...], ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        kept = {"shown": self.shown, "taught": list(self.taught), "number": self.number}
+        # Only of such lessons, so that the hashes of other versions stay.
+        if self.annotators:
+            kept["annotators"] = [[list(pair) for pair in own] for own in self.annotators]
+        return {"pairs": [list(pair) for pair in self.pairs]} | kept
+
+    @classmethod
+    def from_json(cls, kept: Mapping[str, Any]) -> "Lesson":
+        pairs, *annotators = (
+            tuple((int(key), str(label)) for key, label in own)
+            for own in (kept["pairs"], *kept.get("annotators", ()))
+        )
+        taught = kept["shown"], tuple(kept["taught"]), kept["number"]
+        return cls(pairs, *taught, tuple(annotators))
+
+
 @dataclass(frozen=True)
 class Template:
     """A text with slots, and how its reply is read.
@@ -249,6 +287,7 @@ class Template:
         rule: How the verdict follows from these scores. Without one, the means decide.
         enforced: Whether the endpoint is asked to hold replies to a JSON schema. None leaves it to
             the template: a text that asks for JSON is, others are not.
+        lesson: What people's labels taught it, if it was taught.
     """
 
     name: str
@@ -265,6 +304,7 @@ class Template:
     criteria: tuple[str, ...] = ()
     rule: CriteriaRule | None = None
     enforced: bool | None = None
+    lesson: Lesson | None = None
 
     @cached_property
     def sha256(self) -> str:
@@ -409,7 +449,7 @@ def _closed(properties: dict[str, object]) -> dict[str, object]:
 
 @dataclass(frozen=True, slots=True)
 class Shot:
-    """A solved pair, shown before the pair in question. `better` is response 1 or 2."""
+    """A solved pair, shown before the pair in question. `better`: response 1 or 2; 0 for a tie."""
 
     question: str
     response_1: str
@@ -439,11 +479,12 @@ def render(
     criteria: str = "",
     shots: Sequence[Shot] = (),
     conversation: str | None = None,
+    taught: str = "",
 ) -> list[Message]:
     """Return the messages of one call about a pair; `part` says which response is shown first.
 
     The texts are the text forms of what came as lists of messages. `conversation` holds these
-    lists, for templates that show whole conversations.
+    lists, for templates that show whole conversations. `taught` comes first: see `solved_pairs`.
     """
     variant = PromptVariant.parse(part)
     values = {"reference": disarm(reference), "criteria": criteria}
@@ -457,7 +498,49 @@ def render(
         messages += [Message("user", text), Message("assistant", answer)]
     texts = question, response_1, response_2
     text = _pair(template, texts, variant, values, conversation)
-    return [*messages, Message("user", text)]
+    return [*messages, Message("user", taught + text)]
+
+
+PREFERRED = {1: "the first response", 2: "the second response", 0: "neither response: it is a tie"}
+_BY_PEOPLE = "People compared the responses below. Judge as they did.", "people prefer"
+_BY_ONE = "A person compared the responses below. Judge as this person did.", "the person prefers"
+
+
+def solved_pairs(
+    shots: Sequence[Shot], part: str, *, first: bool, by_one_person: bool = False
+) -> str:
+    """Return the text that shows a judge how people decided, whatever it answers with.
+
+    As many pairs show the better response first as second. For that, a pair may be shown the other
+    way round; its label goes with it. In the prompt of the other order, every pair is turned.
+
+    Args:
+        first: Whether the first pair shows its better response first, if response 1 is shown first.
+        by_one_person: The labels are the votes of one annotator, who is simulated.
+    """
+    if not shots:
+        return ""
+    swapped = PromptVariant.parse(part).swapped
+    sides = balanced_sides([shot.better != 0 for shot in shots], first=first != swapped)
+    begins, prefer = _BY_ONE if by_one_person else _BY_PEOPLE
+    shown = [begins]
+    for number, (shot, better_first) in enumerate(zip(shots, sides, strict=True), start=1):
+        turned = better_first != (shot.better != 2)
+        responses = shot.response_1, shot.response_2
+        if turned:
+            responses = responses[1], responses[0]
+        preferred = PREFERRED[0 if not shot.better else 1 if better_first else 2]
+        named = [(f"example {number}'s question", shot.question)]
+        named += (
+            [(f"example {number}'s reference answer", shot.reference)] if shot.reference else []
+        )
+        for name, text in zip(("first", "second"), responses, strict=True):
+            named.append((f"example {number}'s {name} response", text))
+        shown += [
+            f"[The Start of {name}]\n{disarm(text)}\n[The End of {name}]" for name, text in named
+        ]
+        shown.append(f"In example {number}, {prefer} {preferred}.")
+    return "\n\n".join(shown) + "\n\nNow it is your turn.\n\n"
 
 
 def render_parts(
@@ -469,6 +552,7 @@ def render_parts(
     *,
     reference: str = "",
     criteria: str = "",
+    taught: str = "",
 ) -> list[Message]:
     """Return the messages of one PORTIA call, which shows the aligned parts in turn (Table 16).
 
@@ -486,7 +570,8 @@ def render_parts(
         first, second = variant.shown(*pair)
         numbered = replace(blocks, text=_numbered(blocks.text, number))
         shown.append(numbered.fill(values | {"first": disarm(first), "second": disarm(second)}))
-    return [Message("user", head.fill(values) + "\n\n".join(shown) + tail.fill(values))]
+    text = head.fill(values) + "\n\n".join(shown) + tail.fill(values)
+    return [Message("user", taught + text)]
 
 
 def render_point(

@@ -5,13 +5,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import CommandParser
 from django.template.defaultfilters import pluralize
 
 from judging.core.commands import FairJudgeCommand, add_format, add_labels, add_project
 from judging.core.errors import UserError
 from judging.core.formatting import count, number_of
+from judging.core.storage import is_shared
 from judging.dataset.files import FORMATS
+from judging.dataset.images import folder_of
 from judging.dataset.models import Import
 from judging.dataset.reading import NAMED, Summary, one_mapping
 from judging.dataset.records import (
@@ -191,7 +194,11 @@ class Command(FairJudgeCommand):
             more = ", …" if notice.count > len(notice.lines) else ""
             write(f"  {notice.sentence}" + (f" Lines {lines}{more}" if lines else ""))
         for problem in summary.problems:
-            self.stderr.write(str(problem))
+            folder, of_zip = folder_of(Path(problem.place.file))
+            # A ZIP is read from a folder of the site's own, which nobody knows.
+            inside = Path(problem.place.file).relative_to(folder) if of_zip else None
+            named = f"{inside}, {problem.place.here}: {problem.sentence}"
+            self.stderr.write(named if of_zip else str(problem))
         if summary.n_problems > len(summary.problems):
             more = summary.n_problems - len(summary.problems)
             self.stderr.write(f"… and {number_of(more, 'more problem')}.")
@@ -208,7 +215,8 @@ class Command(FairJudgeCommand):
                 f"already in the project with different content: {count(imported.n_conflicts)}"
             )
         self.stdout.write(f"{'; '.join(parts)} (import {imported.number}).")
-        refused = [self.kept(path) for path in refused_files_of(imported)]
+        with refused_files_of(imported) as copies:
+            refused = [self.kept(path) for path in copies]
         for path in refused:
             self.stdout.write(f"{count(imported.n_refused)} refused: {path}")
         named = [one for one in imported.summary.get("notices", []) if one["kind"] == NAMED]
@@ -231,8 +239,14 @@ class Command(FairJudgeCommand):
         )
 
     def kept(self, path: Path) -> Path:
-        """Return where refused rows stay: those of standard input in the working directory."""
-        return path if path.parent != self.spool else Path(shutil.move(path, path.name))
+        """Return where refused rows stay: those of standard input in the working directory.
+
+        So do those of a ZIP that was unpacked to a folder which ends with this command.
+        """
+        passes = path.is_relative_to(settings.MEDIA_ROOT) and is_shared()
+        if path.parent != self.spool and not passes:
+            return path
+        return Path(shutil.move(path, path.name))
 
     def undo(self, slug: str, number: int) -> None:
         imported = Import.objects.filter(project__slug=slug, number=number).first()

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from judging.methods.agreement.votes import cohen_kappa
-from judging.methods.arrays import Booleans, Floats, Integers, Signs
+from judging.methods.arrays import Booleans, Counts, Floats, Integers, Signs
 from judging.methods.intervals.estimates import Figure, Undefined, exact_lower_limit, wilson
 
 CHUNK = 4_000_000
@@ -196,6 +196,36 @@ def may_stop(rules: Sequence[StoppingRule], rounds: int, lead: float | Fraction)
         rounds, lead: samples so far in each order, and the sum of their differences.
     Returns: True if a rule for this number of rounds has a lead of at most |lead|."""
     return any(rule.rounds == rounds and abs(float(lead)) >= rule.lead for rule in rules)
+
+
+def rounds_needed(
+    difference: Integers, valid: Booleans, reach: int, rules: Sequence[StoppingRule] = ()
+) -> Counts:
+    """Return after how many samples in each order an adaptive run would have stopped.
+
+    Args:
+        difference, valid: (N, 2, k) as in `expected_labels`, all k samples.
+        reach: as in `label_is_settled`, in the units of `difference`.
+        rules: from `calibrated_rules`, in these units.
+    Returns: (N,) 1 to k."""
+    n, _, k = valid.shape
+    needed = np.full(n, k, dtype=np.int64)
+    summed = np.where(valid, difference, 0).astype(np.int64).cumsum(axis=2)
+    counted = valid.astype(np.int64).cumsum(axis=2)
+    for rounds in range(k - 1, 0, -1):
+        total, there = summed[:, :, rounds - 1], counted[:, :, rounds - 1]
+        both = there + (k - rounds)
+        # Both orders on one denominator, as whole numbers.
+        low, high = (
+            ((total + side * (k - rounds) * reach) * both[:, ::-1]).sum(axis=1) for side in (-1, 1)
+        )
+        lead = np.abs(total.sum(axis=1))
+        clear = (low > 0) | (high < 0)
+        for rule in rules:
+            if rule.rounds == rounds:
+                clear |= lead >= rule.lead
+        needed[clear & (there > 0).all(axis=1)] = rounds
+    return needed
 
 
 def agreement_with_full_run(adaptive: Integers, full: Integers) -> Figure:

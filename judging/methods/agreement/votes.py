@@ -1,4 +1,4 @@
-"""Agreement: kappa of judge and people, agreement among people, majorities, Dawid-Skene."""
+"""Agreement: kappa of judge and people, agreement among people, majorities."""
 
 from __future__ import annotations
 
@@ -40,10 +40,6 @@ DISAGREEING = np.where(np.eye(3, dtype=bool), 1 / 6, 1 / 12).reshape(-1)
 Statistic = Callable[[Floats, Floats], float | Undefined]
 Name = TypeVar("Name", bound=str)
 NO_MAJORITY = "this person shares no example with a majority of votes"
-CLASSES = 3
-# One pseudo-vote a row of each confusion matrix, spread evenly: an annotator with few votes is
-# neither perfect nor hopeless.
-SMOOTHING = 1 / CLASSES
 
 
 def confusion(judge: Signs, human: Signs, weight: Floats | None = None) -> Floats:
@@ -453,6 +449,8 @@ class LabelSource(StrEnum):
     """Where a final label comes from. Exports and reports hold these values."""
 
     MAJORITY = "majority"
+    DAWID_SKENE = "dawid_skene"
+    HIERARCHICAL = "hierarchical"
     ADJUDICATED = "adjudicated"
     POLICY_TIE = "policy:tie"
     POLICY_JUDGE = "policy:judge"
@@ -461,6 +459,8 @@ class LabelSource(StrEnum):
     UNDECIDED = ""
 
 
+# With these sources, a model of all votes gave the label.
+MODEL_SOURCES = (LabelSource.DAWID_SKENE, LabelSource.HIERARCHICAL)
 # With these sources, the final label is the judge's.
 JUDGE_SOURCES = (LabelSource.JUDGE, LabelSource.POLICY_JUDGE)
 
@@ -576,43 +576,3 @@ def rater_against_majority(
     Returns: share, 0 to 1, or Undefined if no majority meets the rater."""
     _, agreed = agrees_with_majority(votes, present, rater, own_vote=own_vote)
     return float(agreed.mean()) if len(agreed) else Undefined(NO_MAJORITY)
-
-
-@dataclass(frozen=True, slots=True)
-class DawidSkene:
-    """Classes are win, tie, lose; all arrays are float64 probabilities.
-
-    posterior: (N, 3). prior: (3,). confusion: (raters, 3, 3), rows the true class."""
-
-    posterior: Floats
-    prior: Floats
-    confusion: Floats
-    iterations: int
-    converged: bool
-
-
-def dawid_skene(
-    votes: Signs, present: Booleans, *, iterations: int = 500, tolerance: float = 1e-8
-) -> DawidSkene | Undefined:
-    """Estimate true labels and each rater's errors by EM (Dawid, Skene 1979, doi:10.2307/2346806).
-
-    Args:
-        votes, present: (N, raters) signs, and whether each vote exists; one or more per example.
-        iterations, tolerance: stop after that many steps, or when no posterior moves by more.
-    Returns: the fit, or Undefined if an example has no vote."""
-    if not present.any(axis=1).all() or not present.size:
-        return Undefined("an example without a vote has no label")
-    one_hot = np.stack([(votes == sign) & present for sign in (1, 0, -1)], axis=2).astype(float)
-    posterior = one_hot.sum(axis=1) / one_hot.sum(axis=(1, 2))[:, None]
-    for step in range(1, iterations + 1):
-        prior = (posterior.sum(axis=0) + SMOOTHING) / (len(posterior) + 1)
-        counts = np.einsum("nt,nrv->rtv", posterior, one_hot) + SMOOTHING
-        confusion = counts / counts.sum(axis=2, keepdims=True)
-        log_likelihood = np.log(prior) + np.einsum("nrv,rtv->nt", one_hot, np.log(confusion))
-        updated = np.exp(log_likelihood - log_likelihood.max(axis=1, keepdims=True))
-        updated /= updated.sum(axis=1, keepdims=True)
-        change = float(np.abs(updated - posterior).max())
-        posterior = updated
-        if change < tolerance:
-            return DawidSkene(posterior, prior, confusion, step, True)
-    return DawidSkene(posterior, prior, confusion, iterations, False)

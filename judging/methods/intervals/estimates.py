@@ -212,13 +212,13 @@ def clopper_pearson(successes: float, n: float, confidence: float = 0.95) -> Fig
     return Estimate(successes / n, round(n), low, high)
 
 
-def exact_lower_limit(successes: ArrayLike, n: float, alpha: float) -> Floats:
+def exact_lower_limit(successes: ArrayLike, n: ArrayLike, alpha: float) -> Floats:
     """Return Clopper and Pearson's lower limit of shares.
 
-    Args: successes, n, alpha: of any shape, the number of trials, and the one-sided error.
+    Args: successes, n, alpha: of one shape, or one number of trials, and the one-sided error.
     Returns: float64 limits of the same shape, 0 without a success."""
     right = np.asarray(successes, dtype=np.float64)
-    limit = scipy.stats.beta.ppf(alpha, np.maximum(right, 1e-9), n - right + 1)
+    limit = scipy.stats.beta.ppf(alpha, np.maximum(right, 1e-9), np.asarray(n) - right + 1)
     return np.where(right > 0, limit, 0.0)
 
 

@@ -229,18 +229,46 @@ def expected_width(
         about, confidence: as in `win_rate`.
         effect, questions: as in `AuditedLabels`.
     Returns: the width, or None below 10 audited examples of a rest and for a single question."""
-    if questions == 1:
+    if questions == 1 or (n_rest and audit < FEWEST_AUDITED):
         return None
-    sampling = effect * spread / total if about is About.EXAMPLES_LIKE_THESE else 0.0
-    checking, degrees = 0.0, (questions or total) - 1
-    if n_rest:
-        if audit < FEWEST_AUDITED:
-            return None
-        # Two pseudo-observations at a distance of 1, as in the plus-two rule.
-        apart, degrees = (audit * residual + 2) / (audit + 2), min(audit, questions or audit) - 1
-        checking = (n_rest / total) ** 2 * (1 - audit / n_rest) * apart / (audit + 1)
-    reach = float(scipy.stats.t.ppf((1 + confidence) / 2, degrees))
-    return min(1.0, 2 * reach * float(np.sqrt(checking + sampling)))
+    half = expected_half_widths(
+        residual, spread, total=total, n_rest=n_rest, audit=audit, about=about,
+        confidence=confidence, effect=effect, questions=questions,
+    )  # fmt: skip
+    return 2 * float(half)
+
+
+def expected_half_widths(
+    residual: ArrayLike,
+    spread: ArrayLike,
+    *,
+    total: int,
+    n_rest: ArrayLike,
+    audit: ArrayLike,
+    about: About = About.EXAMPLES_LIKE_THESE,
+    confidence: float = 0.95,
+    effect: float = 1.0,
+    questions: int | None = None,
+) -> Floats:
+    """Predict half the width of many rounds at once, at most 1/2.
+
+    Args:
+        residual, spread, n_rest, audit: as in `expected_width`, arrays of one shape; audits below
+            10 are taken as they are.
+        total, about, confidence, effect, questions: as in `expected_width`.
+    Returns: float64 of that shape."""
+    rest, n = np.asarray(n_rest, dtype=np.float64), np.asarray(audit, dtype=np.float64)
+    sampling = np.asarray(effect * np.asarray(spread) / total)
+    if about is not About.EXAMPLES_LIKE_THESE:
+        sampling = np.zeros_like(sampling)
+    # Two pseudo-observations at a distance of 1, as in the plus-two rule.
+    apart = (n * np.asarray(residual) + 2) / (n + 2)
+    unseen = 1 - n / np.maximum(rest, 1)
+    checking = np.where(rest > 0, (rest / total) ** 2 * unseen * apart / (n + 1), 0.0)
+    worth = np.where(rest > 0, np.minimum(n, questions or n), questions or total)
+    reach = scipy.stats.t.ppf((1 + confidence) / 2, np.maximum(worth - 1, 1))
+    half = reach * np.sqrt(np.maximum(checking, 0.0) + sampling)
+    return np.asarray(np.minimum(0.5, half), dtype=np.float64)
 
 
 def win_rate_test(labels: AuditedLabels, half: float = 0.5) -> float | None:

@@ -13,12 +13,7 @@ from numpy.typing import ArrayLike
 
 from judging.methods.agreement.accuracy import Comparison, Design, accuracy, comparison, credit
 from judging.methods.arrays import Booleans, Codes, Floats, Integers, Signs
-from judging.methods.intervals.bootstrap import (
-    plus_two_mean,
-    plus_two_ratio,
-    questions_at,
-    share,
-)
+from judging.methods.intervals.bootstrap import plus_two_mean, plus_two_ratio, questions_at, share
 from judging.methods.intervals.estimates import Figure, Undefined
 from judging.methods.portia.coverage import NONE_INCONSISTENT
 from judging.methods.portia.stages import OrderLabels, StageLabels
@@ -290,10 +285,7 @@ class HumanTies:
 
 
 def human_ties(
-    labels: OrderLabels | Undefined,
-    human: Signs,
-    design: Design,
-    question: Codes | None = None,
+    labels: OrderLabels | Undefined, human: Signs, design: Design, question: Codes | None = None
 ) -> HumanTies:
     """Compare how often people say tie where the judge is and isn't consistent (Appendix N).
 

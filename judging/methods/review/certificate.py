@@ -10,7 +10,10 @@ with the exact hypergeometric bound; the whole audit is used, since the grid is 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
+from functools import lru_cache
 
 import numpy as np
 import scipy
@@ -144,8 +147,8 @@ def certify(plan: CertificatePlan, counts: Tallies, look: int) -> Certificate | 
         wrong = int(counts.wrong[ready[0]])
         return Undefined(
             f"{wrong} of the {int(counts.audited[ready[0]])} most certain audited labels "
-            f"{'is' if wrong == 1 else 'are'} wrong, so more than {100 * plan.epsilon:g} % of all "
-            "unreviewed labels may be wrong"
+            f"{'is' if wrong == 1 else 'are'} wrong, so more than {100 * plan.epsilon:g}\u202f% "
+            "of all unreviewed labels may be wrong"
         )
     return certified
 
@@ -179,6 +182,7 @@ def simultaneous_bounds(counts: Tallies, alpha: float, looks: int = 1, runs: int
     return np.array([upper_bound(int(n), int(a), int(d), each) for n, a, d in rows])
 
 
+@lru_cache(maxsize=4096)
 def audit_needed(epsilon: float, wrong: int, alpha: float = 0.05) -> int:
     """Return the smallest n with P(Binomial(n, epsilon) <= wrong) <= alpha, for a large set.
 
@@ -287,3 +291,20 @@ def first_sure(scores: Floats, threshold: float) -> Codes:
     Returns: (N,) places in the row; -1 where no judge has such a score."""
     sure = scores <= threshold
     return np.where(sure.any(axis=0), sure.argmax(axis=0), -1)
+
+
+def stage_prices(
+    n: int, kept: Sequence[int], each: Sequence[Decimal | None]
+) -> list[Decimal | None]:
+    """Price judges in a row, each of which is asked about what those before it did not keep.
+
+    Args:
+        n: examples that the first judge is asked about.
+        kept: (R,) how many labels each judge keeps.
+        each: (R,) USD of one example by each judge; None if unknown.
+    Returns: (R,) USD of each stage, None if its price is unknown."""
+    prices: list[Decimal | None] = []
+    for own, price in zip(kept, each, strict=True):
+        prices.append(None if price is None else price * n)
+        n -= own
+    return prices

@@ -84,7 +84,7 @@ def claims_in(store: RunStore, batch: Batch) -> dict[str, Claim]:
     claimed_by_id = {}
     for call in calls:
         ask = Ask(subject_of(call, inputs), call.part, tuple(call.slots), call.attempt)
-        request = with_images(store.questioner.request(ask.subject, ask.part, len(ask.slots)))
+        request = with_images(store.questioner.of_ask(ask))
         claimed_by_id[f"call-{call.pk}"] = Claim(call, ask, request, call.reserved_usd)
     return claimed_by_id
 

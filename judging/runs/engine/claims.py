@@ -82,7 +82,7 @@ def claim(
     If another holder made a call in the meantime its `seq` is taken: the unique constraint on
     (run, example, part, seq) then refuses the whole transaction.
     """
-    requests = [questioner.request(ask.subject, ask.part, len(ask.slots)) for ask in asks]
+    requests = [questioner.of_ask(ask) for ask in asks]
     upper_bounds = [upper_bound(request, price) for request in requests]
     n = len(asks)
     while n:

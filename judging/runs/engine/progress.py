@@ -16,6 +16,7 @@ from django.db.models import Count, Max, Min, Q, Value
 from django.db.models.functions import Coalesce, NullIf
 from django.utils import timezone
 
+from judging.core.caching import cached, kept_a_while
 from judging.core.formatting import count, number_of
 from judging.core.models import Worker
 from judging.core.text import printable
@@ -23,9 +24,10 @@ from judging.llm.client.adaptation import EndpointCapabilities
 from judging.llm.client.errors import FailureKind
 from judging.methods.portia.stages import Stage
 from judging.runs.engine.batches import BatchStanding, standing_of
+from judging.runs.engine.rereading import rereading_of
 from judging.runs.forms.portia import PortiaSettings, slots_expected
 from judging.runs.lifecycle import is_lost, money_of
-from judging.runs.models import Call, Parse, Run, Share, subjects_of
+from judging.runs.models import BUSY, Call, Parse, Run, Share, subjects_of
 
 MOST = 3
 # These have a status of their own, or stop the run and become its reason.
@@ -250,22 +252,82 @@ class RunProgress:
         return min(1.0, self.settled / self.expected) if self.expected else 1.0
 
 
+# Runs with more calls are counted at intervals while they are at work, and once when they are done.
+MANY_CALLS = 20_000
+# Of how many of the latest readings the evidence that is shown is.
+LATEST = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What is counted over all of a run's calls.
+
+    slots: by part and status. calls, noticed: by state, and by notice.
+    """
+
+    examples: int
+    slots: Counter[tuple[str, str]]
+    calls: Counter[str]
+    noticed: Counter[str]
+    complaints: tuple[Complaint, ...]
+    notices: tuple[str, ...]
+    rate: float | None
+    recent: tuple[Evidence, ...]
+
+
+def has_many_calls(run: Run) -> bool:
+    """Return True if counting them all takes longer than a page should. Reads few of them."""
+    return bool(run.calls.order_by().values_list("run")[MANY_CALLS : MANY_CALLS + 1])
+
+
+def counted(run: Run) -> Counted:
+    """Return the counts: of many calls those of a moment ago, and of a run that is done the last.
+
+    What is done changes by reading its replies again, which ranks it again.
+    """
+    if not has_many_calls(run):
+        return _counted(run)
+    reading = rereading_of(run)
+    found: Counted
+    if run.state == Run.State.DONE and not (reading and reading.under_way):
+        done = (run.ranked_at, run.finished_at, reading and reading.token)
+        found = cached("counted", run, done, lambda: _counted(run))
+        return found
+    state = (run.state, run.reason, run.ranked_at)
+    found = kept_a_while("standing", run, state, lambda: _counted(run), is_large=True)
+    return found
+
+
+def _counted(run: Run) -> Counted:
+    slots = slot_counts(run)
+    calls, noticed = Counter[str](), Counter[str]()
+    rows = run.calls.order_by().values_list("state", "noticed").annotate(n=Count("pk"))
+    for state, notice, n in rows:
+        calls[state] += n
+        noticed[notice] += n
+    return Counted(
+        subjects_of(run).count(),
+        slots,
+        calls,
+        noticed,
+        complaints_of(run) if Parse.Status.ERROR in status_counts(slots) else (),
+        notices_of(run, noticed),
+        calls_per_minute(run),
+        recent_evidence(run) if run.state in BUSY else (),
+    )
+
+
 def progress_of(run: Run) -> RunProgress:
     run.refresh_from_db()
-    examples = subjects_of(run).count()
-    counts = slot_counts(run)
+    found = counted(run)
+    examples, counts, calls = found.examples, found.slots, found.calls
     by_order = {
         part: OrderCounts(slots, status_counts(counts, part))
         for part, slots in expected_slots(run, examples).items()
     }
     expected = sum(order.expected for order in by_order.values())
     settled = sum(order.settled for order in by_order.values())
-    calls, noticed = Counter[str](), Counter[str]()
-    counted = run.calls.order_by().values_list("state", "noticed").annotate(n=Count("pk"))
-    for state, notice, n in counted:
-        calls[state] += n
-        noticed[notice] += n
-    statuses, rate = status_counts(counts), calls_per_minute(run)
+    statuses = status_counts(counts)
     shares = list(run.shares.order_by("pk"))
     workers, in_flight, window = workers_of(run, shares)
     at_once = window or run.concurrency
@@ -283,7 +345,7 @@ def progress_of(run: Run) -> RunProgress:
         calls_failed=calls[Call.State.FAILED],
         calls_lost=calls[Call.State.LOST],
         in_flight=in_flight,
-        calls_per_minute=rate,
+        calls_per_minute=found.rate,
         eta_seconds=eta(run, expected - settled, at_once),
         spent_usd=spent if priced else None,
         reserved_usd=reserved if priced else None,
@@ -292,14 +354,14 @@ def progress_of(run: Run) -> RunProgress:
         paused_for=pause_left(run),
         paused_why=str(run.progress.get("paused_why", "")),
         learned=EndpointCapabilities.from_json(run.learned).notes() if run.learned else (),
-        recent=recent_evidence(run),
+        recent=found.recent,
         worker_missing=worker_is_missing(run),
         workers=workers,
         batches=standing_of(run) if run.in_batches else (),
         reused=run.n_reused,
         notes=notes_of(run, expected - settled),
-        notices=notices_of(run, noticed),
-        complaints=complaints_of(run) if Parse.Status.ERROR in statuses else (),
+        notices=found.notices,
+        complaints=found.complaints,
     )
 
 
@@ -391,7 +453,13 @@ def pause_left(run: Run) -> float:
 
 
 def recent_evidence(run: Run) -> tuple[Evidence, ...]:
-    parses = Parse.objects.filter(sample__call__run=run, current=True).exclude(evidence="")
+    """Return what was written last, if it is among the latest readings of the site.
+
+    A judge that writes no evidence would have all its readings looked through.
+    """
+    last = Parse.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
+    latest = Parse.objects.filter(pk__gt=last - LATEST)
+    parses = latest.filter(sample__call__run=run, current=True).exclude(evidence="")
     rows = parses.order_by("-pk").values_list(
         "sample__call__example_id",
         "sample__call__example__external_id",

@@ -308,7 +308,7 @@ def left_by(run: Run, holder: str, open_calls: QuerySet[Call]) -> Left:
     for call in answered.select_related("example", "point_item").order_by("pk"):
         ask = Ask(subject_of(call, inputs), call.part, tuple(call.slots), call.attempt)
         try:
-            request = questioner.request(ask.subject, ask.part, len(ask.slots))
+            request = questioner.of_ask(ask)
             claim = Claim(call, ask, request, call.reserved_usd)
             arrival = Arrival(claim, content.outcomes[call.pk])
             read[call.pk] = read_arrival(arrival, questioner, price)

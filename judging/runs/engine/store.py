@@ -644,7 +644,7 @@ class RunStore:
         lifecycle.hand_in(self.run.pk, self.holder, slice_too=True)
         self.run.refresh_from_db()
         ask = self.ready[0]
-        request = self.questioner.request(ask.subject, ask.part, len(ask.slots))
+        request = self.questioner.of_ask(ask)
         reason = OVER_BUDGET.format(
             budget=usd(self.run.budget_usd),
             spent=usd(self.run.spent_usd),

@@ -19,6 +19,7 @@ from judging.core.errors import UserError
 from judging.core.incidents import DATABASE_AWAY, incident, stopped_by
 from judging.llm.client.adaptation import EndpointCapabilities
 from judging.llm.client.batches import BatchClient
+from judging.llm.client.errors import CallFailure
 from judging.llm.client.judge_client import JudgeClient
 from judging.llm.client.limits import (
     DEFAULT_RETRY,
@@ -28,9 +29,10 @@ from judging.llm.client.limits import (
     SharedLimits,
     room_for,
 )
+from judging.llm.client.messages import JudgeRequest, Reply
 from judging.llm.endpoint import Endpoint
 from judging.local_judge import running_local_judge
-from judging.runs import lifecycle
+from judging.runs import endpoints, lifecycle
 from judging.runs.endpoints import LOCAL, key_of, named_endpoint
 from judging.runs.engine import recording
 from judging.runs.engine.batches import BatchPump
@@ -193,6 +195,26 @@ def live_endpoint(name: str, say: Callable[[str], None]) -> Iterator[Endpoint]:
         return
     with running_local_judge(settings.FAIRJUDGE_DATA, say) as base_url:
         yield Endpoint(LOCAL, base_url)
+
+
+def ask_once(name: str, request: JudgeRequest) -> Reply | CallFailure:
+    """Ask a model for something that is no judgment, and return its answer after all retries."""
+    chosen = named_endpoint(name)
+    known, _ = endpoints.recall_for(chosen.base_url, request.model)
+    before = {request.model: known} if known else {}
+    retry = LOCAL_RETRY if chosen.is_local else DEFAULT_RETRY
+
+    async def asked(live: Endpoint) -> tuple[Reply | CallFailure, EndpointCapabilities]:
+        shared = shared_limits(live)
+        async with JudgeClient(
+            live, key_of(chosen), shared=shared, retry=retry, learned=before
+        ) as client:
+            return await client.complete(request), client.learned(request.model)
+
+    with live_endpoint(name, log.info) as live:
+        outcome, learned = asyncio.run(asked(live))
+    endpoints.keep_for(chosen.base_url, request.model, learned, known)
+    return outcome
 
 
 def shared_limits(endpoint: Endpoint) -> SharedLimits:

@@ -20,6 +20,7 @@ from judging.runs.models import Form, Run, Verdict
 from judging.runs.pages.start_form import StartForm
 from judging.runs.planning.estimate import RunEstimate, estimate_run, price_of_pairs
 from judging.runs.planning.start import start_run
+from judging.runs.templates import simulating
 
 PAGE = 50
 MAY_NOT_START = (
@@ -91,6 +92,10 @@ def run_start(request: HttpRequest, slug: str) -> HttpResponse:
         for name in ("category", "tag"):
             # The data browser leads here with what it shows.
             form.fields[name].initial = request.GET.get(name, "")
+        if "template" in request.GET:
+            # A lesson leads here with what it taught.
+            form.initial["template"] = request.GET["template"]
+            form.initial |= simulating(access.project, request.GET["template"])
         return start_page(request, access, form)
     form = StartForm(access.project, request.POST)
     if form.is_valid():

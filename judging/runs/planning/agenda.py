@@ -80,7 +80,7 @@ from judging.runs.samples import (
     recorded,
     samples_of,
 )
-from judging.runs.templates import template_of
+from judging.runs.templates import SolvedPairs, template_of
 
 # A fifth of the examples, within bounds: fewer than 59 can't show 95 % even if all agree.
 FEWEST_PILOT, MOST_PILOT, PILOT_SHARE = 60, 400, 5
@@ -420,11 +420,13 @@ class Questioner:
     point_shots: PointShots = field(default_factory=lambda: PointShots({}))
     marked: bool = False
     k: int = 1
+    solved: SolvedPairs = field(default_factory=SolvedPairs)
 
     @classmethod
     def of(cls, run: Run) -> Self:
+        template = template_of(run)
         return cls(
-            template_of(run),
+            template,
             run.model,
             float(run.temperature),
             run.max_tokens,
@@ -436,11 +438,17 @@ class Questioner:
             PointShots.of(run) if run.form == Form.POINTWISE else PointShots({}),
             bool(run.parameters.get("cache_marks")),
             run.k,
+            SolvedPairs.of(template),
         )
 
-    def request(self, subject: Subject, part: str, n: int) -> JudgeRequest:
+    def of_ask(self, ask: Ask) -> JudgeRequest:
+        """Return the request for the samples of an ask."""
+        return self.request(ask.subject, ask.part, len(ask.slots), ask.slots[0])
+
+    def request(self, subject: Subject, part: str, n: int, slot: int = 0) -> JudgeRequest:
+        """Return the request for n samples, of which `slot` is the first."""
         reads_logprobs = self.template.form.value in BY_LOGPROBS
-        messages = tuple(self.messages(subject, part))
+        messages = tuple(self.messages(subject, part, slot))
         return JudgeRequest(
             messages,
             self.model,
@@ -450,22 +458,24 @@ class Questioner:
             schema=self.schema,
             described=self.template.reply in IN_JSON,
             top_logprobs=TOP_LOGPROBS if reads_logprobs else None,
-            marks=self._marks(subject, part, messages) if self.marked else None,
+            marks=self._marks(subject, part, slot, messages) if self.marked else None,
         )
 
-    def _marks(self, subject: Subject, part: str, messages: Sequence[Message]) -> CacheMarks:
+    def _marks(
+        self, subject: Subject, part: str, slot: int, messages: Sequence[Message]
+    ) -> CacheMarks:
         """Say up to where the prompts of all orders are the same as these messages."""
         variant = PromptVariant.parse(part)
         orders = PERMUTATIONS if variant.permutation else ORDERS if variant.arrangement else ()
         others = [str(replace(variant, arrangement=order)) for order in orders]
-        prompts = [messages, *(self.messages(subject, other) for other in others)]
+        prompts = [messages, *(self.messages(subject, other, slot) for other in others)]
         for place, shown in enumerate(zip(*prompts, strict=True)):
             same = commonprefix([message.content for message in shown])  # noqa: RUF071
             if same != messages[place].content:
                 # Up to the end of a line, so that no word is cut in two.
                 same = same[: same.rfind("\n") + 1]
                 break
-        return CacheMarks(place, len(same), whole=self.k > 1)
+        return CacheMarks(place, len(same), whole=self.k > 1 and not self.solved.simulated)
 
     def quoted(self, subject: Subject, part: str) -> tuple[str, ...]:
         """Return the texts that the judge is shown: a verdict quoted from them is not its own."""
@@ -495,7 +505,7 @@ class Questioner:
                 "added it and resume the run, or start a new run with another template."
             )
 
-    def messages(self, example: Subject, part: str) -> list[Message]:
+    def messages(self, example: Subject, part: str, slot: int = 0) -> list[Message]:
         """Return the prompt: one response alone, or both, whole or by PORTIA's aligned parts."""
         variant = PromptVariant.parse(part)
         if isinstance(example, PointItem):
@@ -510,6 +520,7 @@ class Questioner:
         if isinstance(example, Example):
             self._check_reference(example)
         filled = {"reference": example.reference, "criteria": self.criteria}
+        filled["taught"] = self.solved.before(example, part, slot)
         if variant.stage != UNSPLIT:
             self._check_images(example)
             alignment = aligned(example, variant.stage, self.portia)

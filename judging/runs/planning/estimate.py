@@ -33,7 +33,7 @@ from judging.runs.planning.start import (
     run_fields,
 )
 from judging.runs.samples import Ask
-from judging.runs.templates import check_references
+from judging.runs.templates import check_references, untaught
 
 # How many prompts are rendered, evenly spread over the project, to estimate the others.
 RENDERED = 200
@@ -151,6 +151,7 @@ def estimate_run(
         run.temperature = default_temperature(judge.form)
     run.parameters["reuse"] = reuse
     check_subset(subset, judge.form)
+    subset = untaught(project, subset, judge.template)
     examples = subjects_of(run) if subset.is_all else subset.rows(project)
     check_references(judge.template, examples)
     has_images(judge, examples)
@@ -285,6 +286,8 @@ def calls_like(run: Run) -> QuerySet[Call]:
 
 def samples_a_call(judge: Judge, past: QuerySet[Call]) -> int | None:
     """Return how many samples this judge gives per call; None if it isn't known."""
+    if judge.annotators:
+        return 1
     known, _ = endpoints.recall_for(judge.endpoint.base_url, judge.model)
     if known and known.max_n:
         return min(judge.k, known.max_n)
@@ -299,9 +302,12 @@ def rendered(
     questioner = Questioner.of(run)
     step = max(1, count // RENDERED)
     ids = list(examples.order_by("number", "pk").values_list("pk", flat=True)[::step])[:RENDERED]
-    for example in examples.filter(pk__in=ids).order_by().iterator(chunk_size=50):
+    chosen = examples.filter(pk__in=ids).order_by().iterator(chunk_size=50)
+    for place, example in enumerate(chosen):
+        # The prompts of simulated annotators take turns, and are of different lengths.
+        slot = place % samples
         parts = parts_of(run, example)
-        yield [questioner.request(example, part, samples) for part in parts]
+        yield [questioner.request(example, part, samples, slot) for part in parts]
 
 
 def parts_of(run: Run, example: Subject) -> tuple[str, ...]:

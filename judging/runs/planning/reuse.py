@@ -26,8 +26,14 @@ class ReusedRun:
     questioner: Questioner
 
     def asked_the_same(self, ask: Ask, questioner: Questioner) -> bool:
-        theirs = self.questioner.request(ask.subject, ask.part, 1)
-        return theirs == questioner.request(ask.subject, ask.part, 1)
+        """Return True if the prompt is the same, of simulated annotators that of each."""
+        simulates = questioner.solved.simulated or self.questioner.solved.simulated
+        slots = (ask.slots or range(questioner.k)) if simulates else (0,)
+        pair = ask.subject, ask.part, 1
+        return all(
+            self.questioner.request(*pair, slot) == questioner.request(*pair, slot)
+            for slot in slots
+        )
 
 
 def sources_of(run: Run) -> list[ReusedRun]:

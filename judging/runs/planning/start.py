@@ -54,6 +54,7 @@ from judging.runs.templates import (
     chosen_criteria,
     kept_fields,
     output_of,
+    untaught,
     with_criteria,
     with_schema,
 )
@@ -128,6 +129,11 @@ class Judge:
     cache_marks: bool = False
 
     @property
+    def annotators(self) -> int:
+        """How many annotators the template simulates."""
+        return len(self.template.lesson.annotators) if self.template.lesson else 0
+
+    @property
     def price(self) -> PriceSnapshot | None:
         return self.usual_price.half() if self.usual_price and self.batch else self.usual_price
 
@@ -176,6 +182,7 @@ def choose_judge(
         wording = replace(wording, least_mass=0.0)
     wording = choice.worded(wording, options) if form == Form.CHOICE else wording
     wording = with_schema(with_criteria(project, wording, criteria), json_replies)
+    k = annotators_asked(wording, method, k, adaptive)
     name = model or choose_model(chosen)
     if len(name) > LONGEST_MODEL or not name.isprintable():
         raise UserError(
@@ -212,6 +219,22 @@ def choose_judge(
         point_shots=point_shots,
         cache_marks=cache_marks,
     )
+
+
+def annotators_asked(
+    template: Template, method: str, k: int | None, adaptive: float | None
+) -> int | None:
+    """Return k. With a template that simulates annotators, it is one sample from each of them."""
+    n = len(template.lesson.annotators) if template.lesson else 0
+    if not n:
+        return k
+    if method not in (Method.MEC, Method.MEC_BPC) or adaptive is not None or k not in (None, n):
+        raise UserError(
+            f"Template {template.name} simulates {n} annotators, and each is asked once in each "
+            f"order. Choose the method mec_bpc or mec, leave k out or say {n}, and leave adaptive "
+            "out. Nothing was started."
+        )
+    return n
 
 
 def check_kind(method: str, form: str, k: int | None, adaptive: float | None) -> None:
@@ -334,14 +357,17 @@ def start_run(
 
     Args:
         made: Called in the transaction that makes the run. If it raises, there is no run.
-        subset: The examples that are asked about, fixed now. By default all, also later ones.
+        subset: The examples that are asked about, fixed now. By default all, also later ones; of a
+            taught template, the present ones whose labels didn't teach it.
         reuse: Copy answers to identical calls of other runs of the project, at no cost.
         unread_calls: How many first calls may bring no verdict before the run pauses; 0: never.
         choices: See choose_judge.
     """
+    access.need_texts(project, "A run needs them.")
     pointwise.check_subjects(project, choices.get("form", Form.SCORE))
     judge = choose_judge(project, **choices)
     check_subset(subset, judge.form)
+    subset = untaught(project, subset, judge.template)
     frame = freeze(project, subset) if subset != ALL else None
     of_frame = Run(project=project, form=judge.form, frame=frame)
     check_references(judge.template, subjects_of(of_frame))

@@ -42,6 +42,11 @@ LONGEST_WHY = 200
 MOST_USD = 10_000
 MOST_POINTS = Decimal("99999999.9999999999")
 PLACES = Decimal("1e-10")
+# What the words of a column mean: each means itself.
+_OUTCOMES, _STATUSES, _STAGES, _ORDERS, _FORMS = (
+    {str(word): str(word) for word in words}
+    for words in (Label, Status.values, STAGES, ORDERS, Form.values)
+)
 PANDALM_OUTCOMES = {"1": "win", "2": "lose", "tie": "tie"}
 LLMBAR_ORDERS = {"swap = False": "original", "swap = True": "swapped"}
 LLMBAR_WINNERS = {"1": "win", "2": "lose"}
@@ -124,9 +129,9 @@ def _sample_rows(labels: Codes, record: Record) -> Rows:
     cells.refuse_twins()
     points = {name: _points(cells, name) for name in ("score_1", "score_2", "rating")}
     p_first, mass = (cells.decimal(name, 0, 1) for name in ("p_first", "mass"))
-    outcome = cells.one_of("outcome", {label.value: label.value for label in Label} | dict(labels))
-    status = _choice(cells, "status", Status.values)
-    stage, order = _choice(cells, "stage", STAGES), _choice(cells, "order", ORDERS)
+    outcome = cells.one_of("outcome", _OUTCOMES | labels if labels else _OUTCOMES)
+    status = cells.one_of("status", _STATUSES)
+    stage, order = cells.one_of("stage", _STAGES), cells.one_of("order", _ORDERS)
     part = cells.text("part", longest=60) or cells.text("order")
     row = RecordedRow(
         record.place,
@@ -135,7 +140,7 @@ def _sample_rows(labels: Codes, record: Record) -> Rows:
         status or "",
         slot=cells.integer("slot", MOST_SLOTS),
         attempt=cells.integer("attempt", MOST_SLOTS) or 0,
-        form=_choice(cells, "form", Form.values) or "",
+        form=cells.one_of("form", _FORMS) or "",
         p_first=None if p_first is None else float(p_first),
         mass=None if mass is None else float(mass),
         evidence=cells.text("evidence"),
@@ -163,10 +168,6 @@ def _sample_rows(labels: Codes, record: Record) -> Rows:
         raise BadRow(f"status is {status}, and {'a' if derived else 'no'} verdict is there.")
     part = _checked_part(part, stage, order)
     yield replace(row, part=part, status=status, outcome=derived)
-
-
-def _choice(cells: Cells, field: str, allowed: Iterable[str]) -> str | None:
-    return cells.one_of(field, {value: value for value in allowed})
 
 
 def _criteria(cells: Cells) -> dict[str, list[str]] | None:
@@ -261,7 +262,7 @@ def _llmbar_reader() -> Callable[[Record], Rows]:
             )
         example = to_example(record, columns)
         if not isinstance(example, Refused):
-            example = identities.settle(example, record.raw)
+            example = identities.settle(example, record)
         if isinstance(example, Refused):
             yield example
             return

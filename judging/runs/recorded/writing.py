@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from judging.core.errors import UserError
 from judging.core.leases import Chunks, delete_rows, in_chunks
-from judging.core.sql.statements import rows_came
+from judging.core.sql.statements import insert, new, rows_came
 from judging.dataset.files import Records, check_format, combined, data_files
 from judging.dataset.models import Import
 from judging.dataset.records import ById, Codes
@@ -31,9 +31,12 @@ from judging.runs import lifecycle
 from judging.runs.models import Call, Form, Method, Parse, Run, Sample, Verdict
 from judging.runs.planning.start import create
 from judging.runs.recorded.formats import FORMATS, RecordedRow, judgment_rows
+from judging.runs.verdicts.judge_figures import prepare_page
 from judging.runs.verdicts.rebuild import rebuild_verdicts
 
 CHUNK = 500
+# Rows that are inserted together at most.
+_MOST_ROWS = 5000
 # The fields of a row that a call and a parse take over as they are.
 CALLED = ("prompt_tokens", "completion_tokens", "usd", "estimated", "model")
 PARSED = (
@@ -124,6 +127,7 @@ def import_judgments(
         advance: Gets the number of rows of each chunk that is written.
         keep: Gets the run, in the last transaction.
     """
+    access.need_texts(project, access.BRINGS_TEXTS)
     check_format(file_format, FORMATS)
     paths = data_files(paths)
     survey = _check(project, paths, (file_format, sheet), labels or {})
@@ -137,7 +141,7 @@ def import_judgments(
         if isinstance(row, RecordedRow) and row.external_id in examples
     )
     chunks = Chunks()
-    while chunk := list(islice(rows, min(chunks.size, CHUNK))):
+    while chunk := list(islice(rows, min(chunks.size, _MOST_ROWS))):
         with chunks.transaction():
             _write(run, chunk, examples, slots)
         advance(len(chunk))
@@ -145,6 +149,8 @@ def import_judgments(
     if records.hashes != survey.hashes:
         raise UserError(f"The files changed while they were read. {UNFINISHED}")
     finish(run, keep)
+    # Its page would otherwise sum all samples while somebody waits.
+    prepare_page(run)
     return run
 
 
@@ -215,10 +221,12 @@ def _write(
     run: Run, rows: Sequence[RecordedRow], examples: Mapping[str, int], slots: Counter[OrderKey]
 ) -> None:
     """Write a call for each sample, since it is not known how they were asked for."""
-    calls = Call.objects.bulk_create(_calls(run, rows, examples, slots))
-    samples = Sample.objects.bulk_create(
-        Sample(
-            call=call,
+    calls = list(_calls(run, rows, examples, slots))
+    insert(Call, calls)
+    samples = [
+        new(
+            Sample,
+            call_id=call.pk,
             index=0,
             slot=call.slots[0],
             attempt=row.attempt,
@@ -227,11 +235,13 @@ def _write(
             completion_tokens=row.completion_tokens,
         )
         for call, row in zip(calls, rows, strict=True)
-    )
-    Parse.objects.bulk_create(
-        Parse(sample=sample, version=0, parser="recorded", **_fields(row, PARSED))
+    ]
+    insert(Sample, samples)
+    readings = (
+        new(Parse, sample_id=sample.pk, version=0, parser="recorded", **_fields(row, PARSED))
         for sample, row in zip(samples, rows, strict=True)
     )
+    insert(Parse, list(readings))
 
 
 def _calls(
@@ -240,8 +250,9 @@ def _calls(
     now = timezone.now()
     for row in rows:
         slot = _next_slot(row, slots)
-        yield Call(
-            run=run,
+        yield new(
+            Call,
+            run_id=run.pk,
             example_id=examples[row.external_id],
             part=row.part,
             seq=row.attempt * run.k + slot,

@@ -141,23 +141,56 @@ class JudgeReport:
 
 def report_on(run: Run, beta: Decimal) -> JudgeReport:
     """Return the figures of the run's page, by a few aggregates. `beta` is in percent."""
-    n = subjects_of(run).count()
-    verdicts = Verdict.objects.filter(run=run)
-    counts = verdicts.aggregate(
-        **{state: Count("pk", filter=Q(state=state)) for state in Verdict.State.values},
-        **{label: Count("pk", filter=Q(label=label)) for label in Label.values},
-    )
-    figures = order_figures(run)
+    figures, totals = order_figures(run), totals_of(run)
     return JudgeReport(
-        n=n,
-        **counts,
+        n=totals.n,
+        **totals.counts,
         conflict_rate=figures.conflicts.conflict_rate,
         first=figures.first,
         orders=figures.orders,
-        spread=spread_of(run, n, beta),
-        costs=costs_of(run, counts["judged"]),
-        winners=winners_of(run),
+        spread=spread_of(run, totals.n, beta),
+        costs=totals.costs,
+        winners=totals.winners,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What a run's page says of all verdicts and calls. counts: of verdicts, by state and label."""
+
+    n: int
+    counts: dict[str, int]
+    costs: JudgeCosts
+    winners: Winners | None
+
+
+# With more examples, what is counted over all of them is kept until the run changes.
+MANY_EXAMPLES = 10_000
+
+
+def totals_of(run: Run) -> Totals:
+    n = subjects_of(run).count()
+    if n <= MANY_EXAMPLES:
+        return _totals(run, n)
+    # An import of pairs changes how many there are, and with that what is pending.
+    found: Totals = cached("totals", run, (state_of(run), n), lambda: _totals(run, n))
+    return found
+
+
+def _totals(run: Run, n: int) -> Totals:
+    counts = Verdict.objects.filter(run=run).aggregate(
+        **{state: Count("pk", filter=Q(state=state)) for state in Verdict.State.values},
+        **{label: Count("pk", filter=Q(label=label)) for label in Label.values},
+    )
+    return Totals(n, counts, costs_of(run, counts["judged"]), winners_of(run))
+
+
+def state_of(run: Run) -> tuple[object, ...]:
+    """Return what changes when a call ends, and with a new ranking, which readings lead to."""
+    if run.state == Run.State.DONE and run.finished_at:
+        return run.ranked_at, run.finished_at, run.spent_usd, run.price
+    last = run.calls.aggregate(last=Max("finished_at"))["last"]
+    return run.ranked_at, last, run.spent_usd, run.price
 
 
 def winners_of(run: Run) -> Winners | None:
@@ -181,6 +214,7 @@ def prepare_page(run: Run) -> None:
     run.refresh_from_db()
     if run.ranked_at and run.form != Form.POINTWISE:
         order_figures(run)
+        totals_of(run)
 
 
 def order_figures(run: Run) -> OrderFigures:
@@ -189,8 +223,7 @@ def order_figures(run: Run) -> OrderFigures:
     Summing all samples of a large project takes seconds. They change when a call ends, and their
     readings with a new ranking.
     """
-    last = run.calls.aggregate(last=Max("finished_at"))["last"]
-    return cached("orders", run, (run.ranked_at, last), lambda: _order_figures(run))
+    return cached("orders", run, state_of(run), lambda: _order_figures(run))
 
 
 def _order_figures(run: Run) -> OrderFigures:

@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
+from functools import lru_cache
 from itertools import islice
 
 from django.db.models import Sum
@@ -15,7 +17,7 @@ from judging.methods.verdicts.verdicts import Candidate, VerdictState, outcome_o
 from judging.methods.verdicts.verdicts import VerdictFigures as Result
 from judging.runs.models import Form, Method, Run, Verdict, subjects_of
 from judging.runs.planning.agenda import Adaptive, adaptive_of
-from judging.runs.samples import ExampleSamples, samples_of
+from judging.runs.samples import ExampleSamples, Pair, samples_of
 
 CHUNK = 500
 UNIQUE = ("run", "example")
@@ -24,6 +26,10 @@ JUDGED_FIELDS = tuple(
     for field in Verdict._meta.concrete_fields
     if field.name not in ("id", "rank", *UNIQUE)
 )
+
+
+# Most examples of a run have the scores of another, and exact fractions take long.
+known_verdict = lru_cache(maxsize=4096)(verdict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +70,7 @@ def judge(run: Run, example: ExampleSamples, adaptive: Adaptive | None = None) -
     """Return the run's verdict on one example."""
     k = adaptive.rounds_wanted(example) if adaptive else run.samples_an_order
     original, *swapped = (example.pairs(part, run.form) for part in run.orders)
-    found = verdict(
+    found = known_verdict(
         original,
         swapped[0] if swapped else None,
         k=None if run.method == Method.IMPORTED else k,
@@ -166,15 +172,16 @@ def row(
 
 def conflict(run: Run, example: ExampleSamples) -> bool | None:
     """Return True if the means of the two orders give different labels (FairEval, §2.2)."""
-    labels = set()
-    for part in run.orders:
-        valid = [pair for pair in example.pairs(part, run.form) if pair is not None]
-        if not valid or len(run.orders) < 2:
-            return None
-        # The difference of the sums has the sign of the means' difference.
-        sums = sum(pair[0] for pair in valid), sum(pair[1] for pair in valid)
-        labels.add(outcome_of(sums, 2 * run.band * len(valid)))
-    return len(labels) > 1
+    pairs = (example.pairs(part, run.form) for part in run.orders)
+    valid = tuple(tuple(filter(None, order)) for order in pairs)
+    return None if len(valid) < 2 or not all(valid) else _differ(valid, 2 * run.band)
+
+
+@lru_cache(maxsize=4096)
+def _differ(orders: tuple[tuple[Pair, ...], ...], band: Fraction) -> bool:
+    # The difference of the sums has the sign of the means' difference.
+    by_response = (zip(*order, strict=True) for order in orders)
+    return len({outcome_of((sum(a), sum(b)), band * len(a)) for a, b in by_response}) > 1
 
 
 def as_float(value: object) -> float | None:

@@ -2,6 +2,7 @@
 (function () {
   "use strict";
   const { votes, drafts, sent, post, say, link, explain } = window.annotation;
+  const { t } = window;
   const RETRY = 5000;
 
   // Answers may arrive in another order than the votes: the highest count is the latest.
@@ -59,7 +60,7 @@
       if (answer.state === "gone" && !isHere(token)) return "dropped";
       if (answer.state === "down") { clearTimeout(retry); retry = setTimeout(resume, RETRY); }
       if (answer.state !== "refused" || isHere(token)) explain(answer);
-      else say(`Previous pair: ${answer.text}`, true, link("Show it", vote.url.replace(/\/vote$/, "")));
+      else say(t("Previous pair: {said}", { said: answer.text }), true, link(t("Show it"), vote.url.replace(/\/vote$/, "")));
       if (answer.state !== "refused") return "waiting";
       votes.drop(token);
       if (answer.status !== 409) drafts.put(token, { fields: vote.fields });
@@ -81,7 +82,7 @@
         stored += isNew;
       }
       if (stored > 0 && became.every((each) => each === "stored")) {
-        say(stored === 1 ? "The waiting vote is now stored." : `${stored} waiting votes are now stored.`);
+        say(stored === 1 ? t("The waiting vote is now stored.") : t("Waiting votes that are now stored: {n}.", { n: stored }));
       }
       return !became.includes("waiting");
     }

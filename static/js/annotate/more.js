@@ -4,9 +4,10 @@
   "use strict";
   const { covered, mapOf, paint, pointsOf, toText } = window.spans;
   const { say, unfold, nameOf } = window.annotation;
+  const { t } = window;
   const MOST = 50;
   const LONGEST = 60;
-  const HOW = "Arrow keys move by word and by sentence, with Shift they extend. Enter marks, Esc ends.";
+  const HOW = t("Arrow keys move by word and by sentence, with Shift they extend. Enter marks, Esc ends.");
   const SIDES = ["left", "right"];
 
   let form = null; let meant = (name) => name;
@@ -18,7 +19,7 @@
   const field = (side) => form.elements[`spans-${side}`];
   const partOf = (side) => form.querySelector(`[data-part="${side}"]`);
   const bodyOf = (side) => form.querySelector(`#${side} .side-body`);
-  const nameOfSide = (side) => form.querySelector(`#${side}-head`).textContent.trim().toLowerCase();
+  const onSide = (side, left, right) => (side === "left" ? left : right);
   const asksSpans = () => Boolean(form?.querySelector("[data-mark]"));
   function announce(text) { document.getElementById("announcer").textContent = text; }
 
@@ -45,10 +46,10 @@
     quote.textContent = short(texts[side].slice(...mark));
     button.type = "button";
     button.textContent = "×";
-    button.setAttribute("aria-label", `Remove this mark from the ${nameOfSide(side)} response: ${quote.textContent}`);
+    button.setAttribute("aria-label", onSide(side, t("Remove this mark from the left response: {text}", { text: quote.textContent }), t("Remove this mark from the right response: {text}", { text: quote.textContent })));
     button.addEventListener("click", () => remove(side, mark));
-    item.append(`${side === "left" ? "L" : "R"} `, quote, button);
-    item.title = `Marked in the ${nameOfSide(side)} response`;
+    item.append(`${onSide(side, t("L"), t("R"))} `, quote, button);
+    item.title = onSide(side, t("Marked in the left response"), t("Marked in the right response"));
     return item;
   }
 
@@ -63,7 +64,7 @@
     marks[side] = marks[side].filter((other) => other !== mark);
     draw();
     write(side);
-    announce(`The mark is removed from the ${nameOfSide(side)} response.`);
+    announce(onSide(side, t("The mark is removed from the left response."), t("The mark is removed from the right response.")));
     (buttons()[Math.min(place, buttons().length - 1)] ?? form.querySelector("[data-mark]")).focus();
   }
 
@@ -73,11 +74,11 @@
     const met = marks[side].filter((other) => !apart.includes(other));
     const all = [mark, ...met];
     const joined = [Math.min(...all.map(([start]) => start)), Math.max(...all.map(([, end]) => end))];
-    if (apart.length >= MOST) { say(`A response takes at most ${MOST} marks. Remove one first.`, true); return; }
+    if (apart.length >= MOST) { say(t("A response takes at most {n} marks. Remove one first.", { n: MOST }), true); return; }
     marks[side] = [...apart, joined].sort((a, b) => a[0] - b[0]);
     draw();
     write(side);
-    announce(`Marked in the ${nameOfSide(side)} response: ${short(texts[side].slice(...joined))}`);
+    announce(`${onSide(side, t("Marked in the left response"), t("Marked in the right response"))}: ${short(texts[side].slice(...joined))}`);
   }
 
   // --- what is selected with the mouse or a finger
@@ -95,12 +96,12 @@
 
   function markRange(range) {
     const side = sideOf(range);
-    if (!side) { say("Select text in one of the responses to mark it.", true); return; }
+    if (!side) { say(t("Select text in one of the responses to mark it."), true); return; }
     const map = mapOf(partOf(side), texts[side]);
     const where = covered(map, range);
     const mark = where && toText(map, texts[side], where);
     document.getSelection().removeAllRanges();
-    if (!mark) { say("This is not part of the response's text, so it can't be marked.", true); return; }
+    if (!mark) { say(t("This is not part of the response's text, so it can't be marked."), true); return; }
     say("");
     add(side, mark);
   }
@@ -132,7 +133,7 @@
     unfold(form);
     const map = mapOf(partOf(side), texts[side]);
     const words = segments(map.shown, "word").filter(([start]) => map.at[start] >= 0 || map.drawn[start]);
-    if (!words.length) { say(`The ${nameOfSide(side)} response has no text to mark.`, true); return; }
+    if (!words.length) { say(onSide(side, t("The left response has no text to mark."), t("The right response has no text to mark.")), true); return; }
     const tab = form.querySelector(`.side-tabs a[href="#${side}"]`);
     if (tab?.offsetParent) tab.click();
     mode = { side, map, words, sentences: segments(map.shown, "sentence").map(([start]) => start), from: 0, to: 0 };
@@ -140,7 +141,8 @@
     body.setAttribute("role", "application");
     body.dataset.marking = "";
     body.focus({ preventScroll: true });
-    say(`Marking in the ${nameOfSide(side)} response. ${HOW}`);
+    const where = onSide(side, t("Marking in the left response."), t("Marking in the right response."));
+    say(`${where} ${HOW}`);
     choose(0, 0);
   }
 

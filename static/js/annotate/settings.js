@@ -3,6 +3,7 @@
 (function () {
   "use strict";
   const { post, explain, nameOf } = window.annotation;
+  const { t } = window;
   const KEPT = "fairjudge-settings";
 
   const kept = {
@@ -45,7 +46,7 @@
 
     function fields() {
       form.elements.serif.value = form.querySelector("[data-reading-switch] select").value === "serif" ? "on" : "";
-      return [...new FormData(form).entries()].filter(([name, value]) => name !== "csrfmiddlewaretoken" && value);
+      return [...new FormData(form).entries()].filter(([name, value]) => name !== "csrfmiddlewaretoken" && (value || name === "language"));
     }
 
     async function send(waiting) {
@@ -55,10 +56,12 @@
       return answer;
     }
 
-    async function save() {
+    async function save(isOther = false) {
       const answer = await send({ person: form.dataset.person, fields: fields() });
       said.textContent = answer.state === "ok" ? "" : answer.state === "refused" ? answer.text
-        : "The setting applies on this page. It is kept in this browser and sent later.";
+        : t("The setting applies on this page. It is kept in this browser and sent later.");
+      // What was entered is kept, so that the page can come back in the other language.
+      if (answer.state === "ok" && isOther) window.location.reload();
       if (answer.state !== "ok" && !form.closest("dialog").open) explain(answer, said.textContent);
     }
 
@@ -75,11 +78,12 @@
       form.querySelectorAll("input[type=checkbox]").forEach((box) => { box.checked = values.has(box.name); });
       form.elements.keys.value = values.get("keys") ?? "{}";
       form.elements.serif.value = values.get("serif") ?? "";
+      form.elements.language.value = values.get("language") ?? form.elements.language.value;
     }
 
     function move(place, key) {
       const other = key && places().find((one) => one !== place && keyOf(one) === key);
-      if (other) { said.textContent = `${key} is in use already. Move that action first.`; show(); return; }
+      if (other) { said.textContent = t("{key} is in use already. Move that action first.", { key }); show(); return; }
       const now = moved();
       if (key === place) delete now[place]; else now[place] = key;
       form.elements.keys.value = JSON.stringify(now);
@@ -122,7 +126,7 @@
       form.addEventListener("change", (event) => {
         if (event.target.dataset.moves) return;
         show();
-        save();
+        save("language" in event.target.dataset);
       });
       form.addEventListener("submit", (event) => { event.preventDefault(); save(); });
       window.addEventListener("online", resume);

@@ -1,6 +1,7 @@
 // The two responses: tabs on a phone, the common fold, linked scrolling, raw text and differences.
 (function () {
   "use strict";
+  const { t } = window;
   const narrow = window.matchMedia("(max-width: 45rem)");
   const FOLD = 36; // rem, as in annotate.css
   const WORTH = 1.5; // a fold that hides a few lines only is a nuisance
@@ -82,7 +83,7 @@
       try {
         if (!kept.has(view)) await load(view);
       } catch {
-        say("The texts could not be loaded. Nothing is lost. Try again.", true);
+        say(t("The texts could not be loaded. Nothing is lost. Try again."), true);
         return;
       }
       parts().forEach((part, i) => part.replaceWith(kept.get(view)[i].cloneNode(true)));

@@ -220,13 +220,14 @@ def settled(item):
 
 
 @pytest.mark.parametrize(
-    "seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 5))]
+    ("seed", "steps"),
+    [(0, 60), *(pytest.param(seed, STEPS, marks=pytest.mark.long) for seed in range(5))],
 )
 def test_whatever_happens_the_votes_are_exactly_those_wanted(
-    seed, django_capture_on_commit_callbacks
+    seed, steps, django_capture_on_commit_callbacks
 ):
     team, done = Team(seed), []
-    for _ in range(STEPS):
+    for _ in range(steps):
         with django_capture_on_commit_callbacks(execute=True):
             done.append(team.one_step())
         items = Item.objects.filter(round__project=team.project)

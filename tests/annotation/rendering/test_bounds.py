@@ -38,14 +38,17 @@ def test_no_repeated_pattern_takes_more_than_its_share(pattern):
     """Were the time quadratic, a text four times as long would take sixteen times as long."""
     short, long = (pattern * (length // len(pattern)) for length in (3_000, 12_000))
     render(short)
-    assert seconds(render, long) < max(8 * seconds(render, short), 0.5)
+    # Most are read too quickly for a comparison to tell anything.
+    if timed(render, long) >= 0.5:
+        assert seconds(render, long) < max(8 * seconds(render, short), 0.5)
 
 
 @pytest.mark.parametrize("how", ["markdown", "plain"])
 def test_a_megabyte_is_shown_whole(how):
     text = "<b>\u202e[$`\n" * 125_000
-    assert seconds(render, text, how) < 5
-    assert Reading(render(text, how)).text.count("<b>") == 125_000
+    shown = []
+    assert timed(lambda: shown.append(render(text, how))) < 5
+    assert Reading(shown[0]).text.count("<b>") == 125_000
 
 
 def test_a_text_beyond_the_bound_is_shown_as_written():

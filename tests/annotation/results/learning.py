@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 from django.utils import timezone
@@ -55,8 +56,14 @@ def gold(example: Example) -> str:
     return "win" if example.question.startswith("Which is better, 1") else "lose"
 
 
-def label_all(round_: Round, people: list[Annotator]) -> int:
-    """Everybody votes for what is right on every open item. Returns how many items there were."""
+def label_all(
+    round_: Round,
+    people: list[Annotator],
+    says: Callable[[Example, Annotator], str] = lambda example, person: gold(example),
+) -> int:
+    """Everybody votes for what is right on every open item, or for what `says` gives.
+
+    Returns how many items there were."""
     items = list(
         Item.objects.filter(round=round_, state=Item.State.OPEN).select_related(
             "example", "round__protocol"
@@ -73,7 +80,7 @@ def label_all(round_: Round, people: list[Annotator]) -> int:
                 example=item.example,
                 protocol=item.round.protocol,
                 annotator=person,
-                label=gold(item.example),
+                label=says(item.example, person),
                 left_response=1,
                 active_seconds=30.0,
                 submitted_at=timezone.now(),

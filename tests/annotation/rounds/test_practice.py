@@ -273,7 +273,7 @@ def test_the_screen_tells_after_the_vote_and_never_before(client, project, annot
     before += [client.get(f"/annotate/{token}/texts"), client.get(list_address_of(round_))]
     for page in before:
         assert page.status_code == 200
-        assert b"says" not in page.content
+        assert b"<strong>says" not in page.content
         assert b"known answer" not in page.content
     assert f"/annotate/{token}/skip".encode() not in before[0].content
     assert post(client, token, "skip").status_code == 422

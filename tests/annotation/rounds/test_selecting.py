@@ -6,6 +6,7 @@ from annotation.results.data.sheet import sheet_of
 from annotation.rounds.selecting import Ranked, draw, ranked_examples, size_for_budget
 from judging.core.errors import UserError
 from judging.methods.review.cost import HumanRate
+from judging.runs.verdicts.rebuild import write_ranks
 from tests.factories import make_examples, make_run, make_verdict
 
 
@@ -45,3 +46,17 @@ def test_an_adaptive_run_is_ranked_by_its_smoothed_entropy(project):
     assert [(one.bpde, one.routing_score) for one in order] == [(0.0, 0.9), (0.4, 0.7)]
     sheet = sheet_of(project, run)
     assert (sheet.level.tolist(), sheet.bpde.tolist()) == ([0.9, 0.7], [0.0, 0.4])
+
+
+def test_the_ranks_as_they_were_written_are_the_ranks_that_would_be_computed(project):
+    run = make_run(project)
+    for number, example in enumerate(make_examples(project, 12)):
+        make_verdict(run, example, None if number == 5 else number % 3 / 4)
+    computed = ranked_examples(run)
+    write_ranks(run, [one.example_id for one in computed])
+    assert ranked_examples(run) == computed
+    # What is stored is read: another order is given back as it is.
+    write_ranks(run, [one.example_id for one in reversed(computed)])
+    assert [one.example_id for one in ranked_examples(run)] == [
+        one.example_id for one in reversed(computed)
+    ]

@@ -1,5 +1,8 @@
 """Votes in the exports of other tools: who voted, what wins, in which order it was shown."""
 
+import json
+
+import pandas
 import pytest
 
 from annotation.models import Vote
@@ -116,6 +119,10 @@ def test_a_wrong_row_is_refused_by_its_line(project, tmp_path, change, sentence)
     assert votes(project) == []
 
 
+# What both exports of the same four annotations say.
+LABEL_STUDIO = [("1", "10", "win"), ("1", "11", "lose"), ("e2", "10", "tie"), ("3", "10", "lose")]
+
+
 def test_label_studios_annotations_are_votes(project, tmp_path):
     tasks = [
         tools.label_studio_task(1, (10, "left"), (11, "right"), (12, "cancelled")),
@@ -125,16 +132,33 @@ def test_label_studios_annotations_are_votes(project, tmp_path):
         tools.label_studio_task(4),
     ]
     path = tools.array(tmp_path / "label_studio.json", tasks)
-    assert imported(project, path) == [
-        ("1", "10", "win"),
-        ("1", "11", "lose"),
-        ("e2", "10", "tie"),
-        ("3", "10", "lose"),
-    ]
+    assert imported(project, path) == LABEL_STUDIO
     assert Example.objects.get(external_id="3").response_1 == "Two 3."
     first, *_, last = Vote.objects.order_by("pk")
     assert (first.active_seconds, first.left_response, last.left_response) == (4.288, 1, 2)
     assert first.submitted_at.isoformat() == "2024-03-09T22:16:08.728353+00:00"
+
+
+@pytest.mark.parametrize("ending", ["json", "csv", "tsv"])
+def test_label_studios_short_exports_have_a_row_for_each_annotation(project, tmp_path, ending):
+    rows = [
+        tools.label_studio_row(1, 10, "left"),
+        tools.label_studio_row(1, 11, "right"),
+        tools.label_studio_row(2, 10, "tie", external_id="e2"),
+        tools.label_studio_row(3, 10, "left", left_response=2),
+    ]
+    path = tmp_path / f"export.{ending}"
+    if ending == "json":
+        tools.array(path, rows)
+    else:
+        cells = [
+            {k: json.dumps(v) if isinstance(v, list) else v for k, v in row.items()} for row in rows
+        ]
+        separator = "," if ending == "csv" else "\t"
+        pandas.DataFrame(cells).to_csv(path, index=False, sep=separator)
+    assert imported(project, path) == LABEL_STUDIO
+    assert Example.objects.get(external_id="3").response_1 == "Two 3."
+    assert Vote.objects.order_by("pk")[0].active_seconds == 4.288
 
 
 def test_an_annotation_without_an_answer_is_refused(project, tmp_path):
@@ -169,6 +193,31 @@ def test_argillas_responses_are_votes(project, tmp_path):
     assert Vote.objects.get(example__external_id="r2", annotator__name="lou").answer == {
         "overall": "both_bad"
     }
+
+
+def flat_records():
+    sent, lou = "submitted", ("response_2", "lou", "draft")
+    return [
+        tools.argilla_flat(
+            "r1", ("response_1", "kim", sent), lou, model_1="maple", model_2="birch"
+        ),
+        tools.argilla_flat("r2", ("tie", "kim", sent), ("birch", "lou", "discarded")),
+        tools.argilla_flat("r3", ("response_1", "kim", sent), left_response=2),
+        tools.argilla_flat("r4"),
+    ]
+
+
+@pytest.mark.parametrize("ending", ["json", "parquet"])
+def test_records_that_argilla_flattened_are_votes_without_drafts(project, tmp_path, ending):
+    path = tools.array(tmp_path / "argilla.json", flat_records())
+    if ending == "parquet":
+        path = tmp_path / "argilla.parquet"
+        pandas.DataFrame(flat_records()).to_parquet(path)
+    expected = [("r1", "kim", "win"), ("r2", "kim", "tie"), ("r3", "kim", "lose")]
+    assert imported(project, path) == expected
+    pair = Example.objects.get(external_id="r3")
+    # What stood left was response 2.
+    assert (pair.response_1, pair.response_2) == ("Two r3.", "One r3.")
 
 
 def test_which_of_several_questions_is_the_vote_must_be_clear(project, tmp_path):

@@ -238,8 +238,9 @@ def test_an_export_read_back_into_an_empty_project_is_the_same(voted, tmp_path, 
 def test_the_columns_are_before_the_last_one(voted, tmp_path):
     with written(voted, tmp_path / "votes.csv").open(newline="") as file:
         head, row, _ = csv.reader(file)
-    assert head[-5:] == ["confidence", "reasons", "spans", "unblinded", "fairjudge_escape"]
-    assert json.loads(row[-3])[1]["text"] == "好 one"
+    last = ["unblinded", "language", "fairjudge_escape"]
+    assert head[-6:] == ["confidence", "reasons", "spans", *last]
+    assert json.loads(row[-4])[1]["text"] == "好 one"
 
 
 @pytest.mark.parametrize(

@@ -221,7 +221,7 @@ def test_the_report_is_a_file(client, project, round_):
         content = b"".join(answer)
         assert (answer.status_code, begins in content[:400]) == (200, True), content[:400]
     assert "report.json" in zipfile.ZipFile(io.BytesIO(content)).namelist()
-    assert client.get(f"{HERE}/runs/{judged.number}/report.pdf").status_code == 422
+    assert client.get(f"{HERE}/runs/{judged.number}/report.docx").status_code == 422
 
 
 TERMS = {
@@ -266,6 +266,24 @@ def test_a_crowd_link_is_made_changed_and_withdrawn(client, round_):
     assert again["link"] is not None
     with pytest.raises(UserError):
         crowds.open_link(token)
+
+
+def test_texts_of_a_crowd_link_are_given_in_several_languages(client, round_):
+    at = f"{HERE}/rounds/1/crowd"
+    question = "choice: Lesen Sie Englisch? | ja | nein!"
+    german = {"consent": "Wir zahlen.", "completion_text": "Danke.", "screened_text": ""}
+    terms = TERMS | {"completion_text": "Thanks.", "translations": {"de": german}}
+    refused = asked(client.post(at, terms), 422)
+    assert "Questions about the person" in refused["detail"]
+    german["questions"] = [question]
+    made = asked(client.post(at, terms))
+    assert made["translations"] == {"de": german}
+    assert made["completion_text"] == "Thanks."
+    assert asked(client.post(at, {"max_pairs": 7}))["translations"] == {"de": german}
+    # Another question without its translation would leave people in two languages.
+    two = {"questions": [*TERMS["questions"], "text: What do you do?"]}
+    assert "2 questions above" in asked(client.post(at, two), 422)["detail"]
+    assert asked(client.post(at, two | {"translations": {}}))["translations"] == {}
 
 
 def test_submissions_are_listed_paid_and_marked(client, project, round_):

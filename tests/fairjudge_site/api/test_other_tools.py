@@ -8,7 +8,7 @@ from django.urls import reverse
 
 from annotation.models import Vote
 from judging.dataset.models import Example, Import
-from judging.dataset.writing import import_files
+from judging.dataset.writing import import_files, write
 from judging.runs.models import Run
 from tests import other_tools as tools
 
@@ -42,6 +42,22 @@ def test_judgments_of_alpaca_eval_are_taken(project, as_owner, tmp_path):
     sent = as_owner.post(f"projects/{project.slug}/judgments", body(row))
     assert sent.status_code == 201
     assert Run.objects.get().model == "alpaca_eval_gpt4"
+
+
+def test_documents_and_arrays_of_other_tools_are_taken_as_json(project, as_owner):
+    def sent(what, document):
+        kind = {"Content-Type": "application/json"}
+        address = f"projects/{project.slug}/{what}"
+        answer = as_owner.post(address, json.dumps(document, indent=2).encode(), **kind)
+        assert answer.status_code in (201, 202), answer.content
+        return answer.json()
+
+    results = tools.promptfoo_results([("Short.", "Long.", 0)])
+    task = tools.label_studio_task(1, (10, "left"))
+    for document in (results, [task]):
+        write(Import.objects.get(number=sent("examples", document)["number"]).pk)
+    assert sent("judgments", results)["state"] == "done"
+    assert sent("votes", [task])["added"] == 1
 
 
 def test_pairs_of_another_tool_are_taken(project, as_owner):

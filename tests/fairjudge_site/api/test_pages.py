@@ -65,10 +65,20 @@ PAGES = {
     "run_budget": "raise_budget",
     "run_reparse": "reparse_run",
     "run_primary": "choose_primary",
+    "teach": "new_lesson estimate_lesson list_lessons",
+    "lesson": "get_lesson",
+    "lesson_approve": "approve_lesson",
+    "lesson_compare": "compare_lesson",
     "plan": "new_round plan_round",
     "plan_preview": "plan_round",
     "sizes": "get_sizes",
     "project_sizes": "get_project_sizes",
+    "preregistration": "list_preregistrations",
+    "preregistration_new": "new_preregistration",
+    "preregistration_file": "get_preregistration",
+    "preregistration_check": "check_preregistration",
+    "project_cheapest": "cheapest",
+    "project_cheapest_progress": "get_gate",
     "practice": "new_round get_practice",
     "teams": "list_teams set_team_people",
     "team": "list_teams set_team_people change_name_of_team remove_team",
@@ -110,12 +120,12 @@ PEOPLE_ALONE = {
     """,
     "It asks a person. A program that asks for judge output has answered.": "look",
     "Logins, passwords, tokens and own personal data belong to a person at a browser.": """
-        demo_enter invite login logout password_change password_reset_confirm token_revoke tokens
-        account confirm factor_app factor_passkey factor_remove mail_confirm mail_off own_data
-        own_data_file own_mail password_forgot recovery_codes second_step sessions_end sign_on
-        sign_on_done sign_on_remove
+        demo_enter invite language login logout password_change password_reset_confirm token_revoke
+        tokens account confirm factor_app factor_passkey factor_remove mail_confirm mail_off
+        own_data own_data_file own_mail password_forgot recovery_codes second_step sessions_end
+        sign_on sign_on_done sign_on_remove
     """,
-    "It is for the operator, who has commands.": "site_status site_user site_users",
+    "It is for the operator, who has commands.": "site_endpoints site_status site_user site_users",
     "It is for everybody, without a login.": """
         api_reference api_schema docs docs_page docs_picture glossary healthz metrics readyz
     """,

@@ -142,3 +142,20 @@ def test_the_schema_and_its_page_are_open_and_need_no_script(db):
         assert path in text
     assert "<script>" not in text
     assert "http://" not in text.replace("http://testserver", "")
+
+
+def test_translations_are_sent_whole_and_read_back(token_for, owner, project):
+    api, url = token_for(owner), f"projects/{project.slug}/settings"
+    german = {"question_asked": "Welche?", "guidelines": "", "names": {"tone": "Ton: laut"}}
+    asked = {"criteria": ["tone"], "language": "en", "content_language": "pt-BR"}
+    done = api.ask("PATCH", url, asked | {"translations": {"de": german}})
+    assert done.status_code == 200
+    assert done.json()["translations"] == {"de": german}
+    assert (done.json()["language"], done.json()["content_language"]) == ("en", "pt-BR")
+    # What isn't sent stays, and half a translation is refused.
+    assert api.ask("PATCH", url, {"wage_usd": 9}).json()["translations"] == {"de": german}
+    half = api.ask("PATCH", url, {"criteria": ["tone", "style"]})
+    assert half.status_code == 422
+    assert "style" in half.text
+    assert api.ask("PATCH", url, {"translations": {"it": german}}).status_code == 422
+    assert api.ask("PATCH", url, {"translations": {}}).json()["translations"] == {}

@@ -87,7 +87,8 @@ def test_an_invalid_line_is_named_and_nothing_is_imported(as_owner, project, med
 @pytest.mark.parametrize(
     ("body", "kind", "status"),
     [
-        (b"{}", "application/json", 415),
+        (b"{}", "application/json", 422),
+        (b"{}", "text/html", 415),
         (b"a", "multipart/form-data; boundary=x", 415),
         (b"", "application/x-ndjson", 422),
         (b"\xff\xfe\x00", "text/csv", 422),

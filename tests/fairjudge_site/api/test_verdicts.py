@@ -277,3 +277,41 @@ def test_what_is_misspelt_is_refused_before_a_worker_is_woken(token_for, owner, 
     refused = token_for(owner).post("projects/vicuna/gate", {"require": ["speed>=3"]}, **ASYNC)
     assert refused.status_code == 422
     assert not Job.objects.exists()
+
+
+def test_the_cheapest_plan_says_what_the_command_says_and_opens_its_round(client, study, capsys):
+    where, prices = f"projects/{study.slug}/cheapest", {"1": "0.001", "2": "0.05"}
+    asked = {"goal": "accuracy", "value": "0.9", "prices": prices}
+    found = client.post(where, asked)
+    assert found.status_code == 200, found.content
+    told = found.json()
+    validated("CheapestOut", told)
+    assert told["round"] is None
+    named = ["--price", "1=0.001", "--price", "2=0.05"]
+    call_command("cheapest", study.slug, *named, "--accuracy", "0.90", json=True)
+    said = json.loads(capsys.readouterr().out)
+    assert [row["words"] for row in told["rows"]] == [row["words"] for row in said["rows"]]
+    assert (told["best"], told["sentence"]) == (said["best"], said["sentence"])
+    before = study.rounds.count()
+    opened = client.post(where, asked | {"open_round": True}).json()["round"]
+    assert study.rounds.get(number=opened).parameters["goal"]["value"] == "0.9"
+    for wrong in ({"value": "0.2"}, {"open_round": True, "plan": 900}, {"confidence": "1"}):
+        refused = client.post(where, asked | wrong)
+        assert refused.status_code in (409, 422), refused.content
+    assert study.rounds.count() == before + 1
+
+
+def test_a_worker_compares_plans_for_a_program(token_for, study):
+    client = token_for(make_member(study, "researcher", "rosa"))
+    now = timezone.now()
+    Worker.objects.create(name="one", queues="quick", started_at=now, seen_at=now)
+    asked = {"goal": "certificate", "value": "0.3", "prices": {"2": "0.05"}}
+    given = client.post(f"projects/{study.slug}/cheapest", asked, **ASYNC)
+    assert given.status_code == 202
+    number = given.json()["id"]
+    jobs.work_on(number)
+    done = client.get(f"projects/{study.slug}/gates/{number}").json()
+    assert (done["state"], done["kind"]) == ("done", "cheapest")
+    assert done["cheapest"]["left_out"] == [
+        f"{CHATGPT} is left out, because its price is not known."
+    ]

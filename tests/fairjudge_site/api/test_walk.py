@@ -16,6 +16,7 @@ from annotation.models import Adjudication, Flag, Item, Job, Team
 from annotation.people import crowds
 from annotation.people.invitations import Terms, invite
 from annotation.people.teams import make_team
+from annotation.results.planner.registration import Plan, register
 from annotation.rounds.opening import RoundSettings, open_round
 from fairjudge_site.api.reference import document
 from fairjudge_site.api.urls import api
@@ -28,6 +29,7 @@ from judging.runs.models import JudgeTemplate
 from tests.factories import (
     make_annotator,
     make_examples,
+    make_lesson,
     make_member,
     make_project,
     make_run,
@@ -50,20 +52,22 @@ TABLE = {
         list_examples list_runs get_run get_report get_certificate get_people_report
         list_jobs get_job get_job_file get_report_file get_project_sizes get_plot
         get_table get_parquet get_tool_file list_rows list_exports
+        list_preregistrations get_preregistration check_preregistration
     """,
     "researcher": """
         get_practice
-        gate compare escalate list_gates get_gate begin_import
+        gate compare escalate cheapest list_gates get_gate begin_import
         get_refused choose_primary reparse_run assign_people new_judgments new_scores
         change_known_label
         tag_examples undo_tags upsert_examples estimate_examples get_import pause_run
         cancel_run plan_round new_round pause_round resume_round close_round
         reopen_round extend_round raise_votes new_votes put_aside count_again
         release_person cancel_round list_imports undo_import list_templates new_template
-        retire_template restore_template
+        retire_template restore_template new_preregistration
+        list_lessons get_lesson approve_lesson compare_lesson
     """,
     "researcher with the site permission": """
-        estimate new_run resume_run raise_budget list_models
+        estimate new_run resume_run raise_budget list_models new_lesson estimate_lesson
     """,
     "owner": """
         list_annotators list_invitations new_invitation withdraw_invitation
@@ -113,12 +117,22 @@ BODIES = {
     "mark_submissions": b"worker_id,status\nw1,approved\n",
     "gate": {"require": ["accuracy>=0.5"]},
     "escalate": {"agreement": "0.9"},
+    "cheapest": {"goal": "certificate"},
     "compare": {"before": 1, "after": 1},
+    "new_lesson": {"way": "examples"},
+    "estimate_lesson": {"way": "examples"},
+    "approve_lesson": {},
+    "compare_lesson": {},
     "new_webhook": {"url": "https://example.org/hook"},
     "tag_examples": {"tag": "hard"},
     "change_known_label": {"external_id": "e0", "gold_label": "win"},
     "upsert_examples": b'{"question": "Q", "response_1": "a", "response_2": "b"}\n',
     "estimate_examples": b'{"question": "Q", "response_1": "a", "response_2": "b"}\n',
+    "new_preregistration": {"goal": "Which is better?"},
+    "check_preregistration": {
+        "preregistration": {"format": "fairjudge-preregistration"},
+        "sha256": "0" * 64,
+    },
     "new_votes": b'{"external_id": "e0", "label": "win", "annotator": "ana"}\n',
 }
 
@@ -146,7 +160,9 @@ def made(rows_of_module):
         "superuser": make_user("sue", is_superuser=True),
     }  # fmt: skip
     example, *_ = make_examples(project, 2)
-    make_verdict(make_run(project), example, 0.5)
+    run = make_run(project)
+    make_verdict(run, example, 0.5)
+    make_lesson(run)
     round_ = open_round(project, None, None, RoundSettings(everything=True, votes=1, seed=1))
     item = Item.objects.filter(round=round_).first()
     Adjudication.objects.create(item=item, label="win", decided_by=people["owner"])
@@ -155,6 +171,7 @@ def made(rows_of_module):
         project=project, number=9, state=Import.State.CHECKED, stored_files=["imports/x/p.csv"],
         summary={"n_rows": 0, "refused_files": ["p.refused.csv"]},
     )  # fmt: skip
+    register(project, people["owner"], Plan(goal="Which is better?"))
     make_team(people["owner"], "Paris")
     Job.objects.create(project=project, kind="gate", asked={})
     Job.objects.create(project=project, kind="report", asked={}, result={"file": "imports/j/r"})
@@ -199,7 +216,7 @@ def outsider(world):
 
 
 def address(path, project):
-    names = ("imports", "rounds", "runs", "webhooks")
+    names = ("imports", "lessons", "preregistrations", "rounds", "runs", "webhooks")
     numbers = {name: getattr(project, name) for name in names}
     numbers["tags"] = project.tag_changes.annotate(number=F("pk"))
     numbers["teams"] = Team.objects.annotate(number=F("pk"))
@@ -321,8 +338,10 @@ def test_whoever_gets_judge_output_is_marked_and_a_repeat_does_nothing_twice(
     seen = mine is not None and mine.unblinded_at is not None
     shows = {
         "list_examples", "get_report", "get_certificate", "get_table", "list_rows", "get_parquet",
-        "gate", "compare", "escalate", "get_report_file", "list_gates", "get_gate",
+        "gate", "compare", "escalate", "cheapest", "get_report_file", "list_gates", "get_gate",
         "get_refused", "get_plot", "get_tool_file", "get_project_sizes", "get_job_file",
+        "new_lesson", "estimate_lesson", "list_lessons", "get_lesson", "approve_lesson",
+        "compare_lesson",
     }  # fmt: skip
     assert seen == (name in shows)
 

@@ -4,7 +4,7 @@ import pytest
 from django.core.cache.backends.filebased import FileBasedCache
 
 from judging.core import caching
-from judging.core.caching import Keeping
+from judging.core.caching import Keeping, kept_a_while
 from tests.factories import make_examples, make_run, make_verdict
 
 
@@ -47,3 +47,23 @@ def test_pages_are_shown_on_a_full_disk(as_owner, project, folder, monkeypatch, 
         make_verdict(run, example, 0.5, rank=example.number + 1)
     monkeypatch.setattr("tempfile.mkstemp", full)
     assert as_owner.get(f"/p/{project.slug}/{path}").status_code == 200
+
+
+def test_what_is_large_is_counted_again_only_if_its_state_changes(project):
+    made = []
+
+    def kept(state, *, is_large=True):
+        return kept_a_while(
+            "n", project, state, lambda: made.append(1) or len(made), is_large=is_large
+        )
+
+    assert [kept("open"), kept("open"), kept("closed"), kept("closed")] == [1, 1, 2, 2]
+    assert [kept("closed", is_large=False) for _ in range(2)] == [3, 4]
+
+
+def test_what_is_large_is_kept_for_a_while_only(project, monkeypatch):
+    monkeypatch.setattr(caching, "LONGEST_KEPT", 0)
+    made = []
+    for _ in range(2):
+        kept_a_while("n", project, "", lambda: made.append(1), is_large=True)
+    assert len(made) == 2

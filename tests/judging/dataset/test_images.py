@@ -7,6 +7,7 @@ import datasets
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import call_command
+from django.core.management.base import CommandError
 from PIL import Image as Pillow
 
 from annotation.deletion import delete_project
@@ -19,6 +20,7 @@ from judging.dataset.uploads import check_again, first_pass, record_import, stor
 from judging.dataset.writing import import_files, undo
 from judging.projects.models import Role
 from judging.projects.tokens import issue_token
+from tests import other_tools
 from tests.factories import make_member, make_project
 from tests.pictures import MADE_BY, moving_gif, packed, picture, sideways_jpeg, telltale_png
 
@@ -316,3 +318,37 @@ def test_the_command_leaves_nothing_of_a_zip_that_it_only_checks(tmp_path, setti
         assert Image.objects.exists() == (not options)
         assert not [one for one in settings.MEDIA_ROOT.rglob("*") if one.is_file()]
     assert path.exists()
+
+
+def eval_log(model: str, answers: dict[int, str], head: str = "header.json") -> bytes:
+    """Return a log as inspect_ai writes it unless another format is asked for."""
+    log = other_tools.inspect_log(model, answers)
+    samples = log.pop("samples")
+    members = {f"samples/{one['id']}_epoch_1.json": json.dumps(one, indent=2) for one in samples}
+    journal = {"_journal/start.json": json.dumps(log), "summaries.json": "[]"}
+    return packed(journal | members | {head: json.dumps(log)})
+
+
+@pytest.mark.parametrize("head", ["header.json", "start.json"])
+def test_two_eval_logs_of_inspect_are_pairs(head):
+    project = make_project()
+    first = eval_log("openai/gpt-4o", {1: "Hello!", 2: "Hi!"}, head)
+    second = eval_log("google/gemini", {2: "Hey!", 1: "Good day!"}, head)
+    files = [SimpleUploadedFile(f"{n}.eval", log) for n, log in enumerate((first, second))]
+    import_files(project, None, store(files))
+    pair = Example.objects.get(external_id="1:openai/gpt-4o:google/gemini")
+    assert (pair.response_1, pair.response_2, pair.reference) == ("Hello!", "Good day!", "Hello")
+
+
+def test_an_eval_log_that_names_no_evaluation_is_refused():
+    broken = packed({"header.json": "[]", "samples/1_epoch_1.json": "{}"})
+    with pytest.raises(UserError, match=r"its header.json doesn't say what was evaluated"):
+        problems(broken, "broken.eval")
+
+
+def test_a_command_names_the_file_in_a_zip_and_not_where_it_was_unpacked(tmp_path, capsys):
+    path = tmp_path / "pairs.zip"
+    path.write_bytes(packed({"data/pairs.jsonl": rows(("q ![x](no.png)", "", "b"))}))
+    with pytest.raises(CommandError, match="problem"):
+        call_command("import_examples", "pets", path)
+    assert capsys.readouterr().err.startswith("data/pairs.jsonl, line 1: ")

@@ -13,7 +13,7 @@ from judging.dataset.reading import check, translated
 from judging.dataset.records import Place, Record, Refused
 from judging.dataset.wide import Design
 from judging.dataset.writing import import_files
-from judging.runs.models import Sample
+from judging.runs.models import Parse, Sample
 from judging.runs.recorded.writing import import_judgments
 from tests import other_tools as tools
 from tests.factories import make_project
@@ -219,6 +219,53 @@ def test_the_results_of_mlflow_3_are_pairs(tmp_path, ending):
     assert second.response_2 == f"{RUNS[1]} says."
 
 
+@pytest.mark.django_db
+@pytest.mark.parametrize("ending", ["csv", "json"])
+@pytest.mark.parametrize(
+    ("first", "second", "outcome"), [("yes", "no", "win"), (True, True, "tie"), (2.5, 4, "lose")]
+)
+def test_the_feedback_of_mlflow_3s_judge_becomes_a_run(tmp_path, ending, first, second, outcome):
+    rows = genai_results()
+    for row, value in zip(rows, (first, first, second, second), strict=True):
+        run = row["trace_metadata"]["mlflow.sourceRun"]
+        code = {"source": {"source_type": "CODE", "source_id": "length"}}
+        row["assessments"] = [
+            tools.mlflow_feedback(1, "length", run, **code),
+            tools.mlflow_feedback("no", run="an earlier run"),
+            tools.mlflow_feedback(value, run=run),
+        ]
+    path, frame = tmp_path / f"results.{ending}", pandas.DataFrame(rows)
+    if ending == "csv":
+        frame.to_csv(path)
+    else:
+        frame.to_json(path, orient="records")
+    project = make_project("traces")
+    import_files(project, None, [path])
+    run = import_judgments(project, None, [path])
+    parses = Parse.objects.filter(sample__call__run=run)
+    assert [parse.outcome for parse in parses] == [outcome, outcome]
+    assert run.model == "openai:/gpt-4.1-mini"
+    assert f"{RUNS[1]}: It deserves {second}." in parses[0].evidence
+
+
+@pytest.mark.django_db
+def test_feedback_of_mlflow_3_that_is_no_run_of_one_judge_is_refused(tmp_path):
+    rows = genai_results()
+    project = make_project("traces")
+    path = tools.array(tmp_path / "results.json", rows)
+    import_files(project, None, [path])
+    with pytest.raises(UserError, match="These rows have feedback by none"):
+        import_judgments(project, None, [path])
+    for row in rows:
+        row["assessments"] = [tools.mlflow_feedback("yes"), tools.mlflow_feedback(1, "safety")]
+    with pytest.raises(UserError, match="feedback by relevance_to_query, safety"):
+        import_judgments(project, None, [tools.array(path, rows)])
+    for row in rows:
+        row["assessments"] = [tools.mlflow_feedback("partly")]
+    with pytest.raises(UserError, match="assessments should be a number"):
+        import_judgments(project, None, [tools.array(path, rows)])
+
+
 def test_an_output_with_one_field_is_its_value(tmp_path):
     rows = [tools.mlflow_result(1, run, "Why?", {"answer": f"{run} says."}) for run in RUNS]
     (pair,) = pairs(tools.array(tmp_path / "results.json", rows))
@@ -282,6 +329,21 @@ def test_two_files_of_langsmiths_page_are_pairs_by_their_inputs(tmp_path, more):
     assert first.external_id == "0d3f7a52-0000-4000-8000-000000000001:gpt-4o:llama"
     assert (first.question, first.reference) == ("Question 1?", "Truth 1")
     assert sides(first) == (("gpt-4o on 1", "gpt-4o"), ("llama on 1", "llama"))
+
+
+def test_one_file_of_langsmiths_page_may_name_several_experiments(tmp_path):
+    rows = [
+        tools.langsmith_page_row(n, f"{name} on {n}", session_name=name)
+        for name in ("qa-1", "qa-2")
+        for n in (1, 2)
+    ]
+    for row in rows:
+        del row["reference_outputs"], row["status"], row["latency"]
+    path = tmp_path / "compared.csv"
+    pandas.DataFrame(rows).to_csv(path, index=False)
+    first, _ = pairs(path)
+    assert first.external_id == "0d3f7a52-0000-4000-8000-000000000001:qa-1:qa-2"
+    assert sides(first) == (("qa-1 on 1", "qa-1"), ("qa-2 on 1", "qa-2"))
 
 
 def test_a_file_of_langsmiths_page_may_number_runs_and_lack_references(tmp_path):
@@ -447,6 +509,7 @@ def damaged(value, keep=()):
         ("mlflow-3", tools.mlflow_result(1, "r", {"q": "a"}, "b")),
         ("langsmith", tools.langsmith_result(1, "o")),
         ("page", tools.langsmith_page_row(1, "o")),
+        ("flat", tools.argilla_flat("r1", ("response_1", "kim", "submitted"))),
         ("trace", tools.langfuse_trace(1, "q", "o")),
         ("observation", tools.langfuse_observation(1, "m", "q", "o")),
     ],

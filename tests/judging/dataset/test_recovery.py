@@ -10,7 +10,7 @@ from django.utils import timezone
 from judging.core.leases import new_holder
 from judging.dataset import writing
 from judging.dataset.models import Example, Import
-from judging.dataset.uploads import files_of, record_import, store
+from judging.dataset.uploads import record_import, store
 from judging.dataset.writing import (
     MOST_RESUMED,
     UNCONFIRMED_FOR,
@@ -19,6 +19,7 @@ from judging.dataset.writing import (
     tidy_uploads,
     write,
 )
+from tests.factories import uploads_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.databases]
 PAIRS = b"question,response_1,response_2\nWhich?,An oak,An elm\n"
@@ -112,14 +113,14 @@ def test_uploads_that_nobody_confirms_are_deleted_after_a_week(project, uploaded
     own = tmp_path / "own.csv"
     own.write_bytes(PAIRS)
     Import.objects.filter(pk=record_import(project, None, [own]).pk).update(created_at=old)
-    for file in (*files_of(uploaded), cut_off):
+    for file in (*uploads_of(uploaded), cut_off):
         os.utime(file.parent, (old.timestamp(), old.timestamp()))
     assert tidy_uploads() == 2
     assert own.exists()
     assert under_way.exists()
     assert state_of(uploaded) == Import.State.UNDONE
     assert not cut_off.parent.exists()
-    assert not files_of(uploaded)[0].exists()
+    assert not uploads_of(uploaded)[0].exists()
     assert state_of(recent) == Import.State.CHECKED
-    assert files_of(recent)[0].exists()
+    assert uploads_of(recent)[0].exists()
     assert tidy_uploads() == 0

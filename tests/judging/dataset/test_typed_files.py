@@ -200,13 +200,42 @@ def test_what_a_file_inflates_to_is_bounded(put, monkeypatch):
     monkeypatch.setattr(bounds, "FREE", 1 << 20)
     many = json.dumps(ROWS[0] | {"response_1": "x" * 1000}).encode() + b"\n"
     for name, data in (
-        ("bomb.jsonl.gz", gzip.compress(many * 5000)),
+        # The size at the end is the one of the last member.
+        ("bomb.jsonl.gz", gzip.compress(many * 5000) + gzip.compress(many)),
         ("bomb.jsonl.zst", zstd(many * 5000)),
         ("bomb.parquet", as_parquet([ROWS[0] | {"response_1": "x" * 1000}] * 5000)),
     ):
         *_, last = Records([put(name, data)])
         assert isinstance(last, Refused), name
         assert "would inflate to more than" in last.problems[0].sentence
+
+
+def test_a_gzip_file_that_says_it_is_too_large_is_refused_before_it_is_read(put, monkeypatch):
+    monkeypatch.setattr(bounds, "FREE", 1 << 20)
+    path = put("bomb.csv.gz", gzip.compress(b"q,a,b\n" * 1_000_000))
+    with pytest.raises(UserError, match="would inflate to more than 1 MiB"):
+        Records([path])
+
+
+def test_a_gzip_file_that_is_cut_is_called_so_whatever_its_last_bytes_say(put):
+    whole = gzip.compress(as_csv([ROWS[0] | {"external_id": str(n)} for n in range(9)]))
+    with pytest.raises(UserError, match="cut or broken"):
+        Records([put("pairs.csv.gz", whole[:-8] + b"\xff" * 4)])
+
+
+def test_cells_of_several_rows_that_are_merged_are_named_and_not_skipped(put):
+    book = openpyxl.Workbook()
+    for row in (["Question", "Answer 1", "Answer 2", "Category"], ["q", "a", "b", "math"]):
+        book.active.append(row)
+    book.active.append(["r", "a", "b", None])
+    book.active.merge_cells("F1:G1")
+    book.active.merge_cells("D2:D3")
+    stream = io.BytesIO()
+    book.save(stream)
+    found = check([put("book.xlsx", stream.getvalue())])
+    assert found.fatal
+    assert str(found.problems[0].place) == "book.xlsx, row 2"
+    assert found.problems[0].sentence.startswith("The cells D2:D3 are merged")
 
 
 def test_what_is_packed_twice_or_contradicts_its_format_is_refused(put):
@@ -262,8 +291,8 @@ def test_refused_rows_are_copied_as_text_and_can_be_imported_once_corrected(put,
     path = put(name, as_parquet(rows) if name.endswith("parquet") else gzip.compress(text))
     project = make_project()
     done = import_files(project, None, [path], skip_invalid=True)
-    (copy,) = refused_files_of(done)
-    assert copy.name == "pairs.refused.jsonl"
+    with refused_files_of(done) as (copy,):
+        assert copy.name == "pairs.refused.jsonl"
     copy.write_text(copy.read_text().replace('"question": ""', '"question": "q2"'))
     assert import_files(project, None, [copy]).n_written == 1
 

@@ -15,6 +15,21 @@ REPEATS = 300
 # One repeat of these takes from 0.07 to 0.3 s; `make simulate` has the thousand.
 DEAR = {"votes on criteria", "length bias, judge less people", "agreement on criteria by chance"}
 
+# What takes seconds even so. The others draw with the same code, so a fault of it shows there.
+SLOW = {
+    "agreement on criteria by chance", "agreement without people's noise",
+    "alpha for other annotators",
+    "calibrations", "judges calibrated by people", "likelihood bias", "parts of disagreements",
+    "people's agreement", "skill of annotators", "strength, confidence and marked text",
+    "strengths at equal style", "the planner's lower band after an audit",
+    "the planner's lower band, all labels known", "votes on criteria",
+}  # fmt: skip
+
+
+def slow_ones_long(names):
+    return [pytest.param(one, marks=pytest.mark.long) if one in SLOW else one for one in names]
+
+
 HARD = [
     Setting(80, 20, 0.01, biased=True),
     Setting(80, 60, 0.50, biased=False),
@@ -33,7 +48,7 @@ def test_an_interval_of_95_percent_holds_the_truth_as_often(name, setting):
     assert result.width < 0.5
 
 
-@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize("name", slow_ones_long(SETTINGS))
 def test_what_describes_a_ranking_or_repeats_holds_as_often(name):
     # A judge that errs seldom is the hardest: few errors carry the figure.
     for setting in SETTINGS[name]()[:: len(SETTINGS[name]()) // 4]:
@@ -84,7 +99,7 @@ def test_each_kind_of_judge_learns_in_some_setting():
     assert {one.kind for one in stages()} == {"unsure", "likes length", "anywhere"}
 
 
-@pytest.mark.parametrize("name", figures.FIGURES)
+@pytest.mark.parametrize("name", slow_ones_long(figures.FIGURES))
 def test_slopes_strengths_and_tests_keep_their_promises(name):
     places = figures.places(name)
     every, repeats = (2, 20) if name in DEAR else (3, 60)

@@ -7,8 +7,7 @@ from django.urls import reverse
 from judging.dataset import writing
 from judging.dataset.models import Example, Import
 from judging.dataset.pages.imports import MappingForm
-from judging.dataset.uploads import files_of
-from tests.factories import make_import, make_run, make_verdict
+from tests.factories import make_import, make_run, make_verdict, uploads_of
 
 pytestmark = pytest.mark.django_db
 
@@ -83,7 +82,7 @@ def test_confirmed_pairs_are_written_by_a_worker_and_the_upload_is_deleted(
     upload, act, worked, as_researcher, project
 ):
     upload(pair(1) + pair(2))
-    (path,) = files_of(Import.objects.get())
+    (path,) = uploads_of(Import.objects.get())
     assert path.is_file()
     worked(lambda: act("import_begin"))
     assert Example.objects.visible().count() == 2
@@ -203,7 +202,7 @@ def test_an_import_whose_writer_died_can_be_resumed(upload, act, worked, as_rese
     Example.objects.filter(number__gt=1).delete()
     dead = {"state": Import.State.WRITING, "holder": "elsewhere:1:1:x"}
     Import.objects.update(n_written=2, lease_until="2020-01-01T00:00Z", **dead)
-    for path in files_of(Import.objects.get()):
+    for path in uploads_of(Import.objects.get()):
         path.write_text("".join(pair(n) for n in range(5)), encoding="utf-8")
     html = page(as_researcher, project)
     assert "The writer stopped before the end" in html
@@ -224,7 +223,7 @@ def test_an_import_that_no_worker_took_is_sent_again(
 
 def test_a_checked_import_is_discarded_with_its_upload(upload, act):
     upload(pair(1))
-    (path,) = files_of(Import.objects.get())
+    (path,) = uploads_of(Import.objects.get())
     act("import_undo")
     assert Import.objects.get().state == Import.State.UNDONE
     assert not path.parent.exists()
@@ -290,7 +289,7 @@ def test_what_only_looks_like_a_workbook_imports_nothing(upload, as_researcher, 
 
 def test_a_file_name_can_not_leave_its_folder(upload, media):
     upload(pair(1), name="../../evil.jsonl")
-    (path,) = files_of(Import.objects.get())
+    (path,) = uploads_of(Import.objects.get())
     assert path.is_relative_to(media)
 
 

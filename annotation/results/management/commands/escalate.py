@@ -13,13 +13,14 @@ from annotation.results.data.figures import to_json
 from annotation.results.sections.routing import (
     BY_BPDE,
     BY_LEARNED,
+    BY_SIMULATED,
     EscalationPlan,
     escalation_asked,
 )
 from annotation.results.tables.exports import whole_file
 from judging.core.commands import FairJudgeCommand, add_project, decimal_argument
 from judging.core.errors import UserError
-from judging.core.formatting import count, percent
+from judging.core.formatting import count, percent, usd
 from judging.projects.access import project_for_command
 from judging.projects.models import Project
 from judging.runs.models import Run, find_run
@@ -54,9 +55,10 @@ class Command(FairJudgeCommand):
         )
         parser.add_argument(
             "--score",
-            choices=(BY_BPDE, BY_LEARNED),
+            choices=(BY_BPDE, BY_LEARNED, BY_SIMULATED),
             default=BY_BPDE,
-            help="how sure a judge is: by its BPDE (default), or by what people's labels teach",
+            help="how sure a judge is: by its BPDE (default), by what people's labels teach, or by "
+            "how many simulated annotators agree (see `teach --by annotators`)",
         )
         parser.add_argument(
             "-o", "--output", type=Path, help="write who labels which example, as JSON Lines"
@@ -100,9 +102,8 @@ def _runs(project: Project, names: list[str] | None) -> list[Run]:
 
 def _lines(plan: EscalationPlan, confidence: float) -> Iterator[str]:
     (row,) = plan.rows
-    taught = (
-        f", and {count(plan.taught)} others were used to learn the score" if plan.taught else ""
-    )
+    use = "are shown in prompts" if plan.score == BY_SIMULATED else "were used to learn the score"
+    taught = f", and {count(plan.taught)} others {use}" if plan.taught else ""
     yield f"{count(plan.labels)} labels by people choose the threshold{taught}."
     if row.reason:
         yield f"Nothing can be kept: {row.reason}."
@@ -112,9 +113,12 @@ def _lines(plan: EscalationPlan, confidence: float) -> Iterator[str]:
             f"{percent(row.agreement)} of what is kept. Of the sample, {count(row.audited)} are "
             f"kept, and people contradict {count(row.wrong)}."
         )
-    for name, kept in zip(plan.judges, row.kept, strict=True):
-        yield f"  kept by {name}: {count(kept)}"
-    yield f"  left to people: {count(row.people)}"
+    asked = sum(row.kept) + row.people
+    for name, kept, price in zip(plan.judges, row.kept, row.usd, strict=True):
+        cost = "an unknown cost" if price is None else usd(price)
+        yield f"  kept by {name}: {count(kept)} of {count(asked)}, for {cost}"
+        asked -= kept
+    yield f"  left to people: {count(row.people)}, for {usd(row.people_usd)}"
 
 
 def _write(path: Path, lines: Iterable[str]) -> None:

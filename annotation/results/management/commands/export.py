@@ -67,6 +67,11 @@ class Command(FairJudgeCommand):
             help="with --what people: also what people of a panel said about themselves",
         )
         parser.add_argument(
+            "--model",
+            choices=Project.LabelRule.values[1:],
+            help="with labels: probabilities by this model of votes, if majorities are final",
+        )
+        parser.add_argument(
             "--no-escape",
             action="store_true",
             help="don't escape cells that a spreadsheet would run as formulas",
@@ -103,6 +108,7 @@ class Command(FairJudgeCommand):
             escape=not options["no_escape"],
             frame=frame,
             background=options["background"],
+            model=options["model"] or "",
             packing=_packing(path),
         )
         in_folder = wanted.format == "dataset" and path is not None and path.suffix != ".zip"

@@ -30,7 +30,9 @@ from judging.runs.forms.point_shots import whole_report
 from judging.runs.models import Form, Run, find_run
 from judging.runs.planning.start import check_subset
 
-WRITTEN = (".html", ".zip", ".json", ".tex")
+# What people call a format, and the ending of its files.
+_NAMES = {"latex": "tex"}
+WRITTEN = (".html", ".pdf", ".zip", ".json", ".tex")
 
 
 class Command(FairJudgeCommand):
@@ -45,11 +47,11 @@ class Command(FairJudgeCommand):
         parser.add_argument("--run", help="number, name or `latest`; default: the primary run")
         add_subset(parser, seed=True)
         parser.add_argument(
-            "-o", "--output", type=Path, help="write a file: .html, .tex, .zip or .json"
+            "-o", "--output", type=Path, help="write a file: .html, .pdf, .tex, .zip or .json"
         )
         parser.add_argument(
             "--format",
-            choices=[one.removeprefix(".") for one in WRITTEN],
+            choices=[*(one.removeprefix(".") for one in WRITTEN), *_NAMES],
             help="default: as the file's name says; standard output (-o -): json",
         )
 
@@ -127,6 +129,7 @@ class Command(FairJudgeCommand):
 
 def _named(path: Path | None, file_format: str | None) -> Path | None:
     """Return the path with the ending of its format. Raises Misuse if the two contradict."""
+    file_format = _NAMES.get(file_format or "", file_format)
     if path is None:
         if file_format is not None:
             raise Misuse("--format says how a file is written, so it needs -o FILE.")

@@ -8,6 +8,7 @@ import pytest
 from annotation.models import Draft
 from annotation.queue.queue import claim_next
 from annotation.results.data.runs import project_costs
+from annotation.results.pages.overview import facts_of
 from annotation.results.report.report import report_json
 from annotation.results.report.text import figure, report_lines
 from annotation.results.sections.analysis import Analysis
@@ -18,7 +19,8 @@ from annotation.rounds.opening import RoundSettings, open_round
 from annotation.votes.imports import import_votes
 from annotation.votes.voting import record_vote
 from judging.methods.intervals.estimates import Estimate, Undefined
-from tests.factories import make_annotator, make_examples, make_run, make_verdict
+from judging.projects.models import Role
+from tests.factories import make_annotator, make_examples, make_lesson, make_run, make_verdict
 
 
 @pytest.fixture
@@ -163,6 +165,26 @@ def test_the_papers_way_of_counting_has_the_same_people_in_it(project, run):
     assert costs.human_usd == costs.n_votes * Decimal("0.375") > 7 * Decimal("0.375")
     # The judge's dollar on the four that no round selected.
     assert costs.paper_usd == costs.human_usd + Decimal("0.4")
+
+
+def test_drafts_of_lessons_are_part_of_the_projects_whole_cost(project, run):
+    run.price, run.spent_usd = {}, Decimal("1.00")
+    run.save()
+    assert project_costs(project, run).drafts_usd is None
+    answered = {"prompt_tokens": 100, "completion_tokens": 20}
+    make_lesson(run, usd=Decimal("0.02"), **answered)
+    make_lesson(run, usd=Decimal("0.03"), **answered)
+    # Cut off: it may have been billed, and nobody knows what.
+    make_lesson(run, reserved_usd=Decimal("0.50"), state="failed")
+    costs = project_costs(project, run)
+    assert (costs.judge_usd, costs.drafts_usd) == (Decimal("1.00"), Decimal("0.05"))
+    assert costs.all_runs_usd == Decimal("1.05")
+    facts = facts_of([project], {project.pk: Role.OWNER})[project.pk]
+    assert facts.judge_usd == Decimal("1.05")
+    # An answer whose price is unknown makes the whole unknown.
+    make_lesson(run, **answered)
+    assert project_costs(project, run).all_runs_usd is None
+    assert facts_of([project], {project.pk: Role.OWNER})[project.pk].judge_usd is None
 
 
 def test_an_audit_that_was_not_finished_gives_no_accuracy(project, run):

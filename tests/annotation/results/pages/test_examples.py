@@ -1,3 +1,5 @@
+from urllib.parse import urlencode
+
 import pytest
 from django.urls import reverse
 
@@ -6,7 +8,7 @@ from annotation.results.data import browsing
 from annotation.results.merge.final_labels import merged
 from annotation.rounds.opening import RoundSettings, open_round
 from judging.dataset.models import Example, Import
-from judging.projects.models import Membership
+from judging.projects.models import Membership, Project
 from tests.factories import (
     make_annotator,
     make_examples,
@@ -15,6 +17,7 @@ from tests.factories import (
     make_verdict,
     make_vote,
 )
+from tests.rows_written import reads_of_cache
 
 pytestmark = [pytest.mark.django_db, pytest.mark.databases]
 
@@ -197,7 +200,14 @@ def test_texts_alone_show_no_votes(page, reviewed):
 
 
 @pytest.mark.parametrize("sort", ["number", "-number", "id", "bpde", "-bpde", "rank", "-gap"])
-@pytest.mark.parametrize("query", [{}, {"people": "unreviewed"}, {"q": "question"}])
+@pytest.mark.parametrize(
+    "query",
+    [
+        pytest.param({}, marks=pytest.mark.long),
+        {"people": "unreviewed"},
+        pytest.param({"q": "question"}, marks=pytest.mark.long),
+    ],
+)
 def test_pages_cover_everything_once_in_both_directions(page, reviewed, monkeypatch, sort, query):
     everything = shown(page(run="1", sort=sort, **query))
     assert len(everything) == (3 if "people" in query else 5)
@@ -273,7 +283,7 @@ def test_as_many_queries_for_fifty_rows_as_for_one(
         make_verdict(run, example, 0.5)
     url = reverse("examples", args=[project.slug]) + "?run=1"
     as_researcher.get(url)
-    with django_assert_num_queries(23):
+    with django_assert_num_queries(20 + reads_of_cache(2)):
         as_researcher.get(url)
 
 
@@ -286,3 +296,44 @@ def test_pages_hold_fifty(page, project):
 def test_an_empty_project_says_what_to_do(page):
     assert "No examples yet." in page().content.decode()
     assert "No example matches these filters." in page(q="x").content.decode()
+
+
+def test_a_criterion_shows_the_examples_on_which_people_contradict_each_other(
+    page, project, judged, as_researcher
+):
+    """Also with a filter on people's labels, and all that match can be given a tag."""
+    Project.objects.filter(pk=project.pk).update(criteria=[HOSTILE, "Tone"])
+    project.refresh_from_db()
+    people = [make_annotator(project, name) for name in ("ada", "bob")]
+    settings = RoundSettings(everything=True, votes=2, seed=2)
+    # Response 1 stood on the left. Of e3, "left" and "right" are about different sides; a side that
+    # isn't known tells nothing; "much" is the same direction.
+    said = {
+        "e0": [("left", 1), ("right", 1)],
+        "e1": [("left", 1), ("left_much", 1)],
+        "e2": [("tie", 1), ("left", 1)],
+        "e3": [("left", 1), ("right", 2)],
+        "e4": [("left", 1), ("right", None)],
+    }
+    for item in open_round(project, None, judged, settings).items.select_related("example"):
+        pairs = zip(people, said[item.example.external_id], strict=True)
+        for annotator, (side, left) in pairs:
+            make_vote(
+                item, annotator, "lose", left_response=left, answer={"criteria": {HOSTILE: side}}
+            )
+    shown_for = {"run": judged.number, "criterion": HOSTILE}
+    first = page(**shown_for)
+    assert shown(first) == ["e0", "e2"]
+    text = first.content.decode()
+    assert HOSTILE not in text
+    assert "Contradicted on" in text
+    assert shown(page(run="people", criterion=HOSTILE)) == ["e0", "e2"]
+    assert shown(page(run=judged.number, criterion="Tone")) == []
+    assert shown(page(**shown_for, people="differs")) == ["e0"]
+    # Without labels on the page, or for a criterion that nobody asked about, nothing is filtered.
+    assert len(shown(page(run="", criterion=HOSTILE))) == 5
+    assert len(shown(page(run=judged.number, criterion="Other"))) == 5
+    where = reverse("tag_examples", args=[project.slug])
+    as_researcher.post(f"{where}?{urlencode(shown_for)}", {"name": "unclear"})
+    tagged = Example.objects.filter(taggings__tag__name="unclear")
+    assert sorted(tagged.values_list("external_id", flat=True)) == ["e0", "e2"]

@@ -27,6 +27,7 @@ from tests.factories import (
     make_user,
     make_vote,
 )
+from tests.rows_written import reads_of_cache
 
 pytestmark = [pytest.mark.databases]
 
@@ -70,7 +71,7 @@ def test_the_page_takes_as_many_queries_for_fifty_projects_as_for_one(
     as_researcher, researcher, project, django_assert_num_queries
 ):
     def queries():
-        with django_assert_num_queries(13):
+        with django_assert_num_queries(13 + reads_of_cache(1)):
             return list(listed(as_researcher))
 
     fill(project, 1)
@@ -140,6 +141,9 @@ def test_what_the_next_action_claims_holds_and_its_negation_is_not_said(project)
         for number, state in states.items():
             Run.objects.filter(number=int(number[-1])).update(state=state)
 
+    checked = make_import(project, state="checked")
+    assert said()[0] == "A file was checked. Nothing is imported yet."
+    assert said()[1].endswith(f"/imports/{checked.number}")
     make_examples(project, 3)
     assert said()[0] == "No judge has labelled these pairs yet."
     make_run(project, state="queued", ranked_at=None)

@@ -236,6 +236,8 @@ def test_one_win_rate_is_marked_and_can_be_cited(client, owner, judged, tmp_path
     sentence = re.search(r'id="cite-sentence"[^>]*>([^<]*)<', page).group(1)
     assert sentence.startswith("maple-7b has a win rate of 70")
     assert "n = 10" in sentence
+    methods = re.search(r'id="cite-methods"[^>]*>([^<]*)<', page).group(1)
+    assert "The judge labelled every pair (mec_bpc" in methods
     bibtex = re.search(r'id="cite-bibtex"[^>]*>([^<]*)<', page).group(1)
     assert re.findall(r"@\w+\{(\w+),", bibtex)[0] == "fairjudge"
 

@@ -77,7 +77,7 @@ def test_where_nothing_is_judged_an_audit_is_no_advice(project):
     everything = RoundSettings(everything=True, votes=2, rate=SETTINGS.rate)
     found = advice(None, plan(project, None, everything), None, 0.1, None)
     assert "audit" not in found.sentence
-    assert "Start a judge run first" in found.sentence
+    assert "Wait for a run to finish, start one" in found.sentence
     assert "3 examples" in found.rests_on
 
 

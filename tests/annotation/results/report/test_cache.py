@@ -46,7 +46,7 @@ def ranked_again(run):
 
 def test_the_same_state_of_the_data_is_computed_once(project, run, django_assert_max_num_queries):
     first = current_report(project, run)
-    with django_assert_max_num_queries(12):
+    with django_assert_max_num_queries(13):
         assert current_report(project, run) == first
     ranked_again(run)
     assert current_report(project, run).coverage.labels["lose"] == 10

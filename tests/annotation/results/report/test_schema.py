@@ -12,6 +12,7 @@ import pytest
 from django.utils import timezone
 
 from annotation.models import Item, Repeat, RoutingScores
+from annotation.results.planner.registration import Plan, register
 from annotation.results.report.report import report_json
 from annotation.results.sections.analysis import Analysis
 from annotation.rounds.opening import RoundSettings, open_round
@@ -25,6 +26,10 @@ from judging.runs.forms.point_shots import whole_report
 from judging.runs.forms.portia import PortiaOptions
 from tests.annotation.results.choosing import make_choice_run, make_graded_project
 from tests.annotation.results.learning import biased_run, go_on, gold, label_all
+from tests.annotation.results.sections.test_disagreement import (
+    ask_again_with_a_clause,
+    run_with_gaps,
+)
 from tests.factories import (
     make_annotator,
     make_examples,
@@ -120,7 +125,9 @@ class Walk:
             self.part(value, path, path, kind)
 
     def part(self, value, parent, path, kind):
-        if kind == "object":
+        if kind.startswith("("):
+            self.value(value, path, kind.strip("()"))
+        elif kind == "object":
             self.keys(value, parent)
         elif kind == "figure" or kind.startswith("list of "):
             self.value(value, path, kind)
@@ -261,6 +268,7 @@ def of_a_review_among_known_labels():
     for example in make_examples(project, 40, gold_label="win"):
         label = "lose" if example.number < 6 else "win"
         make_verdict(run, example, math.exp(-example.number), label=label, rank=example.number + 1)
+    register(project, None, Plan(goal="Which is better?", hypotheses=("a",), beta=Decimal(20)))
     round_ = open_round(project, None, run, RoundSettings(beta=Decimal(20), votes=1))
     person = make_annotator(project)
     for item in round_.items.all():
@@ -311,6 +319,13 @@ def test_a_figure_that_nobody_listed_is_noticed():
     assert shown.checks_of("something.new") is None
 
 
+def of_gaps():
+    """Disagreements that nothing explains, and some of them labelled again with a clause."""
+    run = run_with_gaps()
+    ask_again_with_a_clause(run)
+    return [run]
+
+
 @pytest.mark.django_db(transaction=True)
 def test_every_key_is_documented_and_every_documented_key_occurs(settings, tmp_path):
     walk = Walk(0)
@@ -324,6 +339,7 @@ def test_every_key_is_documented_and_every_documented_key_occurs(settings, tmp_p
         of_criteria(settings),
         of_a_review_among_known_labels(),
         of_models_that_never_met(),
+        of_gaps(),
     ):
         for run in runs:
             run.refresh_from_db()

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from annotation.results.data.figures import as_png, as_svg, x_axis, y_axis
+from annotation.results.data.figures import as_png, as_svg, named_lines, x_axis, y_axis
 from annotation.results.data.figures import plot as plotted
 from annotation.results.report.report import plots, report
 from annotation.results.sections.analysis import Analysis
@@ -70,6 +70,38 @@ def test_gaps_stand_in_order_where_one_has_no_example():
     rows = [GapBin(low, low + 1, same, known) for low, same in bins]
     plot = score_gap_plot(rows)
     assert plot.spec["encoding"]["x"]["sort"] == ["0–1", "1–2", "2–3"]
+
+
+def _lines(*levels):
+    """Rows of a plot with a line at each level, which all meet at its left edge."""
+    rows = [
+        {"x": x, "line": f"it's {place}", "value": 0.1 if x == 0 else level}
+        for place, level in enumerate(levels)
+        for x in range(11)
+    ]
+    names = [f"it's {place}" for place in range(len(levels))]
+    layers = named_lines(rows, x_axis("x", "x"), y_axis("value", "share"), "line", names)
+    return plotted("lines", "Lines", "", rows, {"layer": layers})
+
+
+def test_a_line_has_its_name_next_to_it_and_no_legend():
+    plot = _lines(0.9, 0.5)
+    placed = {}
+    for layer in plot.spec["layer"][1:]:
+        name, at = layer["transform"][0]["filter"]["and"]
+        placed[name["equal"]] = (at["equal"], layer["mark"]["dy"] < 0)
+    # Away from the edges and from the point where they meet; the upper line's name is above it.
+    assert placed == {"it's 0": (2, True), "it's 1": (2, False)}
+    assert "legend" in json.dumps(plot.spec["layer"][0]["encoding"]["color"])
+    drawn = as_svg(plot)
+    assert drawn.count(">it's 0<") == drawn.count(">it's 1<") == 1
+
+
+def test_lines_that_lie_on_each_other_have_a_legend():
+    plot = _lines(0.9, 0.89)
+    assert len(plot.spec["layer"]) == 1
+    drawn = as_svg(plot)
+    assert drawn.count(">it's 0<") == drawn.count(">it's 1<") == 1
 
 
 def test_the_first_bar_holds_what_is_certain(drawn):

@@ -126,7 +126,7 @@ def test_the_last_vote_wakes_a_worker(
     learning, person, monkeypatch, django_capture_on_commit_callbacks
 ):
     sent = []
-    monkeypatch.setattr("celery.current_app.send_task", lambda *given: sent.append(given))
+    monkeypatch.setattr("celery.current_app.send_task", lambda *given, headers: sent.append(given))
     items = list(Item.objects.filter(round=learning).select_related("example", "round__protocol"))
     Item.objects.filter(pk__in=[item.pk for item in items[1:]]).update(state="complete")
     with django_capture_on_commit_callbacks(execute=True):
@@ -276,7 +276,7 @@ def test_labels_edited_after_the_fit_change_no_score(learning, person):
 
 def test_a_lost_wake_is_made_up_for_once_a_minute_for_each_round(learning, person, monkeypatch):
     sent = []
-    monkeypatch.setattr("celery.current_app.send_task", lambda *given: sent.append(given))
+    monkeypatch.setattr("celery.current_app.send_task", lambda *given, headers: sent.append(given))
     wake_due()
     assert sent == []
     label_all(learning, [person])

@@ -32,11 +32,12 @@ N, M, AUDIT = 100, 20, 40
 
 @pytest.fixture
 def run(project):
-    """A hundred examples judged a win; the first twenty have the largest BPDE."""
-    run = make_run(project)
-    for example in make_examples(project, N):
-        bpde = 1.0 if example.number < M else 0.25 * (example.number % 2)
-        make_verdict(run, example, bpde, rank=example.number + 1)
+    """A hundred examples judged a win. The first twenty have the largest BPDE."""
+    run, examples = make_run(project), make_examples(project, N)
+    scores = [1.0 if example.number < M else 0.25 * (example.number % 2) for example in examples]
+    by_rank = sorted(zip(examples, scores, strict=True), key=lambda one: -one[1])
+    for rank, (example, bpde) in enumerate(by_rank, start=1):
+        make_verdict(run, example, bpde, rank=rank)
     return run
 
 

@@ -203,11 +203,11 @@ def test_the_votes_export_keeps_every_vote_and_an_import_its_mark(run, tmp_path)
     assert sorted(marks[0]) == sorted(marks[1])
 
 
-def test_the_mark_is_the_last_column_also_behind_criteria(project, run):
+def test_the_mark_is_behind_the_criteria_and_only_the_language_follows(project, run):
     Project.objects.update(criteria=["depth"])
     project.refresh_from_db()
     open_round(project, None, run, RoundSettings(everything=True, votes=1, seed=1))
     data = b"".join(export(project, run, None, ExportRequest("votes", escape=False)))
     assert data.splitlines()[0].endswith(
-        b"source,criterion:depth,vote_id,protocol_fingerprint,unblinded"
+        b"source,criterion:depth,vote_id,protocol_fingerprint,unblinded,language"
     )

@@ -9,10 +9,18 @@ from decimal import Decimal
 
 import pytest
 from django.core.management import call_command
+from hypothesis import given
+from hypothesis import strategies as st
 
 from annotation.models import Item, Protocol, Vote
 from annotation.queue.queue import claim_next
-from annotation.results.tables.exports import LABEL_COLUMNS, ExportRequest, as_cell, export
+from annotation.results.tables.exports import (
+    LABEL_COLUMNS,
+    ExportRequest,
+    as_cell,
+    csv_line,
+    export,
+)
 from annotation.rounds.changes import close
 from annotation.rounds.opening import RoundSettings, current_protocol, open_round
 from annotation.votes.voting import decide, record_vote
@@ -44,6 +52,16 @@ HOSTILE = [
 ]
 
 
+CELLS = st.one_of(st.sampled_from(HOSTILE), st.text(st.sampled_from("a \",\r\n;'=")), st.text())
+
+
+@given(st.lists(CELLS, min_size=2, max_size=6))
+def test_lines_are_those_that_pythons_csv_writer_writes(cells):
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator="\r\n").writerow(cells)
+    assert csv_line(cells) == buffer.getvalue()
+
+
 def read(project, run=None, **wanted):
     return b"".join(export(project, run, None, ExportRequest(**wanted)))
 
@@ -69,7 +87,9 @@ def judged(project):
 
 def test_labels_have_the_columns_that_scripts_depend_on(project, judged):
     data = read(project, judged)
-    assert data.decode().splitlines()[0] == ",".join([*LABEL_COLUMNS, "fairjudge_escape"])
+    assert data.decode().splitlines()[0] == ",".join(
+        [*LABEL_COLUMNS, "model_of_votes", "p_win", "p_tie", "p_lose", "fairjudge_escape"]
+    )
     first = rows_of(data)[0]
     assert (first["judge_label"], first["score_1"], first["bpde"]) == ("win", "8.0", "0.0")
     assert (first["judge_usd"], first["human_usd"], first["votes_win"]) == ("0.0123", "", "")
@@ -78,15 +98,16 @@ def test_labels_have_the_columns_that_scripts_depend_on(project, judged):
 def test_the_winner_has_a_name_at_the_end_of_the_row(project, judged):
     assert LABEL_COLUMNS[-3:] == ("winner", "reference", "tags")
     project.examples.filter(external_id="e1").update(model_1="")
+    judged.verdicts.filter(example__external_id="e2").update(label="lose")
     won = {"win": "maple-7b", "tie": "tie", "lose": "birch-3b", "": ""}
     seen = set()
     for row in rows_of(read(project, judged)):
         nameless = row["external_id"] == "e1" and row["final_label"] == "win"
         assert row["winner"] == ("" if nameless else won[row["final_label"]])
         seen.add(row["final_label"])
-    assert len(seen) > 1
+    assert seen >= {"win", "lose"}
     lines = read(project, judged, format="jsonl").decode().splitlines()
-    assert {json.loads(line)["winner"] for line in lines} >= {"maple-7b", None}
+    assert {json.loads(line)["winner"] for line in lines} >= {"maple-7b", "birch-3b", None}
 
 
 def test_the_merge_can_be_done_again_from_the_export_alone(project, judged):

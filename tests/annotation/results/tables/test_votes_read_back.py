@@ -109,3 +109,21 @@ def test_votes_come_into_another_project_with_criteria_under_their_protocols(vot
     asked = votes.filter(protocol__criteria=CRITERIA)
     assert [vote.answer["criteria"] for vote in asked] == [dict.fromkeys(CRITERIA, "right")] * 4
     assert import_votes(other, None, path).known == 8
+
+
+@pytest.mark.databases
+@pytest.mark.parametrize("form", ["csv", "jsonl", "xlsx", "parquet"])
+def test_answers_on_criteria_that_no_protocol_asks_about_are_exported(project, tmp_path, form):
+    make_examples(project, 2)
+    given = tmp_path / "given.csv"
+    ids = list(project.examples.order_by("number").values_list("external_id", flat=True))
+    head = "external_id,annotator,label,criterion:tone,criterion:accuracy\n"
+    given.write_text(f"{head}{ids[0]},ann,win,win,tie\n{ids[1]},ann,tie,lose,\n", encoding="utf-8")
+    import_votes(project, None, given)
+    path = write(project, tmp_path / f"votes.{form}")
+    other = make_project("other")
+    make_examples(other, 2)
+    import_votes(other, None, path)
+    answers = Vote.objects.filter(example__project=other).order_by("example__number")
+    first, second = (vote.answer["criteria"] for vote in answers)
+    assert (first, second) == ({"tone": "win", "accuracy": "tie"}, {"tone": "lose"})

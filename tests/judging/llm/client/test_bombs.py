@@ -106,12 +106,12 @@ def serving(answer):
     ("asked", "coding", "sent"),
     [
         ("run", "gzip", with_length),
-        ("run", "deflate", with_length),
-        ("run", "gzip", chunked),
-        ("run", "deflate", until_the_end),
-        ("models", "gzip", with_length),
+        pytest.param("run", "deflate", with_length, marks=pytest.mark.long),
+        pytest.param("run", "gzip", chunked, marks=pytest.mark.long),
+        pytest.param("run", "deflate", until_the_end, marks=pytest.mark.long),
+        pytest.param("models", "gzip", with_length, marks=pytest.mark.long),
         ("models", "deflate", chunked),
-        ("file", "gzip", chunked),
+        pytest.param("file", "gzip", chunked, marks=pytest.mark.long),
         ("file", "deflate", until_the_end),
     ],
 )

@@ -52,6 +52,7 @@ def test_more_choices_than_it_has_slots_are_asked_up_to_their_number(endpoint, m
     assert learned.max_n == PARALLEL
 
 
+@pytest.mark.long
 def test_tokens_of_one_choice_are_corrected_to_about_all_of_them(endpoint, model):
     request = make_request("Name three colours and say why.", model=model, n=3, max_tokens=40)
     (outcome,), learned = asked(endpoint, request)

@@ -135,7 +135,7 @@ def test_a_batch_that_its_service_has_deleted_is_lost_and_a_resume_goes_on(setti
     assert states_of(run)["lost"] == 5
 
 
-@pytest.mark.parametrize("path", ["/v1/files", "/v1/batches"])
+@pytest.mark.parametrize("path", ["/v1/files", pytest.param("/v1/batches", marks=pytest.mark.long)])
 def test_a_web_page_in_place_of_a_batch_pauses_the_run_in_a_sentence(settings, monkeypatch, path):
     monkeypatch.setattr(store, "SILENT_SECONDS", 0.0)
     project = make_judged_project(3)

@@ -263,6 +263,7 @@ def test_the_command_hands_in_batches_and_estimates_half(project, settings, caps
     assert "24 hours" in half.basis
 
 
+@pytest.mark.long
 def test_a_kill_loses_no_batch(site_folder):
     make = """
 from tests.factories import make_examples, make_project

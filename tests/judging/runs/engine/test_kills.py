@@ -83,7 +83,7 @@ def wait_for_answers(server: LoopbackServer, count: int) -> None:
         time.sleep(0.002)
 
 
-@pytest.mark.parametrize("kills", [5, pytest.param(20, marks=pytest.mark.long)])
+@pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.long)])
 def test_kills_lose_nothing_recorded_and_ask_nothing_twice(site_folder, kills):
     draw = random.Random(SEED)
     in_flight, enough = set(), [0]

@@ -11,6 +11,7 @@ from tests.factories import make_examples
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
+@pytest.mark.long
 def test_the_local_judge_gives_real_probabilities_and_likelihoods(
     project, settings, tmp_path, local_model
 ):

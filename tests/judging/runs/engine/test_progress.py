@@ -6,7 +6,9 @@ from random import Random
 import pytest
 from django.utils import timezone
 
+from judging.core import caching
 from judging.core.models import Worker
+from judging.runs.engine import progress as progress_module
 from judging.runs.engine.progress import PACED_CALLS, OrderCounts, progress_of, seconds_per_call
 from judging.runs.models import Run
 from tests.factories import make_examples, make_run
@@ -68,7 +70,7 @@ def test_the_number_of_queries_does_not_grow(project, django_assert_max_num_quer
     for example in make_examples(project, 30):
         for part in run.orders:
             record_scores(run, example, part, [(8, 6)])
-    with django_assert_max_num_queries(10):
+    with django_assert_max_num_queries(12):
         progress_of(run)
 
 
@@ -126,3 +128,19 @@ def test_nothing_is_foretold_before_the_first_wave_is_back():
     wave = [(0.0, 2.0)] * 8
     assert seconds_per_call(wave[:7], 8) is None
     assert seconds_per_call(wave, 8) == pytest.approx(0.25)
+
+
+def test_a_run_of_many_calls_is_counted_at_intervals_and_exactly_once_it_is_done(
+    project, monkeypatch
+):
+    monkeypatch.setattr(progress_module, "MANY_CALLS", 1)
+    monkeypatch.setattr(caching, "COST_SHARE", 10_000)
+    run = make_run(project, state=Run.State.RUNNING, ranked_at=None, k=1)
+    one, two, three = make_examples(project, 3)
+    for example in (one, two):
+        record_scores(run, example, "original", [(8, 6)])
+    assert progress_of(run).settled == 2
+    record_scores(run, three, "original", [(8, 6)])
+    assert progress_of(run).settled == 2
+    Run.objects.filter(pk=run.pk).update(state=Run.State.DONE, finished_at=timezone.now())
+    assert progress_of(run).settled == 3

@@ -5,6 +5,8 @@ import os
 import signal
 from threading import Event
 
+import pytest
+
 from tests.judging.runs.engine.test_kills import Site, wait_for_answers
 from tests.judging.runs.judging import answered
 from tests.loopback import LoopbackServer
@@ -19,6 +21,7 @@ Project.objects.update(slug="killed")
 """
 
 
+@pytest.mark.long
 def test_a_killed_run_goes_on_at_the_stage_that_each_example_had_reached(site_folder):
     judge, killed = StagedJudge(first_when_whole), Event()
 

@@ -64,6 +64,16 @@ def test_fastchats_games_are_samples_in_both_orders(fastchat, tmp_path):
     assert first.sample.raw_text == "Game 1: model_1."
 
 
+def test_a_call_that_failed_is_an_error_and_no_reply(fastchat, tmp_path):
+    row = tools.fastchat_pair(81, "gpt-4", "claude", "error", "error") | {
+        "g1_judgment": "$ERROR$",
+        "g2_judgment": "I can't tell.",
+    }
+    run = import_judgments(fastchat, None, [tools.lines(tmp_path / "pair.jsonl", [row])])
+    statuses = Parse.objects.filter(sample__call__run=run).order_by("pk")
+    assert [parse.status for parse in statuses] == ["error", "unparsed"]
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
@@ -144,6 +154,27 @@ def test_arena_hards_older_rows_need_their_baseline(project, tmp_path):
         import_judgments(project, None, [tools.lines(tmp_path / "judged.jsonl", [row])])
 
 
+def test_a_judgment_of_judgebench_that_failed_is_an_error_of_the_same_judge(project, tmp_path):
+    failed = tools.judgebench("p1", "A>B", "A>B", "B>A")
+    failed["judgments"][1] = None
+    path = tools.lines(tmp_path / "a.jsonl", [failed, tools.judgebench("p2", "B>A", "A>B", "A>B")])
+    import_files(project, None, [path])
+    run = import_judgments(project, None, [path])
+    statuses = Parse.objects.filter(sample__call__run=run).order_by("pk")
+    assert [parse.status for parse in statuses] == ["valid", "error", "valid", "valid"]
+    assert run.model == "o1-mini"
+
+
+def test_what_is_cut_out_of_a_reply_need_be_no_verdict(project, tmp_path):
+    path = tools.lines(tmp_path / "pairs.jsonl", [tools.judgebench("p1", "A>B", "A", "B>A")])
+    import_files(project, None, [path])
+    run = import_judgments(project, None, [path])
+    assert samples(run) == [("p1", "original", None), ("p1", "swapped", "win")]
+    wrong = tools.lines(tmp_path / "wrong.jsonl", [tools.judgebench("p1", "A>B", "first")])
+    with pytest.raises(UserError, match="decision should be A>>B, A>B, A=B, B>A or B>>A"):
+        import_judgments(project, None, [wrong])
+
+
 def test_judgebenchs_second_decision_is_about_the_swapped_pair(project, tmp_path):
     rows = [
         tools.judgebench("p1", "A>B", "A>B", "B>A"),
@@ -170,6 +201,28 @@ def test_what_promptfoo_selected_as_best_wins(project, tmp_path):
     import_files(project, None, [path])
     run = import_judgments(project, None, [path])
     assert [outcome for *_, outcome in samples(run)] == ["win", "lose"]
+
+
+def test_promptfoos_second_version_numbers_nothing(project, tmp_path):
+    tests = [("Short.", "Long.", 0), ("Red.", "Blue.", 1)]
+    results = tools.promptfoo_version_2(tools.promptfoo_results(tests))
+    path = tmp_path / "results.json"
+    path.write_text(json.dumps(results, indent=2), encoding="utf-8")
+    import_files(project, None, [path])
+    assert project.examples.filter(model_1="openai:a", model_2="openai:b").count() == 2
+    run = import_judgments(project, None, [path])
+    assert [outcome for *_, outcome in samples(run)] == ["win", "lose"]
+
+
+def test_an_output_that_only_select_best_graded_has_its_result_alone(project, tmp_path):
+    results = tools.promptfoo_results([("Short.", "Long.", 1)])
+    for row in results["results"]["results"]:
+        del row["gradingResult"]["componentResults"]
+    path = tmp_path / "results.json"
+    path.write_text(json.dumps(results), encoding="utf-8")
+    import_files(project, None, [path])
+    run = import_judgments(project, None, [path])
+    assert [outcome for *_, outcome in samples(run)] == ["lose"]
 
 
 def test_a_file_that_holds_no_judgments_says_what_it_holds(project, tmp_path):

@@ -163,7 +163,7 @@ def judged_in(order: random.Random | None, original, swapped) -> list[tuple]:
 
 
 @settings(
-    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(
     st.lists(samples, min_size=3, max_size=3),

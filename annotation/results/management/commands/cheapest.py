@@ -1,0 +1,153 @@
+"""cheapest PROJECT: the cheapest plan of judges and people that reaches a goal."""
+
+import json
+from argparse import ArgumentTypeError
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from annotation.results.planner.cheapest import (
+    CONFIDENCE,
+    DEFAULTS,
+    Wish,
+    answer_here,
+    goal_checks,
+    kept_answer,
+    open_plan,
+    who_labels,
+)
+from annotation.results.tables.exports import whole_file
+from judging.core.commands import FairJudgeCommand, add_project, decimal_argument
+from judging.core.errors import UserError
+from judging.core.formatting import decimals, percent, usd
+from judging.methods.review.pipelines import Goal
+from judging.projects.access import project_for_command
+
+
+class Command(FairJudgeCommand):
+    writes = ("output", "people")
+    help = (
+        "Find the cheapest plan that reaches a goal, as labels of a random sample show. Plans "
+        "differ in judges, samples and orders, and in which examples people label how often."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        add_project(parser)
+        goal = parser.add_mutually_exclusive_group()
+        goal.add_argument(
+            "--accuracy",
+            type=decimal_argument,
+            help="the goal is that this share of the final labels is right (default 0.9)",
+        )
+        goal.add_argument(
+            "--win-rate",
+            type=decimal_argument,
+            help="the goal is a win rate within ± this, such as 0.05",
+        )
+        goal.add_argument(
+            "--certificate",
+            type=decimal_argument,
+            help="the goal is a certificate that at most this share of the labels that nobody "
+            "reviews is wrong, such as 0.1",
+        )
+        parser.add_argument(
+            "--confidence",
+            type=decimal_argument,
+            default=CONFIDENCE,
+            help="confidence that the plan reaches it (default 0.95)",
+        )
+        parser.add_argument(
+            "--examples", type=int, help="price plans for this many (default: all of the project)"
+        )
+        parser.add_argument(
+            "--price",
+            action="append",
+            type=_price,
+            default=[],
+            metavar="RUN=USD",
+            help="what a run costs per example, if that was not recorded; may be repeated",
+        )
+        parser.add_argument(
+            "--plan", type=int, help="number of a plan in the list (default: the recommended one)"
+        )
+        parser.add_argument("--open", action="store_true", help="open the round of this plan")
+        parser.add_argument(
+            "-o", "--output", type=Path, help="write who labels which example, as JSON Lines"
+        )
+        parser.add_argument(
+            "--people", type=Path, help="write the ids that the plan leaves to people"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        project = project_for_command(options["project"])
+        wish = _wish(options)
+        told = kept_answer(project, wish) or answer_here(project, None, wish)
+        for line in _lines(told):
+            self.stdout.write(line)
+        if options["output"] or options["people"]:
+            rows = list(who_labels(project, told, options["plan"]))
+            if options["output"]:
+                _write(options["output"], (json.dumps(row, ensure_ascii=False) for row in rows))
+            if options["people"]:
+                left = (row["external_id"] for row in rows if row["label_from"] == "people")
+                _write(options["people"], ("external_id", *left))
+        opened = None
+        if options["open"]:
+            opened = open_plan(project, None, told, options["plan"]).number
+            self.stdout.write(f"Round {opened} is open.")
+        checks = goal_checks(project)
+        for check in checks:
+            self.stdout.write(f"Round {check.round}: {check.words}")
+        self.tell(dict(told) | {"round": opened, "checks": [vars(check) for check in checks]})
+
+
+def _price(text: str) -> tuple[int, Decimal]:
+    number, _, price = text.partition("=")
+    if not number.isdecimal():
+        raise ArgumentTypeError(f"{text!r} is no price. Write a run's number and USD, like 2=0.01.")
+    return int(number), decimal_argument(price)
+
+
+def _wish(options: Mapping[str, Any]) -> Wish:
+    named = {Goal(name): options[str(name)] for name in Goal}
+    goal = next((one for one, value in named.items() if value is not None), Goal.ACCURACY)
+    value = DEFAULTS[goal] if named[goal] is None else named[goal]
+    wish = Wish(
+        goal=goal,
+        value=value,
+        confidence=options["confidence"],
+        examples=options["examples"],
+        prices=dict(options["price"]),
+    )
+    if found := wish.problems():
+        raise UserError(" ".join(f"{name}: {why}" for name, why in found))
+    return wish
+
+
+def _lines(told: Mapping[str, Any]) -> Iterator[str]:
+    yield f"{told['sentence']} {told['takes']}".rstrip()
+    if told["plans"]:
+        yield (
+            f"{told['plans']:,} plans were compared on {told['labels']} labels of a random sample, "
+            f"and priced for {told['examples']:,} examples."
+        )
+    marks = {told["best"]: "recommended", told["second"]: "runner-up", told["hoped"]: "not shown"}
+    as_share = told["goal"] != Goal.WIN_RATE
+    for row in told["rows"]:
+        figures = [row["value"], row["low"], row["high"]]
+        value, low, high = (
+            percent(one, 1) if as_share else f"± {decimals(one)}" for one in figures
+        )
+        mark = f"  [{marks[row['number']]}]" if row["number"] in marks else ""
+        cost = usd(Decimal(row["usd"]))
+        yield f"  {row['number']:>2}. {cost:>10}  {value} ({low} to {high})  {row['words']}{mark}"
+    for why in told["left_out"]:
+        yield f"Left out: {why}"
+
+
+def _write(path: Path, lines: Any) -> None:
+    with whole_file(path) as partial:
+        partial.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")

@@ -1,0 +1,379 @@
+"""The ways to label that a project's recorded judgments allow, each with its price.
+
+A way is one run or several in a row, with all of the samples or fewer, and a route to people. It is
+replayed on the labels of a random sample, so nothing is asked of a judge. What has no price is left
+out, and named: an unknown cost is never 0.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from django.db.models import Count, Max, Sum
+
+from annotation.models import Item, Round, Selection
+from annotation.results.data.samples import SampleArrays, samples_array
+from annotation.results.data.sheet import Sheet, VerdictRows, verdict_rows
+from annotation.results.merge.final_labels import places_of
+from annotation.results.sections.analysis import Analysis
+from annotation.results.sections.methods import is_adaptive, prompt_share_of
+from annotation.results.sections.routing import MOST_JUDGES, columns_of, texts_of
+from judging.core.formatting import number_of
+from judging.dataset.models import frame_of
+from judging.methods.agreement.fewer_samples import StoppingRule, calibrated_rules
+from judging.methods.agreement.votes import percent_agreement
+from judging.methods.arrays import Booleans, Codes, Floats
+from judging.methods.intervals.estimates import Undefined
+from judging.methods.review.pipelines import (
+    Chain,
+    Goal,
+    Replays,
+    as_recorded,
+    at_random,
+    by_rank,
+    fewer_samples,
+    in_a_row,
+    label_loss,
+    people_alone,
+    people_right,
+    places_by,
+    predicted_right,
+    stopped_early,
+)
+from judging.methods.review.ridge import MOST_ROWS
+from judging.methods.review.routing import held_out_scores, wrongness
+from judging.projects.models import Project
+from judging.runs.models import Form, Run
+from judging.runs.planning.agenda import reach
+
+# More runs give more plans, for all of which every limit has to pay.
+MOST_RUNS = 6
+# Runs of which rows of judges are made.
+MOST_IN_ROWS = 4
+# Ranks are taken among these at most; the learning sample is always among them.
+MOST_RANKED = 20_000
+VOTES = (1, 3, 5)
+FEWEST_LABELS = 20
+_FEWEST_PAIRS = 10
+_ENOUGH = 0.5
+Tell = Callable[[int, int], object]
+
+
+@dataclass(frozen=True)
+class LearningSample:
+    """Random examples with labels of people. places: where in the sheet.
+
+    votes: how many votes a label has. right: by votes per example, how often fewer votes give it.
+    """
+
+    analysis: Analysis
+    places: Codes
+    votes: int
+    right: dict[int, Floats]
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+
+def learning_sample(project: Project) -> LearningSample | Undefined:
+    """Return the labels from which plans are learned: those of the first run that has a sample."""
+    runs = ranked_runs(project)
+    if not runs:
+        return Undefined("no run of a judge is finished yet")
+    reasons = []
+    for run in runs:
+        analysis = Analysis(project, run)
+        places = _random_places(analysis)
+        if not isinstance(places, Undefined) and len(places) >= FEWEST_LABELS:
+            if len(places) > MOST_ROWS:
+                places = np.sort(analysis.rng.choice(places, MOST_ROWS, replace=False))
+            return LearningSample(analysis, places, *_votes(analysis.sheet, places))
+        if not isinstance(places, Undefined):
+            labels = number_of(len(places), "label")
+            places = Undefined(
+                f"{labels} of a random sample are too few; {FEWEST_LABELS} are needed"
+            )
+        reasons.append(places)
+    return reasons[0]
+
+
+def ranked_runs(project: Project) -> list[Run]:
+    """Return the runs that can be searched, the primary one first, then the newest."""
+    runs = list(project.runs.filter(ranked_at__isnull=False).order_by("-number"))
+    runs.sort(key=lambda run: run.pk != project.primary_run_id)
+    return runs[:MOST_RUNS]
+
+
+def _random_places(analysis: Analysis) -> Codes | Undefined:
+    """A learning sample, or the selected and the audited of a round, thinned to equal chances.
+
+    Rounds that a plan opened are left out: their labels check the goal, so they choose nothing.
+    """
+    sheet = analysis.sheet
+    if sheet.everyone:
+        return np.flatnonzero(sheet.labelled)
+    rounds = Round.objects.filter(run=analysis.run, frame=analysis.frame, kind=Round.Kind.ROUTED)
+    rounds = rounds.exclude(parameters__has_key="goal")
+    items = Item.objects.filter(round__in=rounds)
+
+    def drawn(*kinds: Any) -> Codes:
+        found = items.filter(selection__kind__in=kinds).values_list("example", flat=True)
+        places = places_of(sheet.ids, sorted(set(found)))
+        return places[places >= 0]
+
+    chosen = drawn(Selection.Kind.LEARN)
+    if not len(chosen):
+        chosen = _thinned(analysis, drawn(Selection.Kind.TOP, Selection.Kind.ALL),
+                          drawn(Selection.Kind.AUDIT))  # fmt: skip
+    if not len(chosen):
+        return Undefined("no random sample was labelled yet")
+    if waiting := int((~sheet.answered[chosen]).sum()):
+        # Those that are settled first are the easy ones.
+        return Undefined(
+            f"{waiting} of {len(chosen)} labels of the random sample are still missing"
+        )
+    return np.sort(chosen)
+
+
+def _thinned(analysis: Analysis, selected: Codes, audited: Codes) -> Codes:
+    audited = np.setdiff1d(audited, selected)
+    rest = len(analysis.sheet) - len(selected)
+    if not len(selected) or not rest:
+        return selected if len(selected) and not rest else audited
+    wanted = round(len(selected) * len(audited) / rest)
+    return np.concatenate((audited, analysis.rng.choice(selected, wanted, replace=False)))
+
+
+def _votes(sheet: Sheet, places: Codes) -> tuple[int, dict[int, Floats]]:
+    counts, label = sheet.ballots.counts.counts[places], sheet.human[places]
+    given = counts.sum(axis=1)
+    ones = np.ones(len(places))
+    if sheet.basis == "gold":
+        # The known label is what people would say; how many of them it takes is predicted.
+        several = sheet.ballots.counts.counts
+        several = several[several.sum(axis=1) > 1].astype(np.float64)
+        found = percent_agreement(several) if len(several) >= _FEWEST_PAIRS else Undefined("")
+        if isinstance(found, Undefined):
+            return 1, {1: ones}
+        return 1, {votes: ones * predicted_right(found, votes) for votes in VOTES}
+    own = int(np.bincount(given).argmax()) or 1
+    right = {own: ones}
+    for votes in (one for one in VOTES if one < own):
+        told = people_right(counts, label, votes)
+        there = np.isfinite(told)
+        if there.mean() >= _ENOUGH:
+            right[votes] = np.where(there, told, told[there].mean())
+    return own, right
+
+
+@dataclass(frozen=True)
+class Price:
+    """USD per example of all samples, of which `prompt` for prompts; calls: in each order."""
+
+    whole: float
+    prompt: float
+    calls: float
+
+    def of(self, run: Run, k: float, k_of_run: int, orders: int, *, one_by_one: bool) -> float:
+        """Return what k samples in each order cost. An adaptive run asks one at a time."""
+        share = orders / len(run.orders)
+        calls = k if one_by_one else max(1.0, self.calls * k / k_of_run)
+        prompts = self.prompt * calls / max(self.calls, 1e-9)
+        return share * (prompts + (self.whole - self.prompt) * k / k_of_run)
+
+
+def price_of(run: Run, given: Mapping[int, Decimal]) -> Price | None:
+    """Return what the run cost per example, from its own calls or those it copied, or as given."""
+    if run.number in given:
+        return Price(float(given[run.number]), 0.0, 1.0)
+    if run.price is None:
+        return None
+    own = run.calls.filter(example__isnull=False, reused_from=None, usd__isnull=False)
+    found = own.aggregate(usd=Sum("usd"), n=Count("pk"), examples=Count("example", distinct=True))
+    if not found["n"]:
+        source = run.calls.aggregate(number=Max("reused_from"))["number"]
+        other = run.project.runs.filter(number=source).exclude(pk=run.pk).first()
+        return price_of(other, given) if other else None
+    whole = float(found["usd"]) / found["examples"]
+    calls = found["n"] / found["examples"] / len(run.orders)
+    return Price(whole, whole * float(prompt_share_of(run)), calls)
+
+
+@dataclass(frozen=True)
+class Way:
+    """Plans that differ in how many examples people label alone, as `chain` has them.
+
+    runs: the judges in their order. route: bpde, learned, random, row or people.
+    orders, k, adaptive: of the one judge. whole: whether these are all samples of its run.
+    """
+
+    runs: tuple[Run, ...]
+    route: str
+    chain: Chain
+    orders: int = 0
+    k: int = 0
+    adaptive: bool = False
+    whole: bool = True
+
+
+@dataclass(frozen=True)
+class _Judge:
+    run: Run
+    verdicts: VerdictRows
+    samples: SampleArrays | Undefined
+    price: Price
+
+    @property
+    def is_replayable(self) -> bool:
+        """Fewer samples of these give labels and a ranking of their own."""
+        run = self.run
+        plain = run.form != Form.CHOICE and not run.stages and run.rule is None
+        known = isinstance(self.samples, SampleArrays) and self.samples.orders <= 2
+        return plain and known and not is_adaptive(run)
+
+
+def ways(
+    sample: LearningSample,
+    goal: Goal,
+    prices: Mapping[int, Decimal],
+    tell: Tell = lambda done, of: None,
+) -> tuple[list[Way], list[str]]:
+    """Return every way to label, and what was left out and why.
+
+    Args:
+        prices: USD per example of runs, by their number, where it was not recorded.
+        tell: is told how many runs are done, of how many.
+    """
+    analysis, sheet = sample.analysis, sample.analysis.sheet
+    left_out, judges = [], []
+    for run in ranked_runs(analysis.project):
+        if run.frame_id not in (None, analysis.frame.pk if analysis.frame else None):
+            left_out.append(f"{run.name} is left out, because it judged other examples.")
+            continue
+        price, verdicts = price_of(run, prices), verdict_rows(run, sheet.ids)
+        if price is None:
+            left_out.append(f"{run.name} is left out, because its price is not known.")
+        elif verdicts.judged[sample.places].mean() < _ENOUGH:
+            said = f"{run.name} is left out, because it labelled less than half of the sample."
+            left_out.append(said)
+        else:
+            judges.append(_Judge(run, verdicts, samples_array(run, sheet.ids), price))
+    among = _ranked_among(sample)
+    found = [Way((), "people", people_alone(len(sample)))]
+    for done, judge in enumerate(judges):
+        tell(done, len(judges))
+        found += _ways_of(sample, goal, judge, among)
+    found += _rows_of(sample, goal, judges, among)
+    return found, left_out
+
+
+def _ranked_among(sample: LearningSample) -> Codes:
+    n = len(sample.analysis.sheet)
+    if n <= MOST_RANKED:
+        return np.arange(n)
+    others = np.setdiff1d(np.arange(n), sample.places)
+    drawn = sample.analysis.rng.choice(others, MOST_RANKED - len(sample), replace=False)
+    return np.sort(np.concatenate((sample.places, drawn)))
+
+
+def _ways_of(sample: LearningSample, goal: Goal, judge: _Judge, among: Codes) -> Iterator[Way]:
+    run, rows = judge.run, np.searchsorted(among, sample.places)
+    said, k = judge.verdicts, run.samples_an_order
+    whole = as_recorded(said.judge[among], said.judged[among], said.level[among], k)
+    shape: dict[str, Any] = {"orders": len(run.orders), "k": k, "adaptive": is_adaptive(run)}
+    yield from _routes(sample, goal, run, whole, rows, judge.price.whole, shape)
+    yield from _learned(sample, goal, judge, shape)
+    if not judge.is_replayable:
+        return
+    assert isinstance(judge.samples, SampleArrays)
+    difference, valid = judge.samples.difference[among], judge.samples.valid[among]
+    scale, most = judge.samples.scale, judge.samples.k
+    sizes = range(1, most + 1) if most <= MOST_RUNS else (1, 2, 3, most // 2, most)
+    for orders in range(1, judge.samples.orders + 1):
+        for size in sorted(set(sizes)):
+            if (orders, size) == (len(run.orders), most):
+                continue
+            made = fewer_samples(
+                difference, valid, scale, size, sample.analysis.rng, both_orders=orders == 2
+            )
+            usd = judge.price.of(run, size, most, orders, one_by_one=False)
+            shape = {"orders": orders, "k": size, "whole": False}
+            yield from _routes(sample, goal, run, made, rows, usd, shape)
+    if judge.samples.orders == 2 and most > 1:
+        furthest = round(float(reach(run)) * scale)
+        made = stopped_early(difference, valid, scale, furthest, _rules(difference, valid))
+        usd = judge.price.of(run, float(made.rounds.mean()), most, 2, one_by_one=True)
+        shape = {"orders": 2, "k": most, "adaptive": True, "whole": False}
+        yield from _routes(sample, goal, run, made, rows, usd, shape)
+
+
+def _rules(difference: np.ndarray, valid: Booleans) -> list[StoppingRule]:
+    """By the judge's own labels, so that no label of people is used twice."""
+    found = calibrated_rules(difference, valid)
+    return [] if isinstance(found, Undefined) else found
+
+
+def _routes(
+    sample: LearningSample,
+    goal: Goal,
+    run: Run,
+    made: Replays,
+    rows: Codes,
+    usd: float,
+    shape: Mapping[str, Any],
+) -> Iterator[Way]:
+    human, knows_ties = sample.analysis.sheet.human[sample.places], sample.analysis.sheet.knows_ties
+    given = made.sign[:, rows], made.judged[:, rows], human
+    loss = label_loss(goal, *given, knows_ties=knows_ties)
+    yield Way((run,), "bpde", by_rank(made.place, rows, loss, usd), **shape)
+    yield Way((run,), "random", at_random(loss, usd), **shape)
+
+
+def _learned(
+    sample: LearningSample, goal: Goal, judge: _Judge, shape: Mapping[str, Any]
+) -> Iterator[Way]:
+    """By what labels teach of this run alone: a jury of others would have to be paid."""
+    if isinstance(judge.samples, Undefined):
+        return
+    analysis, run, places = sample.analysis, judge.run, sample.places
+    sheet = replace(analysis.sheet, **vars(judge.verdicts))
+    columns = columns_of(sheet, run, judge.samples, (), texts_of(analysis.project, run, sheet))
+    human = sheet.human[places]
+    wrong = wrongness(sheet.judge[places], human)
+    scores = held_out_scores(columns, sheet.judged, places, wrong, analysis.rng)
+    if isinstance(scores, Undefined):
+        return
+    given = sheet.judge[places][None], sheet.judged[places][None], human
+    loss = label_loss(goal, *given, knows_ties=sheet.knows_ties)
+    every = np.arange(len(places))
+    chain = by_rank(places_by(scores)[None], every, loss, judge.price.whole)
+    yield Way((run,), "learned", chain, **shape)
+
+
+def _rows_of(
+    sample: LearningSample, goal: Goal, judges: Sequence[_Judge], among: Codes
+) -> Iterator[Way]:
+    """Two or three judges in a row, the cheaper ones first, as `escalate` asks them."""
+    cheap_first = sorted(judges, key=lambda one: one.price.whole)[:MOST_IN_ROWS]
+    sheet, rows = sample.analysis.sheet, np.searchsorted(among, sample.places)
+    for size in range(2, MOST_JUDGES + 1):
+        for row in combinations(cheap_first, size):
+            unsure = np.stack(
+                [np.where(one.verdicts.judged, one.verdicts.bpde, np.nan)[among] for one in row]
+            )
+            if not np.isfinite(unsure).any():
+                continue
+            signs = np.stack([one.verdicts.judge[sample.places] for one in row])
+            there = np.stack([one.verdicts.judged[sample.places] for one in row])
+            human = sheet.human[sample.places]
+            loss = label_loss(goal, signs, there, human, knows_ties=sheet.knows_ties)
+            chain = in_a_row(unsure, rows, loss, [one.price.whole for one in row])
+            yield Way(tuple(one.run for one in row), "row", chain)
+
+
+def examples_of(project: Project) -> int:
+    """Return for how many examples a plan is priced unless you say: all of the project."""
+    return int(frame_of(project).count())
