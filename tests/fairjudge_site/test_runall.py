@@ -97,6 +97,8 @@ def test_a_hangup_loads_the_code_again_and_a_stop_ends_everything(run_all):
     before = processes_of(site.data)
     site.process.send_signal(signal.SIGHUP)
     assert eventually(lambda: site.output().count("ready.") == 4, 120), site.output()
+    # A worker says that it is ready a moment before it can be seen.
+    assert eventually(lambda: status_at(address, "/readyz", 30) == 200), site.output()
     with urllib.request.urlopen(f"{site.url}/readyz") as answer:
         queues = json.load(answer)["queues"]
     assert queues == {"ours.runs": True, "ours.quick": True}
