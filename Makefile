@@ -13,13 +13,14 @@ DATA ?=
 # A test run starts a hundred processes. Bytecode files spare them from compiling the modules again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test test-long check bench walks simulate faireval validation reproduce screenshots \
+.PHONY: help demo test test-system test-long check bench walks simulate faireval validation reproduce screenshots \
 	constraints lock pins image-steps attack client messages
 
 help:
 	@echo "make demo        set up, and show the demo project at http://127.0.0.1:8000"
-	@echo "make test        set up, check, and run all tests but those that are long by nature"
-	@echo "make test-long   run those: repeated kills, whole walks over pages, old releases"
+	@echo "make test        set up, check, and run the tests that need nothing but one process"
+	@echo "make test-system run those of servers, workers, PostgreSQL, a browser and every address"
+	@echo "make test-long   run what is long by nature: repeated kills, old releases, simulations"
 	@echo "make check       lint, types, layers, migrations, deployment settings"
 	@echo "make bench       measure the speed, and compare it with the targets"
 	@echo "make walks       count the files that each main job passes through (ARGS=--files lists them)"
@@ -37,18 +38,26 @@ demo: $(RUNS)
 	$(RUN) manage.py demo
 
 # Tests also wait for processes, pages and answers, so four run at once even on two cores.
-# The full run comes last, so that you see its summary.
-# `make attack` runs tests/attack, on both databases: it takes as long as all the rest.
+TEST := $(RUN) -m pytest -q -n 4 --dist worksteal --ignore tests/attack
+TEST_ON_POSTGRESQL := $(RUN) -m tests.postgresql -q -n 4 --dist worksteal --ignore tests/attack
+
+# What one process shows of itself, on SQLite, in less than ten minutes.
 test: check
-	$(RUN) -m tests.postgresql -q -n 4 --dist worksteal --ignore tests/attack -m "databases and not long"
-	$(RUN) -m pytest -q -n 4 --dist worksteal --ignore tests/attack -m "not long"
+	$(TEST) -m "not (long or system or browser)"
+
+# The rest that each change has to pass: a second run on PostgreSQL, servers and workers that are
+# started and killed, a browser, and walks over every address.
+# `make attack` runs tests/attack, on both databases: it takes as long as all the rest.
+test-system: $(TESTS)
+	$(TEST_ON_POSTGRESQL) -m "databases and not long"
+	$(TEST) -m "(system or browser) and not long"
 
 # What is marked `long`: repeated kills, long stretches of work, old releases, the larger simulations,
 # whole walks over pages, and repeats on other databases, brokers and screens. A short test of the
-# same is in `make test`.
+# same is in one of the two above.
 test-long: $(TESTS)
-	$(RUN) -m tests.postgresql -q -n 4 --dist worksteal --ignore tests/attack -m "databases and long"
-	$(RUN) -m pytest -q -n 4 --dist worksteal --ignore tests/attack -m long
+	$(TEST_ON_POSTGRESQL) -m "databases and long"
+	$(TEST) -m long
 
 check: $(TESTS)
 	$(RUN) -m ruff check .

@@ -51,6 +51,8 @@ from tests.factories import (
     make_verdict,
 )
 
+pytestmark = pytest.mark.system
+
 ROLES = (
     "nobody", "outsider", "annotator", "reviewer", "observer", "researcher", "owner", "superuser",
 )  # fmt: skip
@@ -188,7 +190,7 @@ def addresses(patterns=None) -> Iterator[str]:
 
 
 def an_eighth(names, salt=0):
-    """The names that `make test` takes of a walk of minutes, always the same. The whole is long."""
+    """The names that `make test-system` takes of a walk of minutes, always the same. The whole is long."""
     names = sorted(names)
     found = [name for name in names if crc32(name.encode()) % 8 == salt]
     assert found

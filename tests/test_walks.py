@@ -10,6 +10,8 @@ import pytest
 
 from benchmarks.walks import LIMITS, Entry, Recorder
 
+pytestmark = pytest.mark.system
+
 ROOT = Path(__file__).resolve().parents[1]
 CODE = """
 class Sample:

@@ -308,6 +308,7 @@ mail.send_due(1, letters.write)
 """
 
 
+@pytest.mark.system
 @commits
 @pytest.mark.parametrize(
     ("step", "when", "arrived", "state"),

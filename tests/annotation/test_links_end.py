@@ -42,7 +42,7 @@ from judging.projects.accounts import password_link, password_link_behind, reset
 from judging.projects.models import Membership, PasswordLink, Project, Role
 from tests.factories import make_examples, make_member, make_project, make_user
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.system]
 # Each change and each call is tried on both databases, and their combinations on one.
 on_both = pytest.mark.databases
 

@@ -10,6 +10,8 @@ from django.core.management import CommandError, call_command
 from benchmarks.published import papers, validation
 from judging.projects.models import Project
 
+pytestmark = pytest.mark.system
+
 ROOT = Path(__file__).parents[2]
 
 

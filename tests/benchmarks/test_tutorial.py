@@ -11,6 +11,8 @@ from annotation.results.pages.examples import PEOPLE_ALONE
 from benchmarks.published import study, tutorial
 from judging.projects.models import Project
 
+pytestmark = pytest.mark.system
+
 
 @pytest.mark.django_db
 def test_the_tutorial_shows_the_figures_that_the_demo_shows():

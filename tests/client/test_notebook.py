@@ -15,6 +15,8 @@ from nbclient import NotebookClient
 from tests.client.people import Person
 from tests.processes import eventually
 
+pytestmark = pytest.mark.system
+
 ROOT = Path(__file__).parents[2]
 NOTEBOOK = ROOT / "docs" / "notebook.ipynb"
 MOST_CELLS = 12

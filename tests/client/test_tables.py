@@ -403,6 +403,7 @@ with Endless() as site, FairJudge(site.url, "fj_x") as fj:
 """
 
 
+@pytest.mark.system
 def test_large_tables_take_little_memory_both_ways():
     """60 MB in, and 60 MB out, over an iteration of 1 MB of each."""
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'client'}"}

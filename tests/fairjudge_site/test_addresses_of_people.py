@@ -25,7 +25,7 @@ from tests.annotation import crowd
 from tests.factories import make_examples, make_run, make_verdict
 from tests.test_access_walk import addresses
 
-pytestmark = [pytest.mark.django_db, pytest.mark.databases]
+pytestmark = [pytest.mark.django_db, pytest.mark.databases, pytest.mark.system]
 # RFC 5737 and RFC 3849 give these to nobody.
 PLACES = ("203.0.113.77", "2001:db8::77")
 

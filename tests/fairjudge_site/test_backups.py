@@ -28,6 +28,8 @@ from judging.core.errors import UserError
 from tests.conftest import folder_of_the_run, made_once
 from tests.pictures import packed, picture
 
+pytestmark = pytest.mark.system
+
 ROOT = Path(__file__).parents[2]
 MIGRATE = ("migrate", "--verbosity=0")
 # As a release to come leaves it once it has changed the tables.

@@ -9,6 +9,8 @@ from fairjudge_site.celery import app
 from judging.tasks import pump_run
 from tests.fairjudge_site.messages import connection
 
+pytestmark = pytest.mark.system
+
 ROOT = Path(__file__).parents[2]
 MESSAGES = 1_000
 

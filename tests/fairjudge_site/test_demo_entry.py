@@ -16,6 +16,8 @@ from annotation.results.report.cache import fingerprint
 from judging.projects.models import Project
 from tests.factories import make_run, make_user, make_verdict
 
+pytestmark = pytest.mark.system
+
 
 @pytest.fixture
 def demo(settings, db):

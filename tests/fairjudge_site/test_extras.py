@@ -10,6 +10,8 @@ import pytest
 
 from annotation.results.delivery.verify import verify
 
+pytestmark = pytest.mark.system
+
 ROOT = Path(__file__).parents[2]
 # A package that is hidden like this is missing as one that was never installed is missing.
 HIDE = """

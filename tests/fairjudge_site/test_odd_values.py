@@ -12,6 +12,8 @@ from annotation.rounds.opening import RoundSettings, open_round
 from tests.factories import make_annotator, make_examples, make_run, make_verdict
 from tests.test_access_walk import an_eighth
 
+pytestmark = pytest.mark.system
+
 ODD = ["9" * 30, "1e400000", "NaN", "1" * 5000, "\0"]
 PARAMETERS = (
     "page", "run", "like", "endpoint", "beta", "sort", "view", "skipped", "copy", "votes", "q",

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
+pytestmark = pytest.mark.system
+
 ROOT = Path(__file__).parents[2]
 PARTS = ("annotation", "fairjudge_site", "judging")
 

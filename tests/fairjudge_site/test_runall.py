@@ -21,6 +21,8 @@ from judging.core.processes import parts_down, status_at
 from judging.local_judge import local_base_url
 from tests.processes import eventually, free_port, processes_of
 
+pytestmark = pytest.mark.system
+
 ROOT = Path(__file__).parents[2]
 PARTS = ["--only", "web", "--only", "runs", "--only", "quick"]
 

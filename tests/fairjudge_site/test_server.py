@@ -19,6 +19,8 @@ from tests.factories import make_user
 from tests.fairjudge_site.test_runall import ROOT, RunAll
 from tests.processes import eventually, free_port
 
+pytestmark = pytest.mark.system
+
 HEAD = b"GET /login/ HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 POST = b"POST /login/ HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 5000\r\n"
 SLOW = {

@@ -133,6 +133,7 @@ def test_a_wrong_setting_is_one_sentence_and_no_traceback(own_environment):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.system
 def test_production_settings_pass_the_deployment_check(own_environment):
     production = {**own_environment, "FAIRJUDGE_URL": "https://judge.example.org"}
     command = [sys.executable, "manage.py", "check", "--deploy", "--fail-level", "WARNING"]

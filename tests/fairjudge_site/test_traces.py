@@ -6,12 +6,15 @@ import sys
 import urllib.request
 from pathlib import Path
 
+import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from tests.fairjudge_site.test_runall import PARTS, RunAll
 from tests.loopback import LoopbackServer
 from tests.loopback.receiver import Receiver
 from tests.processes import eventually
+
+pytestmark = pytest.mark.system
 
 ROOT = Path(__file__).parents[2]
 PAIRS = [{"question": f"Question {n}?", "response_1": "Yes, a secret.", "response_2": "No."}

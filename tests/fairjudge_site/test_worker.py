@@ -11,6 +11,8 @@ import pytest
 
 from tests.processes import eventually, processes_of
 
+pytestmark = pytest.mark.system
+
 ROOT = Path(__file__).parents[2]
 SEND = "from judging.tasks import pump_run; pump_run.delay(0)"
 WORKERS = "SELECT queues, pid, seen_at FROM judging_worker"

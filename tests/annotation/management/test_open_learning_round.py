@@ -21,6 +21,7 @@ def opened(project, run, *options):
     call_command("open_round", project.slug, "--run", run.name, "--votes", "1", *options)
 
 
+@pytest.mark.system
 def test_the_round_learns_first_and_says_how_it_goes_on(project, run, capsys):
     opened(project, run, "--route", "learned", "--learn", "60", "--beta", "20", "--audit", "30")
     round_ = Round.objects.get()

@@ -191,6 +191,7 @@ def test_raising_n_asks_for_one_more_and_repeats_nobody(project, ana, ben):
     assert isinstance(claim_next(round_, ben), Draft)
 
 
+@pytest.mark.system
 @pytest.mark.django_db(transaction=True)
 def test_fifty_people_at_once_give_exactly_n_votes(transactional_db):
     project = make_project()

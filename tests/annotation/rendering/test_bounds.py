@@ -77,6 +77,7 @@ def test_what_is_nested_as_deeply_as_people_do_is_laid_out():
     assert Reading(render(text)).tags.count("ul") == 12
 
 
+@pytest.mark.system
 def test_many_formulas_are_set_up_to_a_bound_and_then_shown_as_written():
     reading = Reading(render("$x$ " * 12_000))
     assert 0 < reading.tags.count("math") < 40_000

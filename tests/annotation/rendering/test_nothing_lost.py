@@ -174,6 +174,7 @@ BLOCK = st.one_of(
 )
 
 
+@pytest.mark.system
 @settings(max_examples=1000, deadline=None, derandomize=True)
 @given(text=st.lists(BLOCK, min_size=1, max_size=4).map("\n\n".join))
 def test_no_letter_of_a_thousand_texts_is_lost(text):

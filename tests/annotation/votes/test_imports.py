@@ -134,6 +134,7 @@ def test_a_map_of_one_model_keeps_the_pairs_that_it_is_in(project, tmp_path):
     assert sorted(Vote.objects.values_list("label", flat=True)) == ["lose", "win"]
 
 
+@pytest.mark.system
 def test_pandalm_has_three_annotators_an_item(project, test_data):
     path = test_data / "pandalm" / "testset-v1.json"
     items = json.loads(path.read_text())

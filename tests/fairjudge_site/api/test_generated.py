@@ -30,6 +30,7 @@ pytestmark = [
     *(pytest.mark.django_db, pytest.mark.databases),
     # Schemathesis's client leaves files open that it has read to their end.
     pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning"),
+    pytest.mark.system,
 ]
 
 # Of each operation.

@@ -38,6 +38,8 @@ from tests.factories import (
 )
 from tests.test_access_walk import LET_IN
 
+pytestmark = pytest.mark.system
+
 # By the smallest role that is let in; those that need the site permission, too, say so.
 TABLE = {
     "anybody": "get_sizes me list_projects list_deletions list_teams set_team_people",

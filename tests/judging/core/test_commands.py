@@ -14,6 +14,8 @@ from judging.core import commands
 from judging.core.commands import FairJudgeCommand, ProgressBar
 from judging.core.errors import UserError
 
+pytestmark = pytest.mark.system
+
 ROOT = Path(__file__).parents[3]
 
 

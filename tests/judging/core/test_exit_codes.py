@@ -148,6 +148,7 @@ def test_all_codes_and_all_commands_are_in_the_docs():
     assert set(ALL) - {"runall"} - rows == set()
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_request_to_end_is_an_interruption(environment_with_tables, number):
     process = subprocess.Popen(

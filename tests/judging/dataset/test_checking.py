@@ -160,6 +160,7 @@ def test_the_columns_that_are_missing_are_named_for_the_mapping(tmp_path):
     assert found.unused == ["mine", "theirs"]
 
 
+@pytest.mark.system
 def test_memory_stays_flat_however_long_the_file(tmp_path):
     texts = "".join(
         json.dumps({"id": n, "question": f"q{n}", "response_1": "x" * 4000, "response_2": "y"})

@@ -358,6 +358,7 @@ print(imported.number, imported.n_written, Example.objects.visible().count())
 """
 
 
+@pytest.mark.system
 def test_kill_minus_nine_in_the_middle_loses_nothing(pairs, environment_with_tables):
     (path,) = pairs(*(pair(n) for n in range(400)))
     ours = {"DATABASE_URL": "", "PYTHONPATH": str(Path(__file__).parents[3])}

@@ -6,6 +6,7 @@ from judging.core.errors import UserError
 from judging.local_judge import running
 
 
+@pytest.mark.system
 def test_the_model_is_fetched_once_and_verified(local_model):
     assert local_model.stat().st_size == running.GGUF_BYTES
     assert running.sha256(local_model) == running.GGUF_SHA256

@@ -14,6 +14,8 @@ from judging.local_judge import local_base_url, local_judge, running_local_judge
 from judging.local_judge.running import MODEL_NAME
 from tests.processes import eventually
 
+pytestmark = pytest.mark.system
+
 ROOT = Path(__file__).parents[3]
 VERDICT = {
     "type": "object",

@@ -99,6 +99,7 @@ def test_each_kind_of_judge_learns_in_some_setting():
     assert {one.kind for one in stages()} == {"unsure", "likes length", "anywhere"}
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("name", slow_ones_long(figures.FIGURES))
 def test_slopes_strengths_and_tests_keep_their_promises(name):
     places = figures.places(name)

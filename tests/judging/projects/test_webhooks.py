@@ -346,6 +346,7 @@ send_due(int(sys.argv[1]))
 """
 
 
+@pytest.mark.system
 @commits
 def test_what_a_killed_sender_had_in_hand_is_sent_by_another(hook, receiver, project, sent):
     happen(project)

@@ -12,6 +12,8 @@ import yaml
 
 from annotation.results.demo import PUBLISHED
 
+pytestmark = pytest.mark.system
+
 ROOT = Path(__file__).parents[4]
 
 

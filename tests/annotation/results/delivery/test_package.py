@@ -250,6 +250,7 @@ def test_a_second_file_of_a_name_is_found(delivered):
     assert "labels.csv is there 2 times" in verify(delivered)
 
 
+@pytest.mark.system
 @pytest.mark.databases
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("suffix", ["zip", pytest.param("html", marks=pytest.mark.long)])

@@ -105,6 +105,7 @@ def test_the_curve_starts_at_the_judge_and_ends_at_one(llmbar):
         assert all(a <= b + 1e-9 for a, b in zip(values, oracle, strict=True))
 
 
+@pytest.mark.system
 def test_pandalm_agrees_as_independently_computed(db, test_data, reference):
     expected = reference("pandalm_expected.json")
     project = make_project()

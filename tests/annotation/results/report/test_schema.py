@@ -326,6 +326,7 @@ def of_gaps():
     return [run]
 
 
+@pytest.mark.system
 @pytest.mark.django_db(transaction=True)
 def test_every_key_is_documented_and_every_documented_key_occurs(settings, tmp_path):
     walk = Walk(0)

@@ -10,6 +10,8 @@ from functools import cache
 
 import pytest
 
+pytestmark = pytest.mark.system
+
 INFLATED = 2**29
 # The sizes of the window, by which zlib writes either coding.
 WINDOWS = {"gzip": 31, "deflate": 15}

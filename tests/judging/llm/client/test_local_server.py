@@ -14,6 +14,8 @@ from judging.local_judge.running import running_local_judge
 from judging.local_judge.server import CONTEXT_TOKENS, PARALLEL
 from tests.judging.llm.asking import failed, make_request, replied
 
+pytestmark = pytest.mark.system
+
 
 @pytest.fixture(scope="module")
 def endpoint(tmp_path_factory, local_model):

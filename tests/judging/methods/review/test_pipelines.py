@@ -303,6 +303,7 @@ def test_nothing_to_compare_but_people():
     assert choose(found, ask()).hoped is None
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("goal", [Goal.ACCURACY, Goal.CERTIFICATE, Goal.WIN_RATE])
 def test_promised_goals_are_reached(goal):
     """A small part of `make simulate`."""

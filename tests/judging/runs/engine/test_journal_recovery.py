@@ -26,6 +26,8 @@ from tests.judging.runs.judging import (
 )
 from tests.loopback import BiasedJudge, LoopbackServer, fixed
 
+pytestmark = pytest.mark.system
+
 IN_FLIGHT = 8
 
 

@@ -15,6 +15,8 @@ from tests.judging.runs.judging import answered
 from tests.launcher import Launcher
 from tests.loopback import BiasedJudge, LoopbackServer, fixed
 
+pytestmark = pytest.mark.system
+
 ROOT = Path(__file__).parents[4]
 PAIRS = 150
 MOST_AFTERWARDS = 6

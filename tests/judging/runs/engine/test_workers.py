@@ -14,6 +14,8 @@ from tests.judging.runs.judging import answered
 from tests.loopback import BiasedJudge, LoopbackServer
 from tests.processes import eventually, processes_of
 
+pytestmark = pytest.mark.system
+
 PAIRS = 60
 MAKE_PROJECT = f"""
 from tests.factories import make_examples, make_project

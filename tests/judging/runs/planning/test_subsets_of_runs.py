@@ -205,6 +205,7 @@ def test_a_run_that_is_all_copies_sends_nothing(settings, project):
     assert Verdict.objects.filter(run=run, state="judged").count() == 4
 
 
+@pytest.mark.system
 def test_a_package_of_a_part_holds_by_its_own_tables(settings, project, tmp_path, capsys):
     with loopback(settings):
         judged(project, k=1)
