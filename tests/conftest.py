@@ -4,6 +4,7 @@ import fcntl
 import gc
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -49,6 +50,10 @@ hypothesis.settings.register_profile(
     derandomize=bool(os.environ.get("CI")),
 )
 hypothesis.settings.load_profile("fairjudge")
+
+# How a file says that some of its tests, or all of them, are left to `make test-system`.
+SYSTEM = re.compile(r"mark\.(system|browser)\b")
+WHOLE_FILE_SYSTEM = re.compile(r"^pytestmark = (\[\n\s+)?.*mark\.(system|browser)\b", re.MULTILINE)
 
 REQUIRE_ALL = bool(os.environ.get("REQUIRE_ALL"))
 skips: dict[str, int] = {}
@@ -332,9 +337,18 @@ def pytest_collection(session: pytest.Session) -> Iterator[None]:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Files without a test of databases are not read to find that out: all of them take long."""
-    is_test = collection_path.match("test_*.py") and config.option.markexpr.startswith("databases")
-    return True if is_test and "mark.databases" not in collection_path.read_text("utf-8") else None
+    """Files without a selected test are not read to find that out: all of them take long."""
+    selected = config.option.markexpr
+    if not collection_path.match("test_*.py") or not selected:
+        return None
+    text = collection_path.read_text("utf-8")
+    if selected.startswith("databases"):
+        return "mark.databases" not in text or None
+    if selected.startswith("(system or browser)"):
+        return not SYSTEM.search(text) or None
+    if selected.startswith("not (long or system or browser)"):
+        return bool(WHOLE_FILE_SYSTEM.search(text)) or None
+    return None
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

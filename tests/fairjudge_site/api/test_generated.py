@@ -27,10 +27,9 @@ from tests.factories import make_annotator, make_examples, make_run, make_verdic
 from tests.fairjudge_site.api.test_walk import BODIES
 
 pytestmark = [
-    *(pytest.mark.django_db, pytest.mark.databases),
+    *(pytest.mark.django_db, pytest.mark.databases, pytest.mark.system),
     # Schemathesis's client leaves files open that it has read to their end.
     pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning"),
-    pytest.mark.system,
 ]
 
 # Of each operation.
