@@ -190,7 +190,9 @@ def addresses(patterns=None) -> Iterator[str]:
 
 
 def an_eighth(names, salt=0):
-    """The names that `make test-system` takes of a walk of minutes, always the same. The whole is long."""
+    """The names that `make test-system` takes of a walk of minutes, always the same.
+
+    The whole walk is long."""
     names = sorted(names)
     found = [name for name in names if crc32(name.encode()) % 8 == salt]
     assert found

@@ -36,7 +36,7 @@ from tests.client.test_generated import OPERATIONS
 from tests.factories import make_lesson, make_member, make_run, make_verdict
 from tests.test_access_walk import import_with_refused_rows
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.system]
 # Operations that only `api` has. Each should get a method that people find.
 BY_NAME_ONLY: set[str] = set()
 SCORE = {

@@ -5,6 +5,8 @@ from axe_playwright_python.sync_playwright import Axe
 
 from tests.browser.opening import intercept
 
+pytestmark = pytest.mark.system
+
 PAGES = [
     "parts",
     "overview",

@@ -116,6 +116,7 @@ def test_a_first_choice_is_never_changed(as_researcher, round_, split):
     assert "is right" not in refused.text
 
 
+@pytest.mark.system
 def test_sides_are_drawn_for_each_person_and_item_and_stay(client, project):
     make_examples(project, 16)
     round_ = open_round(project, None, None, RoundSettings(everything=True, votes=2, seed=5))

@@ -219,6 +219,7 @@ def settled(item):
         assert item.state == before
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("seed", "steps"),
     [(0, 60), *(pytest.param(seed, STEPS, marks=pytest.mark.long) for seed in range(5))],

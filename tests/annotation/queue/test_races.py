@@ -141,11 +141,13 @@ def votes_under_way(project):
     return people, rounds, vote
 
 
+@pytest.mark.system
 def test_who_votes_skips_and_leaves_waits_for_nobody_for_ever(project):
     _, _, vote = votes_under_way(project)
     assert at_once(vote) == [None] * AT_ONCE
 
 
+@pytest.mark.system
 def test_a_manager_who_changes_a_round_waits_for_no_vote_for_ever(project):
     people, rounds, vote = votes_under_way(project)
 

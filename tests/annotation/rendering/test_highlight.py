@@ -16,6 +16,7 @@ def test_python_is_coloured():
     assert Reading(html).text == "pythondef f(x): return '<script>'\n\n"
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("language", sorted(LANGUAGES))
 def test_no_language_changes_the_code(language):
     code = "\n\n  a = 'b' # <c> & \"d\"\n\t{e: f};\r\n-- g\n\n"

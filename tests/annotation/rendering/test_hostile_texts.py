@@ -55,6 +55,7 @@ def test_plain_text_shows_every_character(vector):
     assert shown.rstrip("\u202c") == vector["text"].replace("\x00", "\ufffd").rstrip("\u202c")
 
 
+@pytest.mark.system
 @given(pieces)
 def test_no_mixture_becomes_harmful(text):
     for how in HOWS:

@@ -210,6 +210,7 @@ def test_the_table_of_people_shows_nothing_of_a_judge(client, project, owner, ro
     assert project.exports.get().what == "people"
 
 
+@pytest.mark.system
 def test_the_report_is_a_file(client, project, round_):
     make_run(project, ranked_at=None)
     assert asked(client.get(f"{HERE}/runs/1/report.zip"), 422)["code"] == "refused"

@@ -115,6 +115,7 @@ def test_a_worker_imports_votes_for_those_who_prefer_it(as_owner, large, media):
     assert as_owner.get("projects/vicuna/jobs").json()["items"] == [job]
 
 
+@pytest.mark.system
 def test_judgments_and_scores_are_left_to_it_too(as_owner, large):
     sent = as_owner.post("projects/vicuna/judgments?name=old", lines(JUDGMENTS), **ASYNC)
     run = Run.objects.get(number=done(as_owner, sent)["run"])
@@ -211,6 +212,7 @@ def test_texts_are_streamed_at_once(as_owner, large):
         assert status(as_owner.get(f"projects/vicuna/{path}", **ASYNC)) == 200
 
 
+@pytest.mark.system
 def test_observers_see_files_but_no_imports_and_no_names(token_for, project, owner, large):
     as_owner = token_for(owner)
     observer = make_member(project, Role.OBSERVER, "oona")

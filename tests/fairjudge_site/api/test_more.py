@@ -260,6 +260,7 @@ def validator(path):
     return jsonschema_rs.validator_for(described | {"x-reports": schema["x-reports"]})
 
 
+@pytest.mark.system
 def test_a_report_is_as_its_schema_says(token_for, settings):
     project = finished_study()
     client = token_for(make_member(project, "owner"))
@@ -275,6 +276,7 @@ def test_a_report_is_as_its_schema_says(token_for, settings):
     validator("projects/{slug}/report/people").validate(people)
 
 
+@pytest.mark.system
 def test_the_schema_of_a_report_finds_a_key_that_is_missing_or_has_another_type(token_for):
     project = finished_study()
     client = token_for(make_member(project, "owner"))

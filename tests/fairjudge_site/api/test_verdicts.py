@@ -46,6 +46,7 @@ def validated(name, found):
     assert set(found) == set(made["components"]["schemas"][name]["properties"])
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("requirement", "verdict"),
     [("accuracy>=0.45", "pass"), ("accuracy>=0.56", "inconclusive"), ("accuracy>=90%", "fail")],
@@ -279,6 +280,7 @@ def test_what_is_misspelt_is_refused_before_a_worker_is_woken(token_for, owner, 
     assert not Job.objects.exists()
 
 
+@pytest.mark.system
 def test_the_cheapest_plan_says_what_the_command_says_and_opens_its_round(client, study, capsys):
     where, prices = f"projects/{study.slug}/cheapest", {"1": "0.001", "2": "0.05"}
     asked = {"goal": "accuracy", "value": "0.9", "prices": prices}

@@ -77,6 +77,7 @@ def code_of(name, *more, stdout=None):
     return getattr(ended.value, "returncode", getattr(ended.value, "code", None))
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("name", sorted(set(ALL) - {"demo", "runall"}))
 def test_a_name_that_nothing_has_is_the_users_mistake(db, name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -174,6 +174,7 @@ def test_a_file_that_was_cut_is_refused(put, name):
     assert len(records.sha256) == 64
 
 
+@pytest.mark.system
 def test_faireval_s_files_may_be_compressed_and_name_their_models(put):
     def packed(name):
         # More than is inflated to recognise the file.

@@ -112,6 +112,7 @@ def issued(n, rest, wrong, epsilon):
     return total
 
 
+@pytest.mark.system
 def test_the_certificate_of_a_small_rest_is_exact():
     found = size_for_certificate(0.1, 0.03, 0.8, 90)
     assert issued(found.n, 90, 0.03, 0.1) == pytest.approx(found.reached, abs=1e-9)

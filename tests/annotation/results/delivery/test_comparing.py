@@ -106,6 +106,7 @@ def turn_its_ballot(files):
     return place
 
 
+@pytest.mark.system
 def test_what_was_delivered_holds(files, problems):
     assert problems() == []
 

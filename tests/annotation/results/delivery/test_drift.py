@@ -33,6 +33,7 @@ def two_runs(project):
     return project
 
 
+@pytest.mark.system
 def test_a_judge_that_became_worse_fails_and_one_that_became_better_passes(db):
     study = finished_study()
     assert compare(study.slug, "1", "2")[0] == 0

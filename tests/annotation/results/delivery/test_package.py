@@ -111,6 +111,7 @@ def column(name, change):
     return changed
 
 
+@pytest.mark.system
 def test_what_was_delivered_holds(delivered, capsys):
     call_command("verify", delivered)
     assert "every number" in capsys.readouterr().out
@@ -121,6 +122,7 @@ def test_verification_needs_no_database(delivered, django_db_blocker):
         assert verify(delivered) == []
 
 
+@pytest.mark.system
 def test_a_changed_label_is_found(delivered):
     changed = rewritten(delivered, "labels.csv", lambda text: text.replace(b",win,", b",lose,", 1))
     problems = verify(changed)
@@ -186,6 +188,7 @@ def test_the_page_is_one_file_that_fetches_nothing(project, audited, tmp_path):
     assert page.index("<body>\n<main>") < page.index("<h1") < page.index("</main>\n</body>")
 
 
+@pytest.mark.system
 def test_another_file_is_refused(tmp_path, project, audited):
     path = tmp_path / "notes.txt"
     path.write_text("no report")
@@ -344,6 +347,7 @@ DEEP = b"[" * 5_000 + b"]" * 5_000
 ENDLESS = {"descr": "<i8", "fortran_order": False, "shape": (10**13,)}
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("name", "change", "problem"),
     [
@@ -389,6 +393,7 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
 """
 
 
+@pytest.mark.system
 def test_a_bomb_is_refused_before_it_inflates(delivered, tmp_path):
     more = zipfile.ZipInfo("more.csv")
     more.compress_type = zipfile.ZIP_DEFLATED

@@ -102,6 +102,7 @@ def test_a_sign_that_no_font_has_is_named_by_its_number_in_a_note(monkeypatch):
     assert "U+0627" not in after
 
 
+@pytest.mark.system
 @pytest.mark.django_db
 def test_the_report_of_a_run_has_all_chapters_in_order_with_plots(project, tmp_path, client):
     project.name = HOSTILE

@@ -78,6 +78,7 @@ def said_by(command, *arguments):
     return out.getvalue()
 
 
+@pytest.mark.system
 @pytest.mark.databases
 def test_each_annotator_is_asked_for_by_own_votes_and_agreement_is_the_confidence(
     project, run, judge
@@ -151,6 +152,7 @@ def test_an_estimate_counts_a_call_for_each_annotator(project, run, judge):
             estimate_run(project, endpoint=ENDPOINT, template=lesson.name, **choices)
 
 
+@pytest.mark.system
 def test_what_was_shown_never_chooses_the_threshold(project, run, judge, tmp_path, owner):
     lesson, after = simulated(project, run)
     file = tmp_path / "labels.jsonl"
@@ -194,6 +196,7 @@ def test_what_was_shown_never_chooses_the_threshold(project, run, judge, tmp_pat
     assert answer["plan"] == {name: value for name, value in plan.items() if name != "confidence"}
 
 
+@pytest.mark.system
 def test_with_log_probabilities_the_mean_probability_is_the_confidence(project, settings):
     sound_pairs(project, N)
     with loopback(settings, judge=ChoiceJudge()):

@@ -196,6 +196,7 @@ def test_prompts_show_solved_pairs_on_both_sides_alike_and_never_the_pair_in_que
     assert template.lesson.shown == 4
 
 
+@pytest.mark.system
 def test_what_does_not_help_is_retired_and_each_further_test_spends_less(project, run, settings):
     with loopback(settings, judge=TeachableJudge(learns=False)):
         first = taught(project, run, "rubric", name="one")
@@ -325,6 +326,7 @@ def said_by(*arguments):
     return 0, out.getvalue()
 
 
+@pytest.mark.system
 def test_pages_command_and_interface_teach_alike(
     project, run, as_researcher, researcher, settings, monkeypatch, tmp_path
 ):

@@ -143,6 +143,7 @@ def test_a_persons_decision_stays(run):
     assert one.people.posterior is not None
 
 
+@pytest.mark.system
 def test_a_delivery_by_a_model_can_be_verified_and_gives_no_certificate(run, tmp_path):
     majority = report(Analysis(run.project, run))
     assert "needs majorities" not in majority.certificate.reason

@@ -250,6 +250,7 @@ def learned(project, tmp_path):
     return run, people, round_
 
 
+@pytest.mark.system
 @pytest.mark.databases
 @pytest.mark.django_db
 def test_from_a_learning_round_to_a_goal_checked_on_fresh_labels(project, learned):

@@ -88,6 +88,7 @@ def test_the_hash_is_over_the_document_as_the_docs_say(project, judged):
         made.save()
 
 
+@pytest.mark.system
 def test_the_report_says_what_was_kept_and_what_was_not(project, judged, tmp_path):
     before = fingerprint(project)
     register(project, None, plan())
@@ -177,6 +178,7 @@ def test_markdown_holds_what_people_wrote_as_text(project, judged):
     assert r"2. \<script\>alert(1)\</script\> \| \`x\` اختبار" in text
 
 
+@pytest.mark.system
 def test_the_page_takes_sizes_over_registers_amends_and_checks(client, project):
     owner = make_member(project, Role.OWNER, "olga")
     make_examples(project, 4)

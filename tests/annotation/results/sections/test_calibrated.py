@@ -67,6 +67,7 @@ def test_the_choice_of_the_first_audited_round_decides(project, run):
     assert again.win_rate.planned == "calibrated"
 
 
+@pytest.mark.system
 def test_the_page_calls_no_other_estimate_the_planned_one(client, project, run):
     """Once every label is known, people alone are cited, which nobody chose beforehand."""
     project.examples.update(model_1="maple-7b", model_2="birch-3b")
@@ -143,6 +144,7 @@ def test_the_choice_is_made_on_the_page_and_by_the_command(client, project, run)
     assert Round.objects.order_by("-number").first().parameters["cite"] == "calibrated"
 
 
+@pytest.mark.system
 def test_what_is_delivered_holds(project, run, tmp_path):
     labelled(project, run, cite=Round.Cite.CALIBRATED)
     file = tmp_path / "report.zip"

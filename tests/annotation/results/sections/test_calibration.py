@@ -51,6 +51,7 @@ def test_the_mean_of_a_balanced_set_removes_both_biases_and_is_recommended(run, 
     assert found.mass.value == pytest.approx(0.9)
 
 
+@pytest.mark.system
 def test_probabilities_without_their_mass_have_a_reason_in_its_place(run, project):
     Parse.objects.filter(sample__call__run=run).update(mass=None)
     found = calibration(Analysis(project, run))

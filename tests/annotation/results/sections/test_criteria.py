@@ -185,6 +185,7 @@ def test_imported_answers_count_by_side_or_by_label(project, tmp_path):
     assert tone.win_rate.value == 0.5
 
 
+@pytest.mark.system
 def test_what_is_read_is_packed_with_the_report_and_verified(voted, owner, tmp_path):
     analysis = Analysis(voted.project, voted)
     figures = report_json(analysis)
@@ -211,6 +212,7 @@ def test_pages_show_them_and_escape_their_names(client, owner, voted):
     assert "60 votes on 30 questions" in page
 
 
+@pytest.mark.system
 def test_people_alone_have_them_too(client, owner, voted):
     voted.project.runs.update(ranked_at=None)
     found = people_alone(voted.project)

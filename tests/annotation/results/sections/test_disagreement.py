@@ -68,6 +68,7 @@ def label_all(project, run, people, says, subset=None):
     close(Round.objects.get(pk=round_.pk), None)
 
 
+@pytest.mark.system
 def test_disagreements_that_nothing_explains_are_gaps_of_their_category(run, tmp_path):
     found = report(Analysis(run.project, run)).disagreement
     assert (found.n, found.labelled, found.number) == (16, 60, 16)

@@ -158,6 +158,7 @@ def test_a_share_is_between_0_and_1(project, share, capsys):
         escalate(project.slug, "--agreement", share)
 
 
+@pytest.mark.system
 def test_the_package_holds_what_the_section_rests_on(project, run, audited, tmp_path):
     path = tmp_path / "report.zip"
     call_command("report", project.slug, "-o", str(path), stdout=io.StringIO())

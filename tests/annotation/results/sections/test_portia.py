@@ -80,6 +80,7 @@ def assert_parts_cost_what_the_prompts_have(run, by_parts):
     assert by_parts[2]["characters"] == pytest.approx(sum(lengths) / 9)
 
 
+@pytest.mark.system
 @db
 def test_a_coin_comes_out_at_its_chance_control(settings):
     """Each order is a toss: two further stages fix three quarters by luck, and nothing beyond."""

@@ -121,6 +121,7 @@ def test_the_certificate_goes_by_the_routing_score(project, run, learned):
     assert found["n_from_judge"] <= 12
 
 
+@pytest.mark.system
 def test_it_can_be_verified_from_the_file_alone(project, run, learned, tmp_path):
     path = tmp_path / "report.zip"
     call_command("report", project.slug, output=path)

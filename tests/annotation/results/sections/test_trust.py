@@ -155,6 +155,7 @@ def test_without_an_audit_nothing_is_certified(project, run):
     assert "three annotators" in alt_test(sheet_of(project, run), replacement_of(project)).reason
 
 
+@pytest.mark.system
 def test_the_judges_advantage_is_the_projects_and_a_later_change_is_said(project, run):
     """Three people label thirty examples alike, and the judge says what they say on 28 of them."""
     assert replacement_of(project) == Replacement(0.15, changed=False)

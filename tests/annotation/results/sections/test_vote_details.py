@@ -110,6 +110,7 @@ def test_the_page_says_it(voted, as_owner):
     assert "Do people mark the same words?" in page
 
 
+@pytest.mark.system
 def test_a_zip_gives_the_same_and_is_verified(voted, tmp_path):
     figures = to_json(report(Analysis(voted.project, voted)))
     unpacked = Unpacked(*pack(Analysis(voted.project, voted)))

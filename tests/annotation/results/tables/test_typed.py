@@ -107,6 +107,7 @@ print(json.dumps({
 """
 
 
+@pytest.mark.system
 def test_all_tables_are_the_configurations_of_one_data_set(judged, tmp_path, capsys):
     votes, folder = tmp_path / "votes.csv", tmp_path / "set"
     votes.write_text(f"id,annotator,label\n{judged.examples.first().external_id},ana,tie\n")

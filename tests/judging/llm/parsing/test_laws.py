@@ -64,6 +64,7 @@ LONG = [
 ]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("name", ONE_OF_EACH_FORMAT)
 @given(text=REPLIES, finish=FINISH, quoted=st.lists(REPLIES, max_size=2))
 def test_parsing_never_raises_and_invents_no_value(name, text, finish, quoted):

@@ -19,6 +19,7 @@ def test_two_who_always_agree_do_so_by_chance_as_seldom_as_counted():
     assert p_of(votes) == pytest.approx(1 / 70, abs=0.01)
 
 
+@pytest.mark.system
 def test_who_answer_apart_from_each_other_are_at_chance():
     rng = np.random.default_rng(4)
     p = [p_of(rng.integers(-1, 2, (20, 3)), seed=seed) for seed in range(40)]

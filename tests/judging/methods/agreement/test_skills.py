@@ -29,6 +29,7 @@ def dirichlet(rng, alpha, shape):
     return drawn / drawn.sum(axis=-1, keepdims=True)
 
 
+@pytest.mark.system
 def test_the_posterior_is_that_of_draws_from_the_model_weighed_by_the_votes(rng):
     """Importance sampling: parameters are drawn from the model as its docstring states it, before
     any vote, and each draw weighs what it gives the votes. The right labels are summed out."""

@@ -92,6 +92,7 @@ def test_scores_are_in_the_export_as_json(scored, tmp_path):
     assert json.loads(row["criteria"])["accuracy"] == ["9", "4"]
 
 
+@pytest.mark.system
 def test_the_judge_is_compared_with_people_on_each_criterion(scored, client, owner, tmp_path):
     open_round(scored.project, None, scored, RoundSettings(everything=True, votes=1, seed=1))
     person, draw = make_annotator(scored.project), random.Random(1)

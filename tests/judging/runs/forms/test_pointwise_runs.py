@@ -167,6 +167,7 @@ def test_its_page_its_report_and_its_samples_are_there(
     assert len([row for row in rows if "item:fluency" in row]) == 6
 
 
+@pytest.mark.system
 def test_what_a_run_was_most_biased_about_teaches_the_next(
     project, settings, tmp_path, capsys, client, researcher
 ):
