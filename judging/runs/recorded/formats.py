@@ -5,9 +5,9 @@ Every row becomes samples that are turned back to responses 1 and 2, or is refus
 
 import json
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
-from functools import partial
+from functools import lru_cache
 from typing import Any
 
 from judging.core.text import storable
@@ -15,6 +15,7 @@ from judging.dataset.files import Records
 from judging.dataset.layouts import Holds
 from judging.dataset.reading import translated
 from judging.dataset.records import (
+    LARGEST_INTEGER,
     Cells,
     Codes,
     ExampleRow,
@@ -120,54 +121,62 @@ def _reader_for(
         return _llmbar_reader()
     if file_format == "pandalm" or (file_format in ("auto", "json") and "gpt_result" in values):
         return _pandalm_rows
-    return partial(_sample_rows, labels)
+    return _SampleReader(labels).rows
 
 
-def _sample_rows(labels: Codes, record: Record) -> Rows:
-    """Read the sample in a row of the samples export. Raises BadRow if its columns disagree."""
-    cells = Cells(record)
-    cells.refuse_twins()
-    points = {name: _points(cells, name) for name in ("score_1", "score_2", "rating")}
-    p_first, mass = (cells.decimal(name, 0, 1) for name in ("p_first", "mass"))
-    outcome = cells.one_of("outcome", _OUTCOMES | labels if labels else _OUTCOMES)
-    status = cells.one_of("status", _STATUSES)
-    stage, order = cells.one_of("stage", _STAGES), cells.one_of("order", _ORDERS)
-    part = cells.text("part", longest=60) or cells.text("order")
-    row = RecordedRow(
-        record.place,
-        cells.text("external_id"),
-        part,
-        status or "",
-        slot=cells.integer("slot", MOST_SLOTS),
-        attempt=cells.integer("attempt", MOST_SLOTS) or 0,
-        form=cells.one_of("form", _FORMS) or "",
-        p_first=None if p_first is None else float(p_first),
-        mass=None if mass is None else float(mass),
-        evidence=cells.text("evidence"),
-        raw_text=cells.text("raw_text") or None,
-        finish_reason=cells.text("finish_reason", longest=40),
-        model=cells.text("model", longest=200),
-        prompt_tokens=cells.integer("prompt_tokens"),
-        completion_tokens=cells.integer("completion_tokens"),
-        usd=_rounded(cells.decimal("usd", 0, MOST_USD)),
-        estimated=cells.boolean("estimated"),
-        criteria=_criteria(cells),
-        why=cells.text("why", longest=LONGEST_WHY),
-        **points,
-    )
-    if not row.external_id and not cells.problems:
-        cells.require("external_id")
-    if refused := cells.refused():
-        yield refused
-        return
-    derived = _derived_outcome(row) or outcome
-    if outcome and derived != outcome:
-        raise BadRow(f"outcome is {outcome}, and the scores say {derived}.")
-    status = status or (Status.VALID if derived else Status.UNPARSED)
-    if (status == Status.VALID) != bool(derived):
-        raise BadRow(f"status is {status}, and {'a' if derived else 'no'} verdict is there.")
-    part = _checked_part(part, stage, order)
-    yield replace(row, part=part, status=status, outcome=derived)
+class _SampleReader:
+    """Reads the rows of the samples export. The rows of a file have few scores, counts and words,
+    each of which is read once."""
+
+    def __init__(self, labels: Codes) -> None:
+        meanings = _OUTCOMES | labels
+        self._columns = _COLUMNS | {"outcome": lambda cells, name: cells.one_of(name, meanings)}
+        self._known: dict[tuple[str, str], Any] = {}
+
+    def rows(self, record: Record) -> Rows:
+        """Read the sample in a row. Raises BadRow if its columns disagree."""
+        values, known = record.values, self._known
+        cells = Cells(record)
+        cells.refuse_twins()
+        found: dict[str, Any] = {}
+        for name in filter(values.__contains__, self._columns):
+            value = values[name]
+            short = isinstance(value, str) and len(value) <= LONGEST_KNOWN
+            if short and (name, value) in known:
+                found[name] = known[name, value]
+                continue
+            n_problems = len(cells.problems)
+            found[name] = self._columns[name](cells, name)
+            if short and len(cells.problems) == n_problems:
+                if len(known) == MOST_KNOWN:
+                    known.clear()
+                known[name, value] = found[name]
+        if not found.get("external_id") and not cells.problems:
+            cells.require("external_id")
+        if refused := cells.refused():
+            yield refused
+            return
+        given = {name: value for name, value in found.items() if value is not None}
+        yield _sample(record.place, given, str(values.get("order") or ""))
+
+
+# Values longer than this are texts and IDs, which seldom come again.
+LONGEST_KNOWN, MOST_KNOWN = 20, 10_000
+
+
+def _sample(place: Place, found: dict[str, Any], part: str) -> RecordedRow:
+    """Make a row of what its columns say. `part` is that of a file without such a column."""
+    stage, order = found.pop("stage", None), found.pop("order", None)
+    said, given = found.pop("outcome", None), found.pop("status", None)
+    scores = (found.get(name) for name in ("score_1", "score_2", "rating"))
+    outcome = _derived_outcome(*scores, "p_first" in found) or said
+    if said and outcome != said:
+        raise BadRow(f"outcome is {said}, and the scores say {outcome}.")
+    status = given or (Status.VALID if outcome else Status.UNPARSED)
+    if (status == Status.VALID) != bool(outcome):
+        raise BadRow(f"status is {status}, and {'a' if outcome else 'no'} verdict is there.")
+    part = _checked_part(found.pop("part", part), stage, order)
+    return RecordedRow(place, part=part, status=status, outcome=outcome, **found)
 
 
 def _criteria(cells: Cells) -> dict[str, list[str]] | None:
@@ -195,6 +204,47 @@ def _rounded(number: Decimal | None) -> Decimal | None:
     return None if number is None else number.quantize(PLACES)
 
 
+def _share(cells: Cells, field: str) -> float | None:
+    number = cells.decimal(field, 0, 1)
+    return None if number is None else float(number)
+
+
+def _text(longest: int | None = None) -> Callable[[Cells, str], str | None]:
+    return lambda cells, name: cells.text(name, longest=longest) or None
+
+
+def _word(meanings: Mapping[str, str]) -> Callable[[Cells, str], str | None]:
+    return lambda cells, name: cells.one_of(name, meanings)
+
+
+def _count(most: int = LARGEST_INTEGER) -> Callable[[Cells, str], int | None]:
+    return lambda cells, name: cells.integer(name, most)
+
+
+# How each column of the samples export is read, in the order in which problems are named.
+_COLUMNS: dict[str, Callable[[Cells, str], Any]] = {
+    **dict.fromkeys(("score_1", "score_2", "rating"), _points),
+    **dict.fromkeys(("p_first", "mass"), _share),
+    "outcome": _word(_OUTCOMES),
+    "status": _word(_STATUSES),
+    "stage": _word(_STAGES),
+    "order": _word(_ORDERS),
+    "part": _text(60),
+    "external_id": _text(),
+    **dict.fromkeys(("slot", "attempt"), _count(MOST_SLOTS)),
+    "form": _word(_FORMS),
+    **dict.fromkeys(("evidence", "raw_text"), _text()),
+    "finish_reason": _text(40),
+    "model": _text(200),
+    **dict.fromkeys(("prompt_tokens", "completion_tokens"), _count()),
+    "usd": lambda cells, name: _rounded(cells.decimal(name, 0, MOST_USD)),
+    "estimated": Cells.boolean,
+    "criteria": lambda cells, name: _criteria(cells),
+    "why": _text(LONGEST_WHY),
+}
+
+
+@lru_cache(maxsize=1000)
 def _checked_part(part: str, stage: str | None, order: str | None) -> str:
     """Return `part` if it is given, else the order, within a PORTIA stage if one is named."""
     if stage and part in ORDERS:
@@ -215,15 +265,18 @@ def _checked_part(part: str, stage: str | None, order: str | None) -> str:
     return part
 
 
-def _derived_outcome(row: RecordedRow) -> str | None:
+@lru_cache(maxsize=10_000)
+def _derived_outcome(
+    score_1: Decimal | None, score_2: Decimal | None, rating: Decimal | None, has_p: bool
+) -> str | None:
     """Return what the scores say. A probability is of a position, and needs its outcome given."""
-    if (row.score_1 is None) != (row.score_2 is None):
+    if (score_1 is None) != (score_2 is None):
         raise BadRow("score_1 and score_2 are given together or not at all.")
-    if row.score_1 is not None and row.score_2 is not None:
-        return outcome_of((row.score_1, row.score_2)).value
-    if row.rating is not None and row.p_first is None:
+    if score_1 is not None and score_2 is not None:
+        return outcome_of((score_1, score_2)).value
+    if rating is not None and not has_p:
         try:
-            return outcome_of(score_pair_from_rating(row.rating)).value
+            return outcome_of(score_pair_from_rating(rating)).value
         except ValueError as error:
             raise BadRow(f"{error}.") from None
     return None
