@@ -358,10 +358,29 @@ def insert(model: Model, objects: Objects) -> None:
         for row in objects:
             setattr(row, name, now)
     with connection.cursor() as cursor:
+        if connection.vendor == "postgresql" and len(objects) >= COPIED:
+            _copy(cursor, model, columns, objects)
+            return
         for part in parts(columns, objects):
             execute_insert(cursor, model, columns, part, returning_key(model))
             for row, (key,) in zip(part, cursor.fetchall(), strict=True):
                 row.pk = key
+
+
+# COPY takes a third of the processor of an INSERT, and another statement for the keys.
+COPIED = 100
+
+
+def _copy(cursor: Any, model: Model, columns: ColumnPlaces, objects: Objects) -> None:
+    table, key = model._meta.db_table, model._meta.pk.column
+    drawn = "SELECT nextval(pg_get_serial_sequence(%s, %s)) FROM generate_series(1, %s)"
+    cursor.execute(drawn, [connection.ops.quote_name(table), key, len(objects)])
+    for row, (row.pk,) in zip(objects, cursor.fetchall(), strict=True):
+        pass
+    names = ", ".join(map(connection.ops.quote_name, [key, *(f.column for f in columns.fields)]))
+    with cursor.copy(f"COPY {connection.ops.quote_name(table)} ({names}) FROM STDIN") as copy:
+        for row, cells in zip(objects, columns.values(objects), strict=True):
+            copy.write_row([row.pk, *cells])
 
 
 def insert_one(row: models.Model) -> None:

@@ -96,6 +96,9 @@ def outcome_of(pair: ScorePair, band: Fraction = Fraction(0)) -> Label:
         pair: scores of responses 1 and 2.
         band: a difference of at most this is a tie; for P within b of 1/2 it is 2b.
     Returns: win, tie or lose of response 1."""
+    if not band:
+        # Comparing fractions takes a third of the time of subtracting them.
+        return Label.TIE if pair[0] == pair[1] else Label.WIN if pair[0] > pair[1] else Label.LOSE
     difference = pair[0] - pair[1]
     if abs(difference) <= band:
         return Label.TIE
@@ -277,7 +280,11 @@ def verdict(
 
 
 def _exact(samples: SamplesByOrder) -> list[ScorePair | None]:
-    return [None if pair is None else (_fraction(pair[0]), _fraction(pair[1])) for pair in samples]
+    return [None if pair is None else (_exactly(pair[0]), _exactly(pair[1])) for pair in samples]
+
+
+def _exactly(number: Number) -> Fraction:
+    return number if isinstance(number, Fraction) else _fraction(number)
 
 
 # Judges give few different scores, and orders of k samples split in few ways: the same fractions
