@@ -15,7 +15,7 @@ import tempfile
 import weakref
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
@@ -240,7 +240,7 @@ class Cells:
         self, record: Record, columns: Mapping[str, str] | None = None, *, booleans: bool = True
     ) -> None:
         self.problems: list[Problem] = []
-        self._record = record
+        self._record, self._values = record, record.values
         self._columns = {name: name for name in record.values} if columns is None else columns
         self._booleans = booleans
 
@@ -275,7 +275,7 @@ class Cells:
     def _value(self, field: str) -> Any:
         # Most fields of most files have no column. A column without a name is no field's.
         column = self._columns.get(field)
-        return None if column is None else self._record.values.get(column)
+        return None if column is None else self._values.get(column)
 
     def text(self, field: str, *, present: bool = False, longest: int | None = None) -> str:
         """Return a value as text, "" for none.
@@ -284,16 +284,17 @@ class Cells:
             present: a value must be there, though it may be empty.
         """
         value = self._value(field)
-        if value is None and not present:
-            return ""
-        if isinstance(value, bool) and self._booleans:
-            value = "true" if value else "false"
-        if not isinstance(value, str):
-            found = kind(value) if field in self._columns else "nothing"
-            self.complain(field, f"{self.column(field)} should be text, found {found}.")
-            return ""
-        # A number of JSON is a text of its own kind.
-        value = str(value)
+        if type(value) is not str:
+            if value is None and not present:
+                return ""
+            if isinstance(value, bool) and self._booleans:
+                value = "true" if value else "false"
+            if not isinstance(value, str):
+                found = kind(value) if field in self._columns else "nothing"
+                self.complain(field, f"{self.column(field)} should be text, found {found}.")
+                return ""
+            # A number of JSON is a text of its own kind.
+            value = str(value)
         if fault := unstorable(value):
             self.complain(field, unstorable_sentence(self.column(field), fault))
             return ""
@@ -449,8 +450,9 @@ class KeptRows(Generic[AnyRow]):
 
     BLOCK = 100
 
-    def __init__(self, kind: type) -> None:
-        self._kind, self._cells = kind, attrgetter(*(one.name for one in fields(kind)))
+    def __init__(self, kind: Any) -> None:
+        # The fields of a dataclass, or of a named tuple.
+        self._kind, self._cells = kind, attrgetter(*kind.__match_args__)
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 - the finalizer closes it
         weakref.finalize(self, self._file.close)
         self._waiting: list[tuple[Any, ...]] = []

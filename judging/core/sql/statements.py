@@ -375,8 +375,8 @@ def _copy(cursor: Any, model: Model, columns: ColumnPlaces, objects: Objects) ->
     table, key = model._meta.db_table, model._meta.pk.column
     drawn = "SELECT nextval(pg_get_serial_sequence(%s, %s)) FROM generate_series(1, %s)"
     cursor.execute(drawn, [connection.ops.quote_name(table), key, len(objects)])
-    for row, (row.pk,) in zip(objects, cursor.fetchall(), strict=True):
-        pass
+    for row, drawn_key in zip(objects, cursor.fetchall(), strict=True):
+        (row.pk,) = drawn_key
     names = ", ".join(map(connection.ops.quote_name, [key, *(f.column for f in columns.fields)]))
     with cursor.copy(f"COPY {connection.ops.quote_name(table)} ({names}) FROM STDIN") as copy:
         for row, cells in zip(objects, columns.values(objects), strict=True):

@@ -5,10 +5,9 @@ Every row becomes samples that are turned back to responses 1 and 2, or is refus
 
 import json
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from judging.core.text import storable
 from judging.dataset.files import Records
@@ -57,8 +56,7 @@ class BadRow(ValueError):
     """Why a row as a whole can't be a sample, in a sentence."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedRow:
+class RecordedRow(NamedTuple):
     """A sample turned back to responses 1 and 2; a slot of None is the next free one."""
 
     place: Place
@@ -125,55 +123,62 @@ def _reader_for(
 
 
 class _SampleReader:
-    """Reads the rows of the samples export. The rows of a file have few scores, counts and words,
-    each of which is read once."""
+    """Reads the rows of the samples export. Scores, counts and words come again in many rows, so
+    what a column makes of a short text is remembered."""
 
     def __init__(self, labels: Codes) -> None:
         meanings = _OUTCOMES | labels
         self._columns = _COLUMNS | {"outcome": lambda cells, name: cells.one_of(name, meanings)}
-        self._known: dict[tuple[str, str], Any] = {}
+        self._known: dict[str, dict[str, Any]] = {name: {} for name in self._columns}
+        self._names: tuple[str, ...] = ()
+        self._same: dict[str, str] = {}
+        self._layout: list[tuple[str, Callable[[Cells, str], Any], dict[str, Any]]] = []
 
     def rows(self, record: Record) -> Rows:
         """Read the sample in a row. Raises BadRow if its columns disagree."""
-        values, known = record.values, self._known
-        cells = Cells(record)
+        values = record.values
+        if self._names != (names := tuple(values)):
+            self._names, self._same = names, {name: name for name in names}
+            read = self._columns.items()
+            self._layout = [(n, how, self._known[n]) for n, how in read if n in values]
+        cells = Cells(record, self._same)
         cells.refuse_twins()
         found: dict[str, Any] = {}
-        for name in filter(values.__contains__, self._columns):
-            value = values[name]
-            short = isinstance(value, str) and len(value) <= LONGEST_KNOWN
-            if short and (name, value) in known:
-                found[name] = known[name, value]
-                continue
-            n_problems = len(cells.problems)
-            found[name] = self._columns[name](cells, name)
-            if short and len(cells.problems) == n_problems:
-                if len(known) == MOST_KNOWN:
-                    known.clear()
-                known[name, value] = found[name]
-        if not found.get("external_id") and not cells.problems:
+        for name, how, known in self._layout:
+            text = values[name]
+            short = isinstance(text, str) and len(text) <= LONGEST_KNOWN
+            value = known.get(text, known) if short else known
+            if value is known:
+                n_problems = len(cells.problems)
+                value = how(cells, name)
+                if short and len(cells.problems) == n_problems:
+                    if len(known) == MOST_KNOWN:
+                        known.clear()
+                    known[text] = value
+            if value is not None:
+                found[name] = value
+        if "external_id" not in found and not cells.problems:
             cells.require("external_id")
         if refused := cells.refused():
             yield refused
-            return
-        given = {name: value for name, value in found.items() if value is not None}
-        yield _sample(record.place, given, str(values.get("order") or ""))
+        else:
+            yield _sample(record.place, found, str(values.get("order") or ""))
 
 
-# Values longer than this are texts and IDs, which seldom come again.
+# Longer values are texts and IDs, which seldom come again.
 LONGEST_KNOWN, MOST_KNOWN = 20, 10_000
+_VALID = str(Status.VALID)
 
 
 def _sample(place: Place, found: dict[str, Any], part: str) -> RecordedRow:
     """Make a row of what its columns say. `part` is that of a file without such a column."""
     stage, order = found.pop("stage", None), found.pop("order", None)
     said, given = found.pop("outcome", None), found.pop("status", None)
-    scores = (found.get(name) for name in ("score_1", "score_2", "rating"))
-    outcome = _derived_outcome(*scores, "p_first" in found) or said
+    outcome = _derived_outcome(found) or said
     if said and outcome != said:
         raise BadRow(f"outcome is {said}, and the scores say {outcome}.")
-    status = given or (Status.VALID if outcome else Status.UNPARSED)
-    if (status == Status.VALID) != bool(outcome):
+    status = given or (_VALID if outcome else Status.UNPARSED.value)
+    if (status == _VALID) != bool(outcome):
         raise BadRow(f"status is {status}, and {'a' if outcome else 'no'} verdict is there.")
     part = _checked_part(found.pop("part", part), stage, order)
     return RecordedRow(place, part=part, status=status, outcome=outcome, **found)
@@ -265,16 +270,14 @@ def _checked_part(part: str, stage: str | None, order: str | None) -> str:
     return part
 
 
-@lru_cache(maxsize=10_000)
-def _derived_outcome(
-    score_1: Decimal | None, score_2: Decimal | None, rating: Decimal | None, has_p: bool
-) -> str | None:
+def _derived_outcome(found: Mapping[str, Any]) -> str | None:
     """Return what the scores say. A probability is of a position, and needs its outcome given."""
+    score_1, score_2, rating = map(found.get, ("score_1", "score_2", "rating"))
     if (score_1 is None) != (score_2 is None):
         raise BadRow("score_1 and score_2 are given together or not at all.")
     if score_1 is not None and score_2 is not None:
         return outcome_of((score_1, score_2)).value
-    if rating is not None and not has_p:
+    if rating is not None and "p_first" not in found:
         try:
             return outcome_of(score_pair_from_rating(rating)).value
         except ValueError as error:
