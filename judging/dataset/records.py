@@ -444,14 +444,13 @@ AnyValueRow = TypeVar("AnyValueRow", bound=ValueRow)
 class KeptRows(Generic[AnyRow]):
     """Rows of one kind in a temporary file, so that a second pass reads no file again.
 
-    They come back in the order in which they were added. Adding raises UserError if the temporary
-    folder is full.
+    They come back in the order in which they were added. `kind` is a dataclass or a named tuple.
+    Adding raises OSError if the temporary folder is full.
     """
 
     BLOCK = 100
 
     def __init__(self, kind: Any) -> None:
-        # The fields of a dataclass, or of a named tuple.
         self._kind, self._cells = kind, attrgetter(*kind.__match_args__)
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 - the finalizer closes it
         weakref.finalize(self, self._file.close)
@@ -459,17 +458,10 @@ class KeptRows(Generic[AnyRow]):
 
     def add(self, row: AnyRow) -> None:
         self._waiting.append(self._cells(row))
-        if len(self._waiting) < self.BLOCK:
-            return
-        try:
+        if len(self._waiting) == self.BLOCK:
             pickle.dump(self._waiting, self._file, pickle.HIGHEST_PROTOCOL)
             self._file.flush()
-        except OSError as error:
-            raise UserError(
-                f"The temporary folder can't hold the rows ({error.strerror}). Nothing was "
-                "imported. Make room in it, or name another one by TMPDIR."
-            ) from None
-        self._waiting.clear()
+            self._waiting.clear()
 
     def __iter__(self) -> Iterator[AnyRow]:
         end = self._file.tell()
@@ -514,7 +506,16 @@ def compare(
 
 @dataclass(frozen=True, slots=True)
 class ExampleRow:
-    """One pair, ready to become an example."""
+    """One pair, ready to become an example.
+
+    Attributes:
+        explanation: not part of the content: people change it in the project, and what they wrote
+            stays.
+        tags: not part of the content: people tag examples in the project, and its tags stay.
+        conversation: the lists of messages as JSON; None if the question and the responses are
+            plain texts.
+        notes: what was assumed in reading it: keys of `reading.SENTENCES`.
+    """
 
     place: Place
     external_id: str
@@ -528,13 +529,9 @@ class ExampleRow:
     is_check: bool = False
     reference: str = ""
     check_for: str = ""
-    # Not part of the content: people change it in the project, and what they wrote stays.
     explanation: str = ""
-    # Not part of the content: people tag examples in the project, and its tags stay.
     tags: tuple[str, ...] = ()
-    # The lists of messages as JSON; None if the question and the responses are plain texts.
     conversation: str | None = None
-    # What was assumed in reading it: keys of `reading.SENTENCES`.
     notes: tuple[str, ...] = ()
 
     @property

@@ -127,15 +127,6 @@ class History:
         return by_attempt
 
 
-def asks_left(run: Run, agenda: Agenda | None = None) -> Iterator[list[Ask]]:
-    """Yield what is left to ask, a page of subjects at a time; by default everything."""
-    agenda = agenda or Everything(run.parts, run.k)
-    for subjects in pages(run):
-        yield asks_about(run, agenda, subjects)
-    if content_free(run):
-        yield asks_about_nothing(run)
-
-
 def asks_about(run: Run, agenda: Agenda, subjects: Sequence[Any]) -> list[Ask]:
     """Return what is left to ask about these subjects."""
     histories = read_histories(run, [subject.pk for subject in subjects])

@@ -280,11 +280,7 @@ def verdict(
 
 
 def _exact(samples: SamplesByOrder) -> list[ScorePair | None]:
-    return [None if pair is None else (_exactly(pair[0]), _exactly(pair[1])) for pair in samples]
-
-
-def _exactly(number: Number) -> Fraction:
-    return number if isinstance(number, Fraction) else _fraction(number)
+    return [None if pair is None else (_fraction(pair[0]), _fraction(pair[1])) for pair in samples]
 
 
 # Judges give few different scores, and orders of k samples split in few ways: the same fractions

@@ -6,7 +6,7 @@ Every row becomes samples that are turned back to responses 1 and 2, or is refus
 import json
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from decimal import Decimal
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 from judging.core.text import storable
@@ -14,7 +14,6 @@ from judging.dataset.files import Records
 from judging.dataset.layouts import Holds
 from judging.dataset.reading import translated
 from judging.dataset.records import (
-    LARGEST_INTEGER,
     Cells,
     Codes,
     ExampleRow,
@@ -43,10 +42,9 @@ MOST_USD = 10_000
 MOST_POINTS = Decimal("99999999.9999999999")
 PLACES = Decimal("1e-10")
 # What the words of a column mean: each means itself.
-_OUTCOMES, _STATUSES, _STAGES, _ORDERS, _FORMS = (
-    {str(word): str(word) for word in words}
-    for words in (Label, Status.values, STAGES, ORDERS, Form.values)
-)
+_OUTCOMES = {str(word): str(word) for word in Label}
+_OTHERS = {"status": Status.values, "stage": STAGES, "order": ORDERS, "form": Form.values}
+_WORDS = {name: {str(word): str(word) for word in words} for name, words in _OTHERS.items()}
 PANDALM_OUTCOMES = {"1": "win", "2": "lose", "tie": "tie"}
 LLMBAR_ORDERS = {"swap = False": "original", "swap = True": "swapped"}
 LLMBAR_WINNERS = {"1": "win", "2": "lose"}
@@ -85,6 +83,9 @@ class RecordedRow(NamedTuple):
 
 
 Rows = Iterator[RecordedRow | Refused]
+Columns = dict[str, Callable[[Cells, str], Any]]
+# Longer values are texts and IDs, which seldom come again.
+LONGEST_KNOWN, MOST_KNOWN = 20, 100_000
 
 
 def judgment_rows(records: Records, labels: Codes, known: Container[str] = frozenset()) -> Rows:
@@ -119,69 +120,44 @@ def _reader_for(
         return _llmbar_reader()
     if file_format == "pandalm" or (file_format in ("auto", "json") and "gpt_result" in values):
         return _pandalm_rows
-    return _SampleReader(labels).rows
+    outcome = partial(Cells.one_of, meanings=_OUTCOMES | labels)
+    return partial(_sample_rows, _COLUMNS | {"outcome": outcome}, {})
 
 
-class _SampleReader:
-    """Reads the rows of the samples export. Scores, counts and words come again in many rows, so
-    what a column makes of a short text is remembered."""
+def _sample_rows(columns: Columns, known: dict[tuple[str, str], Any], record: Record) -> Rows:
+    """Read the sample in a row of the samples export. Raises BadRow if its columns disagree.
 
-    def __init__(self, labels: Codes) -> None:
-        meanings = _OUTCOMES | labels
-        self._columns = _COLUMNS | {"outcome": lambda cells, name: cells.one_of(name, meanings)}
-        self._known: dict[str, dict[str, Any]] = {name: {} for name in self._columns}
-        self._names: tuple[str, ...] = ()
-        self._same: dict[str, str] = {}
-        self._layout: list[tuple[str, Callable[[Cells, str], Any], dict[str, Any]]] = []
-
-    def rows(self, record: Record) -> Rows:
-        """Read the sample in a row. Raises BadRow if its columns disagree."""
-        values = record.values
-        if self._names != (names := tuple(values)):
-            self._names, self._same = names, {name: name for name in names}
-            read = self._columns.items()
-            self._layout = [(n, how, self._known[n]) for n, how in read if n in values]
-        cells = Cells(record, self._same)
-        cells.refuse_twins()
-        found: dict[str, Any] = {}
-        for name, how, known in self._layout:
-            text = values[name]
-            short = isinstance(text, str) and len(text) <= LONGEST_KNOWN
-            value = known.get(text, known) if short else known
-            if value is known:
-                n_problems = len(cells.problems)
-                value = how(cells, name)
-                if short and len(cells.problems) == n_problems:
-                    if len(known) == MOST_KNOWN:
-                        known.clear()
-                    known[text] = value
-            if value is not None:
-                found[name] = value
-        if "external_id" not in found and not cells.problems:
-            cells.require("external_id")
-        if refused := cells.refused():
-            yield refused
-        else:
-            yield _sample(record.place, found, str(values.get("order") or ""))
-
-
-# Longer values are texts and IDs, which seldom come again.
-LONGEST_KNOWN, MOST_KNOWN = 20, 10_000
-_VALID = str(Status.VALID)
-
-
-def _sample(place: Place, found: dict[str, Any], part: str) -> RecordedRow:
-    """Make a row of what its columns say. `part` is that of a file without such a column."""
-    stage, order = found.pop("stage", None), found.pop("order", None)
-    said, given = found.pop("outcome", None), found.pop("status", None)
-    outcome = _derived_outcome(found) or said
-    if said and outcome != said:
-        raise BadRow(f"outcome is {said}, and the scores say {outcome}.")
-    status = given or (_VALID if outcome else Status.UNPARSED.value)
-    if (status == _VALID) != bool(outcome):
-        raise BadRow(f"status is {status}, and {'a' if outcome else 'no'} verdict is there.")
-    part = _checked_part(found.pop("part", part), stage, order)
-    return RecordedRow(place, part=part, status=status, outcome=outcome, **found)
+    Args:
+        known: what columns made of short texts. Scores, counts and words come again in many rows.
+    """
+    cells = Cells(record)
+    cells.refuse_twins()
+    row: dict[str, Any] = {}
+    for name, text in record.values.items():
+        short = isinstance(text, str) and len(text) <= LONGEST_KNOWN
+        if short and (name, text) in known:
+            row[name] = known[name, text]
+        elif name in columns:
+            n_problems, row[name] = len(cells.problems), columns[name](cells, name)
+            if short and len(cells.problems) == n_problems and len(known) < MOST_KNOWN:
+                known[name, text] = row[name]
+    if not row.get("external_id") and not cells.problems:
+        cells.require("external_id")
+    if refused := cells.refused():
+        yield refused
+        return
+    row = {name: value for name, value in row.items() if value is not None and value != ""}
+    stage, order = row.pop("stage", None), row.pop("order", None)
+    outcome, status = row.pop("outcome", None), row.pop("status", None)
+    derived = _derived_outcome(row) or outcome
+    if outcome and derived != outcome:
+        raise BadRow(f"outcome is {outcome}, and the scores say {derived}.")
+    status = status or (Status.VALID if derived else Status.UNPARSED)
+    if (status == Status.VALID) != bool(derived):
+        raise BadRow(f"status is {status}, and {'a' if derived else 'no'} verdict is there.")
+    part = row.pop("part", None) or str(record.values.get("order") or "")
+    part = _checked_part(part, stage, order)
+    yield RecordedRow(record.place, part=part, status=status, outcome=derived, **row)
 
 
 def _criteria(cells: Cells) -> dict[str, list[str]] | None:
@@ -204,48 +180,30 @@ def _points(cells: Cells, field: str) -> Decimal | None:
     return _rounded(cells.decimal(field, -MOST_POINTS, MOST_POINTS, expected="a number"))
 
 
+def _float(number: Decimal | None) -> float | None:
+    return None if number is None else float(number)
+
+
 def _rounded(number: Decimal | None) -> Decimal | None:
     """Round as the column does, so that what is concluded now can be concluded again later."""
     return None if number is None else number.quantize(PLACES)
 
 
-def _share(cells: Cells, field: str) -> float | None:
-    number = cells.decimal(field, 0, 1)
-    return None if number is None else float(number)
-
-
-def _text(longest: int | None = None) -> Callable[[Cells, str], str | None]:
-    return lambda cells, name: cells.text(name, longest=longest) or None
-
-
-def _word(meanings: Mapping[str, str]) -> Callable[[Cells, str], str | None]:
-    return lambda cells, name: cells.one_of(name, meanings)
-
-
-def _count(most: int = LARGEST_INTEGER) -> Callable[[Cells, str], int | None]:
-    return lambda cells, name: cells.integer(name, most)
-
-
-# How each column of the samples export is read, in the order in which problems are named.
-_COLUMNS: dict[str, Callable[[Cells, str], Any]] = {
+# How each column of the samples export is read.
+_COLUMNS: Columns = {
     **dict.fromkeys(("score_1", "score_2", "rating"), _points),
-    **dict.fromkeys(("p_first", "mass"), _share),
-    "outcome": _word(_OUTCOMES),
-    "status": _word(_STATUSES),
-    "stage": _word(_STAGES),
-    "order": _word(_ORDERS),
-    "part": _text(60),
-    "external_id": _text(),
-    **dict.fromkeys(("slot", "attempt"), _count(MOST_SLOTS)),
-    "form": _word(_FORMS),
-    **dict.fromkeys(("evidence", "raw_text"), _text()),
-    "finish_reason": _text(40),
-    "model": _text(200),
-    **dict.fromkeys(("prompt_tokens", "completion_tokens"), _count()),
+    **dict.fromkeys(("p_first", "mass"), lambda cells, name: _float(cells.decimal(name, 0, 1))),
+    **{name: partial(Cells.one_of, meanings=words) for name, words in _WORDS.items()},
+    "part": partial(Cells.text, longest=60),
+    **dict.fromkeys(("external_id", "evidence", "raw_text"), Cells.text),
+    **dict.fromkeys(("slot", "attempt"), partial(Cells.integer, high=MOST_SLOTS)),
+    "finish_reason": partial(Cells.text, longest=40),
+    "model": partial(Cells.text, longest=200),
+    **dict.fromkeys(("prompt_tokens", "completion_tokens"), Cells.integer),
     "usd": lambda cells, name: _rounded(cells.decimal(name, 0, MOST_USD)),
     "estimated": Cells.boolean,
     "criteria": lambda cells, name: _criteria(cells),
-    "why": _text(LONGEST_WHY),
+    "why": partial(Cells.text, longest=LONGEST_WHY),
 }
 
 

@@ -50,13 +50,12 @@ OrderKey = tuple[str, str]
 
 @dataclass
 class Survey:
-    """What the first pass found, without writing."""
+    """What the first pass found, without writing. `taken` are hashes, so memory stays small."""
 
     orders: set[str] = field(default_factory=set)
     forms: set[str] = field(default_factory=set)
     models: set[str] = field(default_factory=set)
     slots: Counter[OrderKey] = field(default_factory=Counter)
-    # Hashes, so that memory stays small.
     taken: set[int] = field(default_factory=set)
     by_stage: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     hashes: list[bytes] = field(default_factory=list)
