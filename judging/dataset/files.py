@@ -158,11 +158,6 @@ class Source:
             self.sha256 = hashlib.file_digest(stream, "sha256").digest()
 
 
-def _missing_value(name: str) -> str | None:
-    """Some tools write NaN for a missing value; the infinities are kept as their text."""
-    return None if name == "NaN" else name
-
-
 class _Repeating(dict[str, Any]):
     """A JSON object that has a key more than once."""
 
@@ -190,11 +185,12 @@ def _repeated(value: Any) -> str:
     return value.repeated if isinstance(value, _Repeating) else ""
 
 
-# Numbers keep the text that the file has for them, so that no digit is lost.
+# Numbers keep the text that the file has for them, so that no digit is lost. Some tools write NaN
+# for a missing value; the infinities are kept as their text.
 _decoder = json.JSONDecoder(
     parse_int=NumberText,
     parse_float=NumberText,
-    parse_constant=_missing_value,
+    parse_constant=lambda name: None if name == "NaN" else name,
     object_pairs_hook=_object,
 )
 
@@ -407,13 +403,15 @@ allow_long_cells()
 
 @dataclass(frozen=True, slots=True)
 class TableHeader:
-    """The delimiter and the header of a table."""
+    """The delimiter and the header of a table.
+
+    blanks: whether there may be blanks between a delimiter and a quote, which are no part of cells.
+    """
 
     delimiter: str
     header: tuple[str, ...]
     header_line: int
     header_raw: str
-    # Blanks between a delimiter and a quote are no part of the cells.
     blanks: bool = False
 
 
@@ -804,10 +802,6 @@ def labels(source: Source) -> Iterator[Record]:
             yield Record(source.place(number), {"label": line.strip()}, line.strip())
 
 
-def _columnar(source: Source) -> Iterator[Record | Refused]:
-    return columnar(source.path, source.kind)
-
-
 READERS: dict[str, Read] = {
     "csv": table,
     "tsv": functools.partial(table, delimiter="\t"),
@@ -817,8 +811,7 @@ READERS: dict[str, Read] = {
     "llmbar": array,
     "labels": labels,
     "excel": workbook,
-    "parquet": _columnar,
-    "arrow": _columnar,
+    **dict.fromkeys(("parquet", "arrow"), lambda source: columnar(source.path, source.kind)),
 }
 # The formats that may be named, in the words of the pages.
 FORMAT_NAMES = {

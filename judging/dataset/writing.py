@@ -310,7 +310,8 @@ def write(import_id: int, advance: Advance | None = None, kept: Kept = None) -> 
     imported = Import.objects.select_related("project", "created_by").get(pk=import_id)
     try:
         remove_leftovers(imported.project_id)
-        _write(imported, holder, advance or (lambda rows: None), kept)
+        with files_of(imported) as paths:
+            _write_files(imported, paths, holder, advance or (lambda rows: None), kept)
     except ImportTakenOver:
         return False
     except UserError as error:
@@ -320,11 +321,6 @@ def write(import_id: int, advance: Advance | None = None, kept: Kept = None) -> 
         interrupt(import_id, holder, STOPPED)
         raise
     return True
-
-
-def _write(imported: Import, holder: str, advance: Advance, kept: Kept) -> None:
-    with files_of(imported) as paths:
-        _write_files(imported, paths, holder, advance, kept)
 
 
 def _write_files(

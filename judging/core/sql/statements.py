@@ -367,20 +367,20 @@ def insert(model: Model, objects: Objects) -> None:
                 row.pk = key
 
 
-# COPY takes a third of the processor of an INSERT, and another statement for the keys.
 COPIED = 100
 
 
 def _copy(cursor: Any, model: Model, columns: ColumnPlaces, objects: Objects) -> None:
-    table, key = model._meta.db_table, model._meta.pk.column
+    """Insert by COPY. It takes the server less time than JSON, and gives no keys back."""
+    table, key = connection.ops.quote_name(model._meta.db_table), model._meta.pk.column
     drawn = "SELECT nextval(pg_get_serial_sequence(%s, %s)) FROM generate_series(1, %s)"
-    cursor.execute(drawn, [connection.ops.quote_name(table), key, len(objects)])
-    for row, drawn_key in zip(objects, cursor.fetchall(), strict=True):
-        (row.pk,) = drawn_key
-    names = ", ".join(map(connection.ops.quote_name, [key, *(f.column for f in columns.fields)]))
-    with cursor.copy(f"COPY {connection.ops.quote_name(table)} ({names}) FROM STDIN") as copy:
-        for row, cells in zip(objects, columns.values(objects), strict=True):
-            copy.write_row([row.pk, *cells])
+    cursor.execute(drawn, [table, key, len(objects)])
+    rows = zip(objects, cursor.fetchall(), columns.values(objects), strict=True)
+    names = ", ".join([connection.ops.quote_name(key), *columns.names])
+    with cursor.copy(f"COPY {table} ({names}) FROM STDIN") as copy:
+        for row, (row_key,), cells in rows:
+            row.pk = row_key
+            copy.write_row([row_key, *cells])
 
 
 def insert_one(row: models.Model) -> None:

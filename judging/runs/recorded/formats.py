@@ -67,8 +67,8 @@ class RecordedRow(NamedTuple):
     score_1: Decimal | None = None
     score_2: Decimal | None = None
     rating: Decimal | None = None
-    p_first: float | None = None
-    mass: float | None = None
+    p_first: Decimal | None = None
+    mass: Decimal | None = None
     outcome: str | None = None
     evidence: str = ""
     raw_text: str | None = None
@@ -180,10 +180,6 @@ def _points(cells: Cells, field: str) -> Decimal | None:
     return _rounded(cells.decimal(field, -MOST_POINTS, MOST_POINTS, expected="a number"))
 
 
-def _float(number: Decimal | None) -> float | None:
-    return None if number is None else float(number)
-
-
 def _rounded(number: Decimal | None) -> Decimal | None:
     """Round as the column does, so that what is concluded now can be concluded again later."""
     return None if number is None else number.quantize(PLACES)
@@ -192,7 +188,7 @@ def _rounded(number: Decimal | None) -> Decimal | None:
 # How each column of the samples export is read.
 _COLUMNS: Columns = {
     **dict.fromkeys(("score_1", "score_2", "rating"), _points),
-    **dict.fromkeys(("p_first", "mass"), lambda cells, name: _float(cells.decimal(name, 0, 1))),
+    **dict.fromkeys(("p_first", "mass"), partial(Cells.decimal, low=0, high=1)),
     **{name: partial(Cells.one_of, meanings=words) for name, words in _WORDS.items()},
     "part": partial(Cells.text, longest=60),
     **dict.fromkeys(("external_id", "evidence", "raw_text"), Cells.text),

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,7 @@ PARSED = (
     "status", "score_1", "score_2", "rating", "p_first", "mass", "outcome", "evidence",
     "criteria", "why",
 )  # fmt: skip
+_called, _parsed = attrgetter(*CALLED), attrgetter(*PARSED)
 UNFINISHED = "The import of this run was cut off. Import it again under the same name."
 Advance = Callable[[int], None]
 OrderKey = tuple[str, str]
@@ -230,7 +232,13 @@ def _write(
     ]
     insert(Sample, samples)
     readings = (
-        new(Parse, sample_id=sample.pk, version=0, parser="recorded", **_fields(row, PARSED))
+        new(
+            Parse,
+            sample_id=sample.pk,
+            version=0,
+            parser="recorded",
+            **dict(zip(PARSED, _parsed(row), strict=True)),
+        )
         for sample, row in zip(samples, rows, strict=True)
     )
     insert(Parse, list(readings))
@@ -253,12 +261,8 @@ def _calls(
             state=Call.State.DONE,
             claimed_at=now,
             finished_at=now,
-            **_fields(row, CALLED),
+            **dict(zip(CALLED, _called(row), strict=True)),
         )
-
-
-def _fields(row: RecordedRow, names: Sequence[str]) -> dict[str, Any]:
-    return {name: getattr(row, name) for name in names}
 
 
 def _form_of(row: RecordedRow) -> str:
