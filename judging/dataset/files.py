@@ -653,8 +653,10 @@ def _of_workbook(
 
 
 def _is_header(cells: Sequence[str], names: Sequence[str]) -> bool:
-    """Return True for the header again, in any order, or one like it: files were joined."""
-    # Folding long texts took as long as all the rest of an import, and no name is a long text.
+    """Return True for the header again, in any order, or one like it: files were joined.
+
+    Folding long texts took as long as all the rest of an import, and no name is a long text.
+    """
     found = sorted(map(plain, cells)) if max(map(len, cells)) <= LONGEST_COLUMN else []
     return found == names or (len(found) > 2 and set(found) <= KNOWN)
 
@@ -888,8 +890,10 @@ def kind_of(path: Path) -> str:
 
 
 def is_archive(path: Path) -> bool:
-    """Return True for a ZIP, as a workbook and pairs with their images are."""
-    # `Path.is_file` fails on a name that no file can have. The reader says what is wrong with it.
+    """Return True for a ZIP, as a workbook and pairs with their images are.
+
+    `Path.is_file` fails on a name that no file can have. The reader says what is wrong with it.
+    """
     return os.path.isfile(path) and kind_of(path) == "excel"
 
 

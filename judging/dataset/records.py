@@ -273,7 +273,7 @@ class Cells:
         self.complain(field, f"{column} is empty." if there else f"There is no column {column}.")
 
     def _value(self, field: str) -> Any:
-        # Most fields of most files have no column. A column without a name is no field's.
+        """Most fields of most files have no column. A column without a name is no field's."""
         column = self._columns.get(field)
         return None if column is None else self._values.get(column)
 

@@ -334,12 +334,6 @@ class FirstPass:
     comparison: ImportComparison
     images: Images | None
 
-    @property
-    def rows(self) -> KeptRows[ExampleRow] | None:
-        """All rows of the files, if they were kept and are as a second pass would give them."""
-        as_read = not self.summary.n_refused and "images" not in self.options
-        return self.comparison.kept if as_read else None
-
 
 @contextmanager
 def _unpacked(paths: Sequence[Path]) -> Iterator[list[Path]]:

@@ -250,7 +250,9 @@ def write_checked(
             release([imported])
             raise
     begin(imported, skip_invalid=skip_invalid, background=False)
-    if not write(imported.pk, advance, checked.rows):
+    # The second pass copies the text of refused rows, and finds images by their new names.
+    again = bool(checked.summary.n_refused or "images" in checked.options)
+    if not write(imported.pk, advance, None if again else checked.comparison.kept):
         raise UserError(
             f"Import {imported.number} is being written by another process, or it was undone. "
             "This one wrote nothing more."

@@ -173,7 +173,10 @@ class Deletion(Leased):
 
 
 class Retention(models.Model):
-    """On which day something is removed from a project. `annotation.retention` does it."""
+    """On which day something is removed from a project. `annotation.retention` does it.
+
+    reached: how far it is: by table, the last row whose texts were removed.
+    """
 
     class What(models.TextChoices):
         COMMENTS = "comments", "comments"
@@ -184,7 +187,6 @@ class Retention(models.Model):
     what = models.CharField(max_length=10, choices=What)
     on = models.DateField()
     done_at = models.DateTimeField(null=True)
-    # How far it is: by table, the last row whose texts were removed.
     reached = models.JSONField(default=dict)
 
     class Meta:
@@ -269,13 +271,13 @@ class PasswordLink(models.Model):
 
     Without `made_by` and `project`, the operator made it. The link names this row, and its
     signature covers the nonce: it opens nothing once the number belongs to another row, or once a
-    restored backup has renewed the nonce.
+    restored backup has renewed the nonce. It is deleted with its maker: without one it would look
+    like the operator's.
     """
 
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="password_links"
     )
-    # The link is deleted with its maker. Without one it would look like the operator's.
     made_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.CASCADE, related_name="+"
     )
@@ -393,12 +395,12 @@ class ApiToken(models.Model):
 
     prefix: the token's visible beginning, by which people tell their tokens apart.
     window, taken: how many requests were granted in the current window of the rate limit.
+    project: the token is deleted with it: without one it would open all the others.
     """
 
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="api_tokens"
     )
-    # Deleted with its project: without one it would open all the others.
     project = models.ForeignKey(
         Project, null=True, blank=True, on_delete=models.CASCADE, related_name="api_tokens"
     )

@@ -286,7 +286,7 @@ class ColumnPlaces:
         self.converted = [
             (place, converter(field))
             for place, field in enumerate(fields)
-            if isinstance(field, CONVERTED)
+            if isinstance(field, CONVERTED if connection.vendor == "sqlite" else models.JSONField)
         ]
 
     def values(self, objects: Objects) -> Iterator[list[Any]]:

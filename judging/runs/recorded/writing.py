@@ -7,7 +7,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +43,6 @@ PARSED = (
     "status", "score_1", "score_2", "rating", "p_first", "mass", "outcome", "evidence",
     "criteria", "why",
 )  # fmt: skip
-_called, _parsed = attrgetter(*CALLED), attrgetter(*PARSED)
 UNFINISHED = "The import of this run was cut off. Import it again under the same name."
 Advance = Callable[[int], None]
 OrderKey = tuple[str, str]
@@ -231,15 +229,10 @@ def _write(
         for call, row in zip(calls, rows, strict=True)
     ]
     insert(Sample, samples)
+    read = ({name: getattr(row, name) for name in PARSED} for row in rows)
     readings = (
-        new(
-            Parse,
-            sample_id=sample.pk,
-            version=0,
-            parser="recorded",
-            **dict(zip(PARSED, _parsed(row), strict=True)),
-        )
-        for sample, row in zip(samples, rows, strict=True)
+        new(Parse, sample_id=sample.pk, version=0, parser="recorded", **fields)
+        for sample, fields in zip(samples, read, strict=True)
     )
     insert(Parse, list(readings))
 
@@ -261,7 +254,7 @@ def _calls(
             state=Call.State.DONE,
             claimed_at=now,
             finished_at=now,
-            **dict(zip(CALLED, _called(row), strict=True)),
+            **{name: getattr(row, name) for name in CALLED},
         )
 
 
