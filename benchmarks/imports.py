@@ -153,7 +153,10 @@ def measure(name: str, n: int) -> dict[str, Any]:
 def run(name: str, n: int, url: str, times: int) -> bool:
     takes = []
     for _ in range(times):
-        with tempfile.TemporaryDirectory() as folder, database_of_its_own(url) as own:
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            database_of_its_own(url, "fairjudge_imports") as own,
+        ):
             environment = environment_of(folder, own) | {"FAIRJUDGE_LOG_LEVEL": "WARNING"}
             takes.append(child(environment, ME, "--measure", name, n))
     found = min(takes, key=lambda one: one["cpu"] + one["database"])

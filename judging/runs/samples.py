@@ -45,6 +45,7 @@ from judging.runs.models import (
 )
 
 PAGE = 50
+_order_of = lru_cache(maxsize=1000)(lambda part: PromptVariant.parse(part).order)
 # The parts to ask about each subject, and how many samples of each part.
 Wanted = Mapping[int, Mapping[str, int]]
 
@@ -220,7 +221,7 @@ class RecordedSample:
 
     @property
     def order(self) -> str:
-        return PromptVariant.parse(self.part).order
+        return _order_of(self.part)
 
     def pair(self, form: str) -> Pair | None:
         """Return what `methods.verdict` takes; None for a sample without a verdict.
