@@ -131,6 +131,7 @@ def test_what_a_run_exports_is_read_back(project, tmp_path, monkeypatch):
     path.write_text("".join(json.dumps(r, default=str) + "\n" for r in exported))
     again = import_judgments(project, None, [path], name="two")
     read = [dict(r, run="one", form=run.form) for r in sample_rows(again)]
+    assert len(read) == 4
     assert read == [dict(r, run="one") for r in sample_rows(run)]
 
 
