@@ -17,7 +17,6 @@ A worker runs meanwhile, as on every site, and computes the figures of results p
 
 import argparse
 import json
-import os
 import re
 import resource
 import sys
@@ -35,7 +34,7 @@ import numpy as np
 from benchmarks.annotating.site import environment_of
 from benchmarks.api import worker
 from benchmarks.imports import write_pairs
-from benchmarks.workspace import child, database_of_its_own
+from benchmarks.workspace import child, database_cpu, database_of_its_own
 
 # Pairs and judgments that the import commands write; the others are copies of these.
 IMPORTED = 20_000
@@ -371,21 +370,6 @@ def pages_of(project: Any) -> dict[str, str]:
         **{f"results, {name}": reverse("results_page", args=[SLUG, name]) for name in chapters},
         "results, export": reverse("results_page", args=[SLUG, "export"]),
     }
-
-
-def database_cpu() -> float:
-    """Return the processor seconds of the connection's server process, if it is on this machine."""
-    from django.db import connection
-
-    connection.ensure_connection()
-    process = Path(f"/proc/{connection.connection.info.backend_pid}")
-    try:
-        if "postgres" not in (process / "comm").read_text():
-            return 0.0
-        fields = (process / "stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return 0.0
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class Reader:

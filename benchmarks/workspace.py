@@ -11,6 +11,7 @@ Then the fifty vote without a pause, which is printed and has no aim.
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -130,6 +131,23 @@ def database_of_its_own(url: str, name: str = "fairjudge_benchmark") -> Iterator
             yield url.rpartition("/")[0] + f"/{name}"
         finally:
             connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def database_cpu() -> float:
+    """Return the processor seconds of the connection's server process, if it is on this machine."""
+    from django.db import connection
+
+    if connection.vendor != "postgresql":
+        return 0.0
+    connection.ensure_connection()
+    process = Path(f"/proc/{connection.connection.info.backend_pid}")
+    try:
+        if "postgres" not in (process / "comm").read_text():
+            return 0.0
+        fields = (process / "stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def step(options: argparse.Namespace) -> Any:

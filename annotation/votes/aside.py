@@ -268,17 +268,6 @@ def _locked(round_: Round, votes: Collection[int]) -> list[Item]:
     return list(items.filter(round__protocol=round_.protocol_id).order_by("pk"))
 
 
-def stop_person(round_: Round, annotator: Annotator, by: AbstractUser | None, reason: str) -> None:
-    """Hand out nothing more of this round to the person, until they are let go on.
-
-    What they have in hand goes to others. Their votes stay as they are.
-    """
-    with transaction.atomic():
-        made = _stop(round_, annotator, by, _checked(reason))
-    if made is not None:
-        carry_out(made)
-
-
 def _stop(
     round_: Round, annotator: Annotator, by: AbstractUser | None, reason: str
 ) -> Intervention | None:

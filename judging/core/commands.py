@@ -90,18 +90,19 @@ class FairJudgeCommand(BaseCommand):
 
     reads, writes: names of options that hold paths, of which `-` means standard input or output.
     Subclasses get the path of a temporary file instead, and need to know nothing of it.
+    waits_for_database: how long a command that starts with the machine waits for a database that
+        comes late.
+    spool: the folder that holds what came from standard input, while the command works.
+    document: where `--json` writes its one document; None without `--json`, or once it is written.
     """
 
     requires_system_checks: list[str] = []
     prepares_database = True
     json_help = "print one JSON document; everything else goes to standard error"
-    # How long a command that starts with the machine waits for a database that comes late.
     waits_for_database = 0.0
     reads: tuple[str, ...] = ()
-    # The folder that holds what came from standard input, while the command works.
     spool: Path | None = None
     writes: tuple[str, ...] = ()
-    # Where `--json` writes its one document; None without `--json`, or once it is written.
     document: Any = None
 
     def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:

@@ -42,12 +42,16 @@ class WorkerQuerySet(models.QuerySet["Worker"]):
 
 
 class Worker(models.Model):
+    """A worker process, and when it was last seen.
+
+    release, secret_key: what it must have in common with the others: the code, and the secret key,
+        of which it says a few letters of a hash.
+    """
+
     name = models.CharField(max_length=200, unique=True)
     queues = models.CharField(max_length=200, blank=True)
     hostname = models.CharField(max_length=200, blank=True)
     pid = models.PositiveIntegerField(default=0)
-    # What it must have in common with the others: the code, and the secret key, of which it says a
-    # few letters of a hash.
     release = models.CharField(max_length=16, blank=True, default="")
     secret_key = models.CharField(max_length=16, blank=True, default="")
     started_at = models.DateTimeField()

@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 from xml.parsers import expat
@@ -292,6 +293,7 @@ def _unescaped(text: str) -> str:
     return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text) if "_x" in text else text
 
 
+@lru_cache(maxsize=1000)
 def column_name(index: int) -> str:
     """Return the letters of a column, from 0: A, B, …, Z, AA."""
     letters = ""
@@ -327,13 +329,16 @@ class _RowReader:
         name = name.rpartition(":")[2] if ":" in name else name
         if name == "c":
             self._column += 1
-            if "r" in values:
-                self._column = self._index(values["r"])
+            place = f"{column_name(self._column)}{self._row}"
+            if values.get("r", place) != place or self._column >= MOST_COLUMNS:
+                self._column = self._index(values.get("r", place))
             self._kind, self._style = values.get("t", "n"), values.get("s", "0")
             self._text, self._formula = None, False
         elif name == "v" or (name == "t" and not self._aid):
             self._reads = True
             self._text = [] if self._text is None else self._text
+        elif name == "is":
+            return
         elif name == "f":
             self._formula = True
         elif name == "rPh":
@@ -371,10 +376,13 @@ class _RowReader:
         elif name == "c":
             text = None if self._text is None else "".join(self._text)
             # A formula that was never computed has an empty value, but for a text.
-            text = None if text == "" and self._kind != "str" and self._formula else text
-            value = self._value(self._place, self._kind, self._style, text, self._formula)
+            text = None if self._formula and text == "" and self._kind != "str" else text
+            value: Cell = text
+            if self._kind != "inlineStr" or text is None or "_x" in text:
+                value = self._value(self._place, self._kind, self._style, text, self._formula)
             if value is not None:
-                self._cells += [None] * (self._column - len(self._cells))
+                if self._column > len(self._cells):
+                    self._cells += [None] * (self._column - len(self._cells))
                 self._cells.append(value)
         elif name == "rPh":
             self._aid = False

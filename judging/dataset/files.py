@@ -158,11 +158,6 @@ class Source:
             self.sha256 = hashlib.file_digest(stream, "sha256").digest()
 
 
-def _missing_value(name: str) -> str | None:
-    """Some tools write NaN for a missing value; the infinities are kept as their text."""
-    return None if name == "NaN" else name
-
-
 class _Repeating(dict[str, Any]):
     """A JSON object that has a key more than once."""
 
@@ -171,9 +166,10 @@ class _Repeating(dict[str, Any]):
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Keep an object within an object that repeats a key recognisable from outside."""
-    found = dict(pairs)
-    inner = (value for value in found.values() if isinstance(value, dict | list))
-    repeated = next(filter(None, map(_repeated, inner)), "")
+    found, repeated = dict(pairs), ""
+    for value in found.values():
+        if type(value) is not str and isinstance(value, dict | list):
+            repeated = repeated or _repeated(value)
     if len(found) < len(pairs):
         repeated = Counter(name for name, _ in pairs).most_common(1)[0][0] or "an empty name"
     if repeated:
@@ -189,11 +185,12 @@ def _repeated(value: Any) -> str:
     return value.repeated if isinstance(value, _Repeating) else ""
 
 
-# Numbers keep the text that the file has for them, so that no digit is lost.
+# Numbers keep the text that the file has for them, so that no digit is lost. Some tools write NaN
+# for a missing value; the infinities are kept as their text.
 _decoder = json.JSONDecoder(
     parse_int=NumberText,
     parse_float=NumberText,
-    parse_constant=_missing_value,
+    parse_constant=lambda name: None if name == "NaN" else name,
     object_pairs_hook=_object,
 )
 
@@ -406,13 +403,15 @@ allow_long_cells()
 
 @dataclass(frozen=True, slots=True)
 class TableHeader:
-    """The delimiter and the header of a table."""
+    """The delimiter and the header of a table.
+
+    blanks: whether there may be blanks between a delimiter and a quote, which are no part of cells.
+    """
 
     delimiter: str
     header: tuple[str, ...]
     header_line: int
     header_raw: str
-    # Blanks between a delimiter and a quote are no part of the cells.
     blanks: bool = False
 
 
@@ -654,8 +653,10 @@ def _of_workbook(
 
 
 def _is_header(cells: Sequence[str], names: Sequence[str]) -> bool:
-    """Return True for the header again, in any order, or one like it: files were joined."""
-    # Folding long texts took as long as all the rest of an import, and no name is a long text.
+    """Return True for the header again, in any order, or one like it: files were joined.
+
+    Folding long texts took as long as all the rest of an import, and no name is a long text.
+    """
     found = sorted(map(plain, cells)) if max(map(len, cells)) <= LONGEST_COLUMN else []
     return found == names or (len(found) > 2 and set(found) <= KNOWN)
 
@@ -803,10 +804,6 @@ def labels(source: Source) -> Iterator[Record]:
             yield Record(source.place(number), {"label": line.strip()}, line.strip())
 
 
-def _columnar(source: Source) -> Iterator[Record | Refused]:
-    return columnar(source.path, source.kind)
-
-
 READERS: dict[str, Read] = {
     "csv": table,
     "tsv": functools.partial(table, delimiter="\t"),
@@ -816,8 +813,7 @@ READERS: dict[str, Read] = {
     "llmbar": array,
     "labels": labels,
     "excel": workbook,
-    "parquet": _columnar,
-    "arrow": _columnar,
+    **dict.fromkeys(("parquet", "arrow"), lambda source: columnar(source.path, source.kind)),
 }
 # The formats that may be named, in the words of the pages.
 FORMAT_NAMES = {
@@ -894,8 +890,10 @@ def kind_of(path: Path) -> str:
 
 
 def is_archive(path: Path) -> bool:
-    """Return True for a ZIP, as a workbook and pairs with their images are."""
-    # `Path.is_file` fails on a name that no file can have. The reader says what is wrong with it.
+    """Return True for a ZIP, as a workbook and pairs with their images are.
+
+    `Path.is_file` fails on a name that no file can have. The reader says what is wrong with it.
+    """
     return os.path.isfile(path) and kind_of(path) == "excel"
 
 

@@ -115,7 +115,13 @@ class CheckFor(models.TextChoices):
 
 
 class Example(models.Model):
-    """A pair: a question with two responses, one by each of two models."""
+    """A pair: a question with two responses, one by each of two models.
+
+    check_for: what a pair with a known label is for. explanation: what people read after they
+        practised on it.
+    conversation: the lists of messages behind the texts as JSON, by field; null if all three are
+        plain texts. PostgreSQL's own JSON would lose the order of keys.
+    """
 
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="examples")
     source = models.ForeignKey(Import, on_delete=models.CASCADE, related_name="examples")
@@ -130,13 +136,10 @@ class Example(models.Model):
     reference = models.TextField(blank=True)
     gold_label = models.CharField(max_length=4, choices=Label.choices, null=True, blank=True)
     is_check = models.BooleanField(default=False)
-    # What a pair with a known label is for, and what people read after they practised on it.
     check_for = models.CharField(
         max_length=13, choices=CheckFor, blank=True, default=CheckFor.ATTENTION
     )
     explanation = models.TextField(blank=True, default="")
-    # The lists of messages behind the texts as JSON, by field; null if all three are plain texts.
-    # PostgreSQL's own JSON would lose the order of keys.
     conversation = models.TextField(null=True, blank=True)
 
     objects = ExampleQuerySet.as_manager()

@@ -260,7 +260,13 @@ SENTENCES = {
 
 @dataclass
 class Summary:
-    """What a first pass found. `problems` are the first ones, `n_problems` counts all."""
+    """What a first pass found. `problems` are the first ones, `n_problems` counts all.
+
+    Attributes:
+        labels, readings: what the codes of gold labels were read as, and what else they can mean.
+            With several readings nothing may be written before somebody chooses.
+        wide: what wide rows hold, as `Wide.found` says it. Nothing may be written without a design.
+    """
 
     format: str
     sha256: str = ""
@@ -276,11 +282,8 @@ class Summary:
     missing: list[str] = field(default_factory=list)
     gold: dict[str, int] = field(default_factory=lambda: {"win": 0, "tie": 0, "lose": 0})
     rows: list[ExampleRow] = field(default_factory=list)
-    # What the codes of gold labels were read as, and what else they can mean. With several
-    # readings nothing may be written before somebody chooses.
     labels: dict[str, str] = field(default_factory=dict)
     readings: list[dict[str, str]] = field(default_factory=list)
-    # What wide rows hold, as `Wide.found` says it. Nothing may be written without a design.
     wide: dict[str, Any] = field(default_factory=dict)
 
     @property

@@ -9,13 +9,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import pickle
 import re
+import tempfile
+import weakref
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
+from itertools import starmap
+from operator import attrgetter
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
@@ -235,7 +240,7 @@ class Cells:
         self, record: Record, columns: Mapping[str, str] | None = None, *, booleans: bool = True
     ) -> None:
         self.problems: list[Problem] = []
-        self._record = record
+        self._record, self._values = record, record.values
         self._columns = {name: name for name in record.values} if columns is None else columns
         self._booleans = booleans
 
@@ -268,9 +273,9 @@ class Cells:
         self.complain(field, f"{column} is empty." if there else f"There is no column {column}.")
 
     def _value(self, field: str) -> Any:
-        # Most fields of most files have no column. A column without a name is no field's.
+        """Most fields of most files have no column. A column without a name is no field's."""
         column = self._columns.get(field)
-        return None if column is None else self._record.values.get(column)
+        return None if column is None else self._values.get(column)
 
     def text(self, field: str, *, present: bool = False, longest: int | None = None) -> str:
         """Return a value as text, "" for none.
@@ -279,16 +284,17 @@ class Cells:
             present: a value must be there, though it may be empty.
         """
         value = self._value(field)
-        if value is None and not present:
-            return ""
-        if isinstance(value, bool) and self._booleans:
-            value = "true" if value else "false"
-        if not isinstance(value, str):
-            found = kind(value) if field in self._columns else "nothing"
-            self.complain(field, f"{self.column(field)} should be text, found {found}.")
-            return ""
-        # A number of JSON is a text of its own kind.
-        value = str(value)
+        if type(value) is not str:
+            if value is None and not present:
+                return ""
+            if isinstance(value, bool) and self._booleans:
+                value = "true" if value else "false"
+            if not isinstance(value, str):
+                found = kind(value) if field in self._columns else "nothing"
+                self.complain(field, f"{self.column(field)} should be text, found {found}.")
+                return ""
+            # A number of JSON is a text of its own kind.
+            value = str(value)
         if fault := unstorable(value):
             self.complain(field, unstorable_sentence(self.column(field), fault))
             return ""
@@ -435,6 +441,36 @@ AnyRow = TypeVar("AnyRow", bound=Row)
 AnyValueRow = TypeVar("AnyValueRow", bound=ValueRow)
 
 
+class KeptRows(Generic[AnyRow]):
+    """Rows of one kind in a temporary file, so that a second pass reads no file again.
+
+    They come back in the order in which they were added. `kind` is a dataclass or a named tuple.
+    Adding raises OSError if the temporary folder is full.
+    """
+
+    BLOCK = 100
+
+    def __init__(self, kind: Any) -> None:
+        self._kind, self._cells = kind, attrgetter(*kind.__match_args__)
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - the finalizer closes it
+        weakref.finalize(self, self._file.close)
+        self._waiting: list[tuple[Any, ...]] = []
+
+    def add(self, row: AnyRow) -> None:
+        self._waiting.append(self._cells(row))
+        if len(self._waiting) == self.BLOCK:
+            pickle.dump(self._waiting, self._file, pickle.HIGHEST_PROTOCOL)
+            self._file.flush()
+            self._waiting.clear()
+
+    def __iter__(self) -> Iterator[AnyRow]:
+        end = self._file.tell()
+        self._file.seek(0)
+        while self._file.tell() < end:
+            yield from starmap(self._kind, pickle.load(self._file))
+        yield from starmap(self._kind, self._waiting)
+
+
 @dataclass
 class Comparison(Generic[AnyValueRow]):
     """Rows parted into new ones, ones that the project has, and conflicts."""
@@ -470,7 +506,16 @@ def compare(
 
 @dataclass(frozen=True, slots=True)
 class ExampleRow:
-    """One pair, ready to become an example."""
+    """One pair, ready to become an example.
+
+    Attributes:
+        explanation: not part of the content: people change it in the project, and what they wrote
+            stays.
+        tags: not part of the content: people tag examples in the project, and its tags stay.
+        conversation: the lists of messages as JSON; None if the question and the responses are
+            plain texts.
+        notes: what was assumed in reading it: keys of `reading.SENTENCES`.
+    """
 
     place: Place
     external_id: str
@@ -484,13 +529,9 @@ class ExampleRow:
     is_check: bool = False
     reference: str = ""
     check_for: str = ""
-    # Not part of the content: people change it in the project, and what they wrote stays.
     explanation: str = ""
-    # Not part of the content: people tag examples in the project, and its tags stay.
     tags: tuple[str, ...] = ()
-    # The lists of messages as JSON; None if the question and the responses are plain texts.
     conversation: str | None = None
-    # What was assumed in reading it: keys of `reading.SENTENCES`.
     notes: tuple[str, ...] = ()
 
     @property

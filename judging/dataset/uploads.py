@@ -36,6 +36,7 @@ from judging.dataset.records import (
     Codes,
     Comparison,
     ExampleRow,
+    KeptRows,
     Refused,
     compare,
     documented,
@@ -293,9 +294,10 @@ def compare_examples(project_id: int | None, rows: Sequence[ExampleRow]) -> Comp
 
 
 class ImportComparison:
-    """Compares rows to a project as they are read, a thousand at a time."""
+    """Compares rows to a project as they are read, a thousand at a time, and may keep them."""
 
-    def __init__(self, project_id: int | None) -> None:
+    def __init__(self, project_id: int | None, keep: bool = False) -> None:
+        self.kept: KeptRows[ExampleRow] | None = KeptRows(ExampleRow) if keep else None
         self.n_new = self.n_known = self.n_conflicts = 0
         self.conflicts: list[str] = []
         self._project_id = project_id
@@ -303,6 +305,8 @@ class ImportComparison:
 
     def watch(self, row: ExampleRow) -> None:
         self._waiting.append(row)
+        if self.kept:
+            self.kept.add(row)
         if len(self._waiting) == CHUNK:
             self.settle()
 
@@ -357,6 +361,7 @@ def first_pass(
     sheet: str = "",
     design: Design | None = None,
     known_images: Mapping[str, str] | None = None,
+    keep: bool = False,
 ) -> FirstPass:
     """Read files and compare them to the project, if there is one. Nothing is written to it.
 
@@ -369,6 +374,7 @@ def first_pass(
         sheet: which sheet of a workbook to read; by default the first one.
         design: how wide rows become pairs.
         known_images: what an earlier reading made of the names of images.
+        keep: have the rows at hand for the second pass, which then reads no file.
     """
     if project is not None:
         need_texts(project, BRINGS_TEXTS)
@@ -379,7 +385,7 @@ def first_pass(
         images = cache(
             partial(Images, files, folders, project.pk if project else None, before=known_images)
         )
-        of_file = {"sheet": sheet, "design": design}
+        of_file = {"sheet": sheet, "design": design, "keep": keep}
         return _first_pass(project, files, file_format, mapping or {}, labels, images, **of_file)
 
 
@@ -393,6 +399,7 @@ def _first_pass(
     *,
     sheet: str,
     design: Design | None,
+    keep: bool,
 ) -> FirstPass:
     if faults := mapping_faults(mapping):
         raise UserError(f"{' '.join(faults)} Nothing was imported.")
@@ -400,14 +407,14 @@ def _first_pass(
         design = _staged(design, project, paths, file_format, mapping, sheet)
     options: dict[str, Any] = {"sheet": sheet} if sheet else {}
     options |= design.as_options() if design else {}
-    comparison = ImportComparison(project.pk if project else None)
+    comparison = ImportComparison(project.pk if project else None, keep)
     there = project.examples.judged().order_by() if project else Example.objects.none()
     models = there.exclude(model_1="").exclude(model_2="").values_list("model_1", "model_2")
     earlier = models.distinct()
     summary = check(paths, file_format, mapping, comparison.watch, labels, options, earlier, images)
     comparison.settle()
     if labels is None and not summary.readings and not documented(summary.labels):
-        of_file = {"sheet": sheet, "design": design}
+        of_file = {"sheet": sheet, "design": design, "keep": keep}
         given = (project, paths, file_format, mapping, summary.labels, images)
         return _first_pass(*given, **of_file)
     found: Images | None = images() if images.cache_info().currsize else None

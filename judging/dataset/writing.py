@@ -30,7 +30,7 @@ from judging.core.sql.statements import insert, new, rows_came
 from judging.dataset.images import delete_unused, link, release
 from judging.dataset.models import Example, Import
 from judging.dataset.reading import Reader
-from judging.dataset.records import IDENTITY_FIELDS, Codes, ExampleRow, Refused, spelled
+from judging.dataset.records import IDENTITY_FIELDS, Codes, ExampleRow, KeptRows, Refused, spelled
 from judging.dataset.subsets import tag_new
 from judging.dataset.uploads import (
     CHUNK,
@@ -190,6 +190,7 @@ def _delete(examples: QuerySet[Example]) -> None:
 
 
 Advance = Callable[[int], None]
+Kept = KeptRows[ExampleRow] | None
 
 
 class ImportTakenOver(Exception):
@@ -211,7 +212,7 @@ def import_files(
 ) -> Import:
     """Check files and write them, in this process, as `write_checked` does."""
     given = (project, paths, file_format, mapping, labels)
-    checked = first_pass(*given, sheet=sheet, design=design)
+    checked = first_pass(*given, sheet=sheet, design=design, keep=True)
     return write_checked(project, user, checked, skip_invalid=skip_invalid, advance=advance)
 
 
@@ -249,7 +250,9 @@ def write_checked(
             release([imported])
             raise
     begin(imported, skip_invalid=skip_invalid, background=False)
-    if not write(imported.pk, advance):
+    # The second pass copies the text of refused rows, and finds images by their new names.
+    again = bool(checked.summary.n_refused or "images" in checked.options)
+    if not write(imported.pk, advance, None if again else checked.comparison.kept):
         raise UserError(
             f"Import {imported.number} is being written by another process, or it was undone. "
             "This one wrote nothing more."
@@ -297,15 +300,20 @@ def refuse_ambiguous(readings: Sequence[Codes]) -> None:
         )
 
 
-def write(import_id: int, advance: Advance | None = None) -> bool:
-    """Write an import that was begun, from where it stopped; False if it isn't ours to write."""
+def write(import_id: int, advance: Advance | None = None, kept: Kept = None) -> bool:
+    """Write an import that was begun, from where it stopped; False if it isn't ours to write.
+
+    Args:
+        kept: the rows of its files. Without them, the files are read.
+    """
     holder = new_holder()
     if not take(import_id, holder):
         return False
     imported = Import.objects.select_related("project", "created_by").get(pk=import_id)
     try:
         remove_leftovers(imported.project_id)
-        _write(imported, holder, advance or (lambda rows: None))
+        with files_of(imported) as paths:
+            _write_files(imported, paths, holder, advance or (lambda rows: None), kept)
     except ImportTakenOver:
         return False
     except UserError as error:
@@ -317,12 +325,9 @@ def write(import_id: int, advance: Advance | None = None) -> bool:
     return True
 
 
-def _write(imported: Import, holder: str, advance: Advance) -> None:
-    with files_of(imported) as paths:
-        _write_files(imported, paths, holder, advance)
-
-
-def _write_files(imported: Import, paths: Sequence[Path], holder: str, advance: Advance) -> None:
+def _write_files(
+    imported: Import, paths: Sequence[Path], holder: str, advance: Advance, kept: Kept
+) -> None:
     labels = imported.summary.get("labels")
     given = (imported.format, imported.mapping, labels, imported.options)
     reader = Reader(paths, *given)
@@ -331,7 +336,7 @@ def _write_files(imported: Import, paths: Sequence[Path], holder: str, advance: 
     settled = imported.n_written + imported.n_known + imported.n_conflicts
     chunks = Chunks()
     try:
-        rows = islice(_accepted(reader, refused), settled, None)
+        rows = islice(kept or _accepted(reader, refused), settled, None)
         advance(settled)
         while chunk := list(islice(rows, min(chunks.size, CHUNK))):
             if stop_requested.is_set():
@@ -339,7 +344,7 @@ def _write_files(imported: Import, paths: Sequence[Path], holder: str, advance: 
             with chunks.transaction():
                 _write_chunk(imported, holder, chunk, seen)
             advance(len(chunk))
-        if reader.records.sha256 != imported.sha256:
+        if kept is None and reader.records.sha256 != imported.sha256:
             _start_again(imported, holder)
             raise UserError(
                 "The file has changed since it was checked. Nothing of it was imported. Undo this "

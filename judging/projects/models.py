@@ -33,6 +33,16 @@ class Project(models.Model):
 
     `objects` leaves out projects that are being deleted, which takes a while and which nobody sees.
     `every` doesn't.
+
+    texts_removed_at: from then on nothing can be asked about its examples. See
+        `annotation.retention`.
+    overall_from: how the overall answer comes from the criteria: see `criteria_rule`. Weights as
+        text, by name.
+    language: of the instructions and of annotators' pages, unless a person chose another. "" if not
+        said.
+    content_language: of questions and responses, as a tag of BCP 47; "" if they are in several or
+        it isn't known.
+    translations: what people are asked in other languages: see `annotation.queue.drafts.Wording`.
     """
 
     class Scale(models.TextChoices):
@@ -72,7 +82,6 @@ class Project(models.Model):
     name = models.CharField(max_length=200)
     description = models.TextField(blank=True)
     is_demo = models.BooleanField(default=False)
-    # From then on nothing can be asked about its examples. See `annotation.retention`.
     texts_removed_at = models.DateTimeField(null=True, editable=False)
 
     question_asked = models.CharField(max_length=300, default="Which response is better?")
@@ -86,18 +95,14 @@ class Project(models.Model):
     reason_tags = models.JSONField(default=list, blank=True)
     ask_spans = models.BooleanField(default=False)
     criteria = models.JSONField(default=list, blank=True)
-    # How the overall answer comes from the criteria: see `criteria_rule`. Weights as text, by name.
     overall_from = models.CharField(
         max_length=13, choices=OverallFrom, blank=True, default=OverallFrom.ASKED
     )
     criterion_weights = models.JSONField(default=dict, blank=True)
     tie_margin = models.DecimalField(max_digits=10, decimal_places=4, default=Decimal(0))
     rendering = models.CharField(max_length=8, choices=Rendering, default=Rendering.MARKDOWN)
-    # Of the texts above and of annotators' pages, unless a person chose another. "" if not said.
     language = models.CharField(max_length=10, blank=True, default="")
-    # Of questions and responses, as a tag of BCP 47; "" if they are in several or it isn't known.
     content_language = models.CharField(max_length=35, blank=True, default="")
-    # What people are asked in other languages: see `annotation.queue.drafts.Wording`.
     translations = models.JSONField(default=dict, blank=True)
     no_majority = models.CharField(max_length=10, choices=NoMajority, default=NoMajority.ADJUDICATE)
     label_rule = models.CharField(
@@ -168,7 +173,10 @@ class Deletion(Leased):
 
 
 class Retention(models.Model):
-    """On which day something is removed from a project. `annotation.retention` does it."""
+    """On which day something is removed from a project. `annotation.retention` does it.
+
+    reached: how far it is: by table, the last row whose texts were removed.
+    """
 
     class What(models.TextChoices):
         COMMENTS = "comments", "comments"
@@ -179,7 +187,6 @@ class Retention(models.Model):
     what = models.CharField(max_length=10, choices=What)
     on = models.DateField()
     done_at = models.DateTimeField(null=True)
-    # How far it is: by table, the last row whose texts were removed.
     reached = models.JSONField(default=dict)
 
     class Meta:
@@ -264,13 +271,13 @@ class PasswordLink(models.Model):
 
     Without `made_by` and `project`, the operator made it. The link names this row, and its
     signature covers the nonce: it opens nothing once the number belongs to another row, or once a
-    restored backup has renewed the nonce.
+    restored backup has renewed the nonce. It is deleted with its maker: without one it would look
+    like the operator's.
     """
 
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="password_links"
     )
-    # The link is deleted with its maker. Without one it would look like the operator's.
     made_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.CASCADE, related_name="+"
     )
@@ -388,12 +395,12 @@ class ApiToken(models.Model):
 
     prefix: the token's visible beginning, by which people tell their tokens apart.
     window, taken: how many requests were granted in the current window of the rate limit.
+    project: the token is deleted with it: without one it would open all the others.
     """
 
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="api_tokens"
     )
-    # Deleted with its project: without one it would open all the others.
     project = models.ForeignKey(
         Project, null=True, blank=True, on_delete=models.CASCADE, related_name="api_tokens"
     )
@@ -596,6 +603,10 @@ class Preferences(models.Model):
     """A user's own settings, the same in all projects.
 
     keys: for keys of the annotator's screen that were moved, the new one; "" for none.
+
+    no_letter_keys: WCAG 2.1.4: keys of one character can be switched off, and moved to other
+        characters.
+    language: "" for the project's language, or the browser's.
     """
 
     user = models.OneToOneField(
@@ -604,10 +615,8 @@ class Preferences(models.Model):
     one_key_submit = models.BooleanField("one key chooses and submits", default=False)
     serif = models.BooleanField("serif type for long responses", default=False)
     link_scroll = models.BooleanField("scroll both responses together", default=False)
-    # WCAG 2.1.4: keys of one character can be switched off, and moved to other characters.
     no_letter_keys = models.BooleanField("no keys of one character", default=False)
     keys = models.JSONField(default=dict, blank=True)
-    # "" for the project's language, or the browser's.
     language = models.CharField(max_length=10, blank=True, default="")
 
     def key_of(self, usual: str) -> str:

@@ -53,6 +53,15 @@ class RunQuerySet(models.QuerySet["Run"]):
 
 
 class Run(Leased):
+    """What one judge says about a project's examples, asked in one way.
+
+    price: USD per million tokens. A null price is unknown, never 0. The snapshot keeps the tiers.
+    planned_to: the number of the last example of which a worker has taken a stretch, or -1; None
+        while no stretch can be taken.
+    resume_at: when a worker resumes a run that its endpoint's limit of a day has paused.
+    frame: None for all examples of the project, also those that are imported later.
+    """
+
     class State(models.TextChoices):
         QUEUED = "queued", "waiting for a worker"
         RUNNING = "running", "running"
@@ -84,7 +93,6 @@ class Run(Leased):
     parameters = models.JSONField(default=dict, blank=True)
     learned = models.JSONField(default=dict, blank=True)
 
-    # USD per million tokens. A null price is unknown, never 0. The snapshot keeps the tiers.
     price = models.JSONField(null=True, blank=True)
     price_source = models.CharField(max_length=200, blank=True)
     budget_usd = models.DecimalField(max_digits=14, decimal_places=6, null=True, blank=True)
@@ -99,13 +107,9 @@ class Run(Leased):
     reason = models.TextField(blank=True)
     progress = models.JSONField(default=dict, blank=True)
     holder = models.CharField(max_length=200, blank=True)
-    # The number of the last example of which a worker has taken a stretch, or -1; None while no
-    # stretch can be taken.
     planned_to = models.IntegerField(null=True, blank=True)
-    # When a worker resumes a run that its endpoint's limit of a day has paused.
     resume_at = models.DateTimeField(null=True, blank=True)
     source_files = models.JSONField(default=list, blank=True)
-    # None for all examples of the project, also those that are imported later.
     frame = models.ForeignKey(
         Frame, null=True, blank=True, on_delete=models.RESTRICT, related_name="runs"
     )
@@ -275,7 +279,9 @@ class Call(models.Model):
 
     `part` is the text of a PromptVariant. `seq` counts top-ups and repeats of a part. `slots` are
     the sample slots that it asks for, and `attempt` says which attempt at them it is. A call about
-    a content-free input has neither an example nor a point item.
+    a content-free input has neither an example nor a point item. `reply_id` is the reply's own id,
+    which a cache that gives the reply again repeats. `reused_from` is the number of the run whose
+    answer this is a copy of, which cost nothing.
     """
 
     class State(models.TextChoices):
@@ -317,13 +323,11 @@ class Call(models.Model):
     usd = models.DecimalField(max_digits=18, decimal_places=10, null=True)
     model = models.CharField(max_length=200, blank=True)
     request_id = models.CharField(max_length=200, blank=True)
-    # The reply's own id, which a cache that gives the reply again repeats.
     reply_id = models.CharField(max_length=200, blank=True, default="")
     http_status = models.PositiveSmallIntegerField(null=True)
     error_kind = models.CharField(max_length=30, blank=True)
     error = models.TextField(blank=True)
     noticed = models.CharField(max_length=10, choices=Notice, blank=True, default="")
-    # The number of the run whose answer this is a copy of, which cost nothing.
     reused_from = models.PositiveIntegerField(null=True, blank=True)
 
     class Meta:
@@ -430,6 +434,11 @@ class Parse(models.Model):
     """What was read in a sample, turned back to responses 1 and 2. A newer parser adds a version.
 
     `current` marks the newest version. A failure is a status and never a number.
+
+    bounded: one option's token was missing from the top log-probabilities, so this is an upper
+        bound.
+    criteria: by criterion, the scores of responses 1 and 2 as decimal text (form `criteria`).
+    why: why a reply in JSON is unparsed.
     """
 
     Status = Status
@@ -444,13 +453,10 @@ class Parse(models.Model):
     rating = models.DecimalField(max_digits=20, decimal_places=10, null=True)
     p_first = models.FloatField(null=True)
     mass = models.FloatField(null=True)
-    # One option's token was missing from the top log-probabilities, so this is an upper bound.
     bounded = models.BooleanField(default=False)
     outcome = models.CharField(max_length=4, choices=Label.choices, null=True)
     evidence = models.TextField(blank=True)
-    # By criterion, the scores of responses 1 and 2 as decimal text (form `criteria`).
     criteria = models.JSONField(null=True)
-    # Why a reply in JSON is unparsed.
     why = models.CharField(max_length=200, blank=True, default="", db_default="")
     at = models.DateTimeField(auto_now_add=True)
 

@@ -45,6 +45,7 @@ from judging.runs.models import (
 )
 
 PAGE = 50
+_order_of = lru_cache(maxsize=1000)(lambda part: PromptVariant.parse(part).order)
 # The parts to ask about each subject, and how many samples of each part.
 Wanted = Mapping[int, Mapping[str, int]]
 
@@ -125,15 +126,6 @@ class History:
             if slot not in self.settled and slot not in self.in_flight:
                 by_attempt[self.attempts.get(slot, -1) + 1].append(slot)
         return by_attempt
-
-
-def asks_left(run: Run, agenda: Agenda | None = None) -> Iterator[list[Ask]]:
-    """Yield what is left to ask, a page of subjects at a time; by default everything."""
-    agenda = agenda or Everything(run.parts, run.k)
-    for subjects in pages(run):
-        yield asks_about(run, agenda, subjects)
-    if content_free(run):
-        yield asks_about_nothing(run)
 
 
 def asks_about(run: Run, agenda: Agenda, subjects: Sequence[Any]) -> list[Ask]:
@@ -229,7 +221,7 @@ class RecordedSample:
 
     @property
     def order(self) -> str:
-        return PromptVariant.parse(self.part).order
+        return _order_of(self.part)
 
     def pair(self, form: str) -> Pair | None:
         """Return what `methods.verdict` takes; None for a sample without a verdict.

@@ -286,7 +286,7 @@ class ColumnPlaces:
         self.converted = [
             (place, converter(field))
             for place, field in enumerate(fields)
-            if isinstance(field, CONVERTED)
+            if isinstance(field, CONVERTED if connection.vendor == "sqlite" else models.JSONField)
         ]
 
     def values(self, objects: Objects) -> Iterator[list[Any]]:
@@ -358,10 +358,29 @@ def insert(model: Model, objects: Objects) -> None:
         for row in objects:
             setattr(row, name, now)
     with connection.cursor() as cursor:
+        if connection.vendor == "postgresql" and len(objects) >= COPIED:
+            _copy(cursor, model, columns, objects)
+            return
         for part in parts(columns, objects):
             execute_insert(cursor, model, columns, part, returning_key(model))
             for row, (key,) in zip(part, cursor.fetchall(), strict=True):
                 row.pk = key
+
+
+COPIED = 100
+
+
+def _copy(cursor: Any, model: Model, columns: ColumnPlaces, objects: Objects) -> None:
+    """Insert by COPY. It takes the server less time than JSON, and gives no keys back."""
+    table, key = connection.ops.quote_name(model._meta.db_table), model._meta.pk.column
+    drawn = "SELECT nextval(pg_get_serial_sequence(%s, %s)) FROM generate_series(1, %s)"
+    cursor.execute(drawn, [table, key, len(objects)])
+    rows = zip(objects, cursor.fetchall(), columns.values(objects), strict=True)
+    names = ", ".join([connection.ops.quote_name(key), *columns.names])
+    with cursor.copy(f"COPY {table} ({names}) FROM STDIN") as copy:
+        for row, (row_key,), cells in rows:
+            row.pk = row_key
+            copy.write_row([row_key, *cells])
 
 
 def insert_one(row: models.Model) -> None:

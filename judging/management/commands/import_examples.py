@@ -111,6 +111,7 @@ class Command(FairJudgeCommand):
             labels,
             sheet=options["sheet"] or "",
             design=None if said is None else Design.read(said, options["seed"]),
+            keep=not options["dry_run"],
         )
         try:
             self.write(existing, checked, options)

@@ -96,6 +96,9 @@ def outcome_of(pair: ScorePair, band: Fraction = Fraction(0)) -> Label:
         pair: scores of responses 1 and 2.
         band: a difference of at most this is a tie; for P within b of 1/2 it is 2b.
     Returns: win, tie or lose of response 1."""
+    if not band:
+        # Comparing fractions takes a third of the time of subtracting them.
+        return Label.TIE if pair[0] == pair[1] else Label.WIN if pair[0] > pair[1] else Label.LOSE
     difference = pair[0] - pair[1]
     if abs(difference) <= band:
         return Label.TIE

@@ -5,10 +5,9 @@ Every row becomes samples that are turned back to responses 1 and 2, or is refus
 
 import json
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from decimal import Decimal
-from functools import partial
-from typing import Any
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
 
 from judging.core.text import storable
 from judging.dataset.files import Records
@@ -43,10 +42,9 @@ MOST_USD = 10_000
 MOST_POINTS = Decimal("99999999.9999999999")
 PLACES = Decimal("1e-10")
 # What the words of a column mean: each means itself.
-_OUTCOMES, _STATUSES, _STAGES, _ORDERS, _FORMS = (
-    {str(word): str(word) for word in words}
-    for words in (Label, Status.values, STAGES, ORDERS, Form.values)
-)
+_OUTCOMES = {str(word): str(word) for word in Label}
+_OTHERS = {"status": Status.values, "stage": STAGES, "order": ORDERS, "form": Form.values}
+_WORDS = {name: {str(word): str(word) for word in words} for name, words in _OTHERS.items()}
 PANDALM_OUTCOMES = {"1": "win", "2": "lose", "tie": "tie"}
 LLMBAR_ORDERS = {"swap = False": "original", "swap = True": "swapped"}
 LLMBAR_WINNERS = {"1": "win", "2": "lose"}
@@ -56,8 +54,7 @@ class BadRow(ValueError):
     """Why a row as a whole can't be a sample, in a sentence."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedRow:
+class RecordedRow(NamedTuple):
     """A sample turned back to responses 1 and 2; a slot of None is the next free one."""
 
     place: Place
@@ -70,8 +67,8 @@ class RecordedRow:
     score_1: Decimal | None = None
     score_2: Decimal | None = None
     rating: Decimal | None = None
-    p_first: float | None = None
-    mass: float | None = None
+    p_first: Decimal | None = None
+    mass: Decimal | None = None
     outcome: str | None = None
     evidence: str = ""
     raw_text: str | None = None
@@ -86,6 +83,9 @@ class RecordedRow:
 
 
 Rows = Iterator[RecordedRow | Refused]
+Columns = dict[str, Callable[[Cells, str], Any]]
+# Longer values are texts and IDs, which seldom come again.
+LONGEST_KNOWN, MOST_KNOWN = 20, 100_000
 
 
 def judgment_rows(records: Records, labels: Codes, known: Container[str] = frozenset()) -> Rows:
@@ -120,54 +120,44 @@ def _reader_for(
         return _llmbar_reader()
     if file_format == "pandalm" or (file_format in ("auto", "json") and "gpt_result" in values):
         return _pandalm_rows
-    return partial(_sample_rows, labels)
+    outcome = partial(Cells.one_of, meanings=_OUTCOMES | labels)
+    return partial(_sample_rows, _COLUMNS | {"outcome": outcome}, {})
 
 
-def _sample_rows(labels: Codes, record: Record) -> Rows:
-    """Read the sample in a row of the samples export. Raises BadRow if its columns disagree."""
+def _sample_rows(columns: Columns, known: dict[tuple[str, str], Any], record: Record) -> Rows:
+    """Read the sample in a row of the samples export. Raises BadRow if its columns disagree.
+
+    Args:
+        known: what columns made of short texts. Scores, counts and words come again in many rows.
+    """
     cells = Cells(record)
     cells.refuse_twins()
-    points = {name: _points(cells, name) for name in ("score_1", "score_2", "rating")}
-    p_first, mass = (cells.decimal(name, 0, 1) for name in ("p_first", "mass"))
-    outcome = cells.one_of("outcome", _OUTCOMES | labels if labels else _OUTCOMES)
-    status = cells.one_of("status", _STATUSES)
-    stage, order = cells.one_of("stage", _STAGES), cells.one_of("order", _ORDERS)
-    part = cells.text("part", longest=60) or cells.text("order")
-    row = RecordedRow(
-        record.place,
-        cells.text("external_id"),
-        part,
-        status or "",
-        slot=cells.integer("slot", MOST_SLOTS),
-        attempt=cells.integer("attempt", MOST_SLOTS) or 0,
-        form=cells.one_of("form", _FORMS) or "",
-        p_first=None if p_first is None else float(p_first),
-        mass=None if mass is None else float(mass),
-        evidence=cells.text("evidence"),
-        raw_text=cells.text("raw_text") or None,
-        finish_reason=cells.text("finish_reason", longest=40),
-        model=cells.text("model", longest=200),
-        prompt_tokens=cells.integer("prompt_tokens"),
-        completion_tokens=cells.integer("completion_tokens"),
-        usd=_rounded(cells.decimal("usd", 0, MOST_USD)),
-        estimated=cells.boolean("estimated"),
-        criteria=_criteria(cells),
-        why=cells.text("why", longest=LONGEST_WHY),
-        **points,
-    )
-    if not row.external_id and not cells.problems:
+    row: dict[str, Any] = {}
+    for name, text in record.values.items():
+        short = isinstance(text, str) and len(text) <= LONGEST_KNOWN
+        if short and (name, text) in known:
+            row[name] = known[name, text]
+        elif name in columns:
+            n_problems, row[name] = len(cells.problems), columns[name](cells, name)
+            if short and len(cells.problems) == n_problems and len(known) < MOST_KNOWN:
+                known[name, text] = row[name]
+    if not row.get("external_id") and not cells.problems:
         cells.require("external_id")
     if refused := cells.refused():
         yield refused
         return
+    row = {name: value for name, value in row.items() if value is not None and value != ""}
+    stage, order = row.pop("stage", None), row.pop("order", None)
+    outcome, status = row.pop("outcome", None), row.pop("status", None)
     derived = _derived_outcome(row) or outcome
     if outcome and derived != outcome:
         raise BadRow(f"outcome is {outcome}, and the scores say {derived}.")
     status = status or (Status.VALID if derived else Status.UNPARSED)
     if (status == Status.VALID) != bool(derived):
         raise BadRow(f"status is {status}, and {'a' if derived else 'no'} verdict is there.")
+    part = row.pop("part", None) or str(record.values.get("order") or "")
     part = _checked_part(part, stage, order)
-    yield replace(row, part=part, status=status, outcome=derived)
+    yield RecordedRow(record.place, part=part, status=status, outcome=derived, **row)
 
 
 def _criteria(cells: Cells) -> dict[str, list[str]] | None:
@@ -195,6 +185,25 @@ def _rounded(number: Decimal | None) -> Decimal | None:
     return None if number is None else number.quantize(PLACES)
 
 
+# How each column of the samples export is read.
+_COLUMNS: Columns = {
+    **dict.fromkeys(("score_1", "score_2", "rating"), _points),
+    **dict.fromkeys(("p_first", "mass"), partial(Cells.decimal, low=0, high=1)),
+    **{name: partial(Cells.one_of, meanings=words) for name, words in _WORDS.items()},
+    "part": partial(Cells.text, longest=60),
+    **dict.fromkeys(("external_id", "evidence", "raw_text"), Cells.text),
+    **dict.fromkeys(("slot", "attempt"), partial(Cells.integer, high=MOST_SLOTS)),
+    "finish_reason": partial(Cells.text, longest=40),
+    "model": partial(Cells.text, longest=200),
+    **dict.fromkeys(("prompt_tokens", "completion_tokens"), Cells.integer),
+    "usd": lambda cells, name: _rounded(cells.decimal(name, 0, MOST_USD)),
+    "estimated": Cells.boolean,
+    "criteria": lambda cells, name: _criteria(cells),
+    "why": partial(Cells.text, longest=LONGEST_WHY),
+}
+
+
+@lru_cache(maxsize=1000)
 def _checked_part(part: str, stage: str | None, order: str | None) -> str:
     """Return `part` if it is given, else the order, within a PORTIA stage if one is named."""
     if stage and part in ORDERS:
@@ -215,15 +224,16 @@ def _checked_part(part: str, stage: str | None, order: str | None) -> str:
     return part
 
 
-def _derived_outcome(row: RecordedRow) -> str | None:
+def _derived_outcome(found: Mapping[str, Any]) -> str | None:
     """Return what the scores say. A probability is of a position, and needs its outcome given."""
-    if (row.score_1 is None) != (row.score_2 is None):
+    score_1, score_2, rating = map(found.get, ("score_1", "score_2", "rating"))
+    if (score_1 is None) != (score_2 is None):
         raise BadRow("score_1 and score_2 are given together or not at all.")
-    if row.score_1 is not None and row.score_2 is not None:
-        return outcome_of((row.score_1, row.score_2)).value
-    if row.rating is not None and row.p_first is None:
+    if score_1 is not None and score_2 is not None:
+        return outcome_of((score_1, score_2)).value
+    if rating is not None and "p_first" not in found:
         try:
-            return outcome_of(score_pair_from_rating(row.rating)).value
+            return outcome_of(score_pair_from_rating(rating)).value
         except ValueError as error:
             raise BadRow(f"{error}.") from None
     return None

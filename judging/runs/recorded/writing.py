@@ -1,6 +1,6 @@
 """Recorded judgments become a run: checked whole first, then written in chunks, then ranked.
 
-The files are read twice, since millions of samples are not held in memory in between.
+The files are read once. Samples are in a temporary file in between, since there may be millions.
 """
 
 from collections import Counter, defaultdict
@@ -19,7 +19,7 @@ from judging.core.leases import Chunks, delete_rows, in_chunks
 from judging.core.sql.statements import insert, new, rows_came
 from judging.dataset.files import Records, check_format, combined, data_files
 from judging.dataset.models import Import
-from judging.dataset.records import ById, Codes
+from judging.dataset.records import ById, Codes, KeptRows
 from judging.dataset.whole_files import accepted
 from judging.llm.prompts.templates import ORDERS, PromptVariant, balanced
 from judging.methods.calibration.probabilities import PERMUTATIONS
@@ -50,13 +50,13 @@ OrderKey = tuple[str, str]
 
 @dataclass
 class Survey:
-    """What the first pass found, without writing."""
+    """What the first pass found, without writing. `taken` are hashes, so memory stays small."""
 
     orders: set[str] = field(default_factory=set)
     forms: set[str] = field(default_factory=set)
     models: set[str] = field(default_factory=set)
     slots: Counter[OrderKey] = field(default_factory=Counter)
-    taken: set[tuple[str, str, int, int]] = field(default_factory=set)
+    taken: set[int] = field(default_factory=set)
     by_stage: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     hashes: list[bytes] = field(default_factory=list)
 
@@ -67,7 +67,7 @@ class Survey:
         self.forms.add(row.form or _form_of(row))
         self.models.add(row.model)
         slot = _next_slot(row, self.slots)
-        key = (row.external_id, row.part, slot, row.attempt)
+        key = hash((row.external_id, row.part, slot, row.attempt))
         if key in self.taken:
             return f"Slot {slot} of {row.external_id}, {row.part}, is there already."
         self.taken.add(key)
@@ -130,24 +130,16 @@ def import_judgments(
     access.need_texts(project, access.BRINGS_TEXTS)
     check_format(file_format, FORMATS)
     paths = data_files(paths)
-    survey = _check(project, paths, (file_format, sheet), labels or {})
-    run = _begin(project, user, paths, survey, name)
+    kept: KeptRows[RecordedRow] = KeptRows(RecordedRow)
     examples = ById(project.examples.judged().values_list("external_id", "pk"))
+    survey = _check(project, Records(paths, file_format, sheet), labels or {}, examples, kept)
+    run = _begin(project, user, paths, survey, name)
     slots: Counter[OrderKey] = Counter()
-    records = Records(paths, file_format, sheet)
-    rows = (
-        row
-        for row in judgment_rows(records, labels or {}, examples)
-        if isinstance(row, RecordedRow) and row.external_id in examples
-    )
-    chunks = Chunks()
+    rows, chunks = iter(kept), Chunks()
     while chunk := list(islice(rows, min(chunks.size, _MOST_ROWS))):
         with chunks.transaction():
             _write(run, chunk, examples, slots)
         advance(len(chunk))
-    # The first pass found every row right, so a row that was left out now is in another file.
-    if records.hashes != survey.hashes:
-        raise UserError(f"The files changed while they were read. {UNFINISHED}")
     finish(run, keep)
     # Its page would otherwise sum all samples while somebody waits.
     prepare_page(run)
@@ -155,19 +147,19 @@ def import_judgments(
 
 
 def _check(
-    project: Project, paths: Sequence[Path], read_as: tuple[str, str], labels: Codes
+    project: Project, records: Records, labels: Codes, known: ById[int], kept: KeptRows[RecordedRow]
 ) -> Survey:
-    """Read everything once, and refuse the files if any row is wrong."""
-    known = ById(project.examples.judged().values_list("external_id", "pk"))
-    survey, records = Survey(), Records(paths, *read_as)
+    """Read everything and keep the rows, or refuse the files if any row is wrong."""
+    survey = Survey()
 
     def fault(row: RecordedRow) -> str | None:
         if row.external_id not in known:
             return f"Project {project.slug} has no example {row.external_id}."
         return survey.add(row)
 
-    for _ in accepted(judgment_rows(records, labels, known), fault, paths, "judgment"):
-        pass
+    rows = judgment_rows(records, labels, known)
+    for row in accepted(rows, fault, records.paths, "judgment"):
+        kept.add(row)
     if len(survey.forms - {""}) > 1:
         raise UserError("The files hold more than one form. Nothing was imported. Split them.")
     survey.hashes = records.hashes
@@ -237,9 +229,10 @@ def _write(
         for call, row in zip(calls, rows, strict=True)
     ]
     insert(Sample, samples)
+    read = ({name: getattr(row, name) for name in PARSED} for row in rows)
     readings = (
-        new(Parse, sample_id=sample.pk, version=0, parser="recorded", **_fields(row, PARSED))
-        for sample, row in zip(samples, rows, strict=True)
+        new(Parse, sample_id=sample.pk, version=0, parser="recorded", **fields)
+        for sample, fields in zip(samples, read, strict=True)
     )
     insert(Parse, list(readings))
 
@@ -261,12 +254,8 @@ def _calls(
             state=Call.State.DONE,
             claimed_at=now,
             finished_at=now,
-            **_fields(row, CALLED),
+            **{name: getattr(row, name) for name in CALLED},
         )
-
-
-def _fields(row: RecordedRow, names: Sequence[str]) -> dict[str, Any]:
-    return {name: getattr(row, name) for name in names}
 
 
 def _form_of(row: RecordedRow) -> str:

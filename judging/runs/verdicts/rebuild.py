@@ -179,7 +179,7 @@ def conflict(run: Run, example: ExampleSamples) -> bool | None:
 
 @lru_cache(maxsize=4096)
 def _differ(orders: tuple[tuple[Pair, ...], ...], band: Fraction) -> bool:
-    # The difference of the sums has the sign of the means' difference.
+    """The difference of the sums has the sign of the means' difference."""
     by_response = (zip(*order, strict=True) for order in orders)
     return len({outcome_of((sum(a), sum(b)), band * len(a)) for a, b in by_response}) > 1
 

@@ -12,7 +12,7 @@ from annotation.queue.queue import NoItem, claim_next, seat_of, skip
 from annotation.queue.settling import possible_voters
 from annotation.rounds import changes
 from annotation.rounds.opening import RoundSettings, open_round
-from annotation.votes.aside import stop_person
+from annotation.votes import aside
 from annotation.votes.voting import RoundClosed, record_vote
 from judging.core.errors import UserError
 from tests.factories import make_annotator, make_examples, make_project
@@ -153,7 +153,7 @@ def test_a_seat_that_goes_while_an_item_is_handed_out_takes_it_back(round_, ana,
     if what == "named":
         assign(Round.objects.get(pk=round_.pk), None, [ana])
     elif what == "stopped":
-        stop_person(round_, ben, None, "Votes left on every pair.")
+        aside.carry_out(aside._stop(round_, ben, None, "Votes left on every pair."))
     else:
         leave_round(round_, ben)
     item = round_.items.first()

@@ -13,7 +13,8 @@ from judging.core.errors import UserError
 from judging.core.processes import stop_requested
 from judging.dataset import writing
 from judging.dataset.files import Source
-from judging.dataset.models import Example, Import
+from judging.dataset.models import Example, Import, tags_of_examples
+from judging.dataset.records import KeptRows
 from judging.dataset.writing import import_files, undo
 from judging.projects.models import AuditEvent
 from judging.runs.models import Call, Run, Verdict
@@ -235,15 +236,23 @@ def test_rows_of_a_changed_file_are_not_taken_for_those_of_the_checked_one(proje
     assert not Example.objects.filter(response_1="other").exists()
 
 
-def test_each_pass_reads_a_file_once(project, pairs, monkeypatch):
+@pytest.mark.parametrize("bad", [0, 1])
+def test_a_file_is_read_once_and_again_for_the_text_of_bad_rows(project, pairs, monkeypatch, bad):
     opened = []
     text = Source.text
     monkeypatch.setattr(Source, "text", lambda *args, **kw: opened.append(1) or text(*args, **kw))
-    (path,) = pairs(*(pair(n) for n in range(25)))
-    imported = import_files(project, None, [path])
-    assert len(opened) == 2
+    # 25 rows fill two blocks of the temporary file, and 5 wait for the next one.
+    monkeypatch.setattr(KeptRows, "BLOCK", 10)
+    rows = [pair(n, gold_label="1", tags="a, b", reference="R ü") for n in range(25)]
+    (path,) = pairs(*rows, *[pair(99, gold_label="?")] * bad)
+    imported = import_files(project, None, [path], skip_invalid=True)
+    assert len(opened) == 1 + bad
     of_file = hashlib.sha256(path.read_bytes()).digest()
     assert imported.sha256 == hashlib.sha256(of_file).hexdigest()
+    examples = list(project.examples.order_by("number"))
+    assert [one.external_id for one in examples] == [str(n) for n in range(25)]
+    assert {(one.gold_label, one.reference) for one in examples} == {("win", "R ü")}
+    assert tags_of_examples([examples[24].pk])[examples[24].pk] == ["a", "b"]
 
 
 def test_a_writer_notices_that_its_import_was_undone_and_leaves_nothing(project, pairs):

@@ -62,16 +62,17 @@ def test_rows_get_their_keys_in_order(calls):
     assert list(found) == [(call.pk, [0, 1], MOMENT) for call in calls]
 
 
-def test_texts_and_what_is_missing_are_kept_as_they_are(calls):
+@pytest.mark.parametrize("times", [1, statements.COPIED // len(AWKWARD) + 1])
+def test_texts_and_what_is_missing_are_kept_as_they_are(calls, times):
     logprobs = [None, [{"token": "A", "logprob": -0.1, "top": [["B", -1e-17]]}]]
     samples = [
         Sample(call=calls[0], index=index, slot=0, raw_text=text, logprobs=logprobs[index % 2])
-        for index, text in enumerate(AWKWARD)
+        for index, text in enumerate(AWKWARD * times)
     ]
     statements.insert(Sample, samples)
     found = Sample.objects.order_by("index").values_list("pk", "raw_text", "logprobs")
     assert list(found) == [(s.pk, s.raw_text, s.logprobs) for s in samples]
-    assert Sample.objects.filter(logprobs__isnull=True).count() == 3
+    assert Sample.objects.filter(logprobs__isnull=True).count() == 3 * times
 
 
 def test_numbers_are_kept_to_their_last_place(calls):

@@ -5,7 +5,7 @@ from django.utils import timezone
 
 from judging.runs import lifecycle
 from judging.runs.models import Call, Parse, Run
-from judging.runs.samples import Ask, asks_left
+from judging.runs.samples import Ask, Everything, asks_about, pages
 from tests.factories import make_examples, make_run
 from tests.judging.runs.recorded_files import record_sample, record_scores
 
@@ -14,7 +14,8 @@ pytestmark = pytest.mark.django_db
 
 def left(run):
     """What is left: (external id, part, slots, attempt)."""
-    asks = [ask for page in asks_left(run) for ask in page]
+    everything = Everything(run.parts, run.k)
+    asks = [ask for page in pages(run) for ask in asks_about(run, everything, page)]
     return [(a.subject.external_id, a.part, a.slots, a.attempt) for a in asks]
 
 

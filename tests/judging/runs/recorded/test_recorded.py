@@ -5,6 +5,7 @@ import pytest
 from django.core.management import call_command
 
 from judging.core.errors import UserError
+from judging.dataset.records import KeptRows
 from judging.dataset.writing import import_files
 from judging.runs import lifecycle
 from judging.runs.models import Call, Method, Parse, Run, Sample, Verdict
@@ -114,9 +115,11 @@ def test_a_recorded_run_is_never_asked_again(project, tmp_path):
         lifecycle.resume(run)
 
 
-def test_what_a_run_exports_is_read_back(project, tmp_path):
+def test_what_a_run_exports_is_read_back(project, tmp_path, monkeypatch):
     from annotation.results.tables.exports import sample_rows
 
+    # The four rows are one block of the temporary file, and one that waits.
+    monkeypatch.setattr(KeptRows, "BLOCK", 3)
     rows = [row("e0", order, 9, "6.5") | {"slot": slot} for order in ("original", "swapped")
             for slot in range(2)]  # fmt: skip
     rows[0] |= {"raw_text": "The score", "evidence": "Good.", "usd": "0.25", "model": "m"}
@@ -128,6 +131,7 @@ def test_what_a_run_exports_is_read_back(project, tmp_path):
     path.write_text("".join(json.dumps(r, default=str) + "\n" for r in exported))
     again = import_judgments(project, None, [path], name="two")
     read = [dict(r, run="one", form=run.form) for r in sample_rows(again)]
+    assert len(read) == 4
     assert read == [dict(r, run="one") for r in sample_rows(run)]
 
 
