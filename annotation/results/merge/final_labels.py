@@ -62,7 +62,7 @@ CHUNK = 500
 _EXAMPLES_AT_ONCE = 400
 # Items of these selections put votes into the final labels of their run. Votes elsewhere, such as
 # imported ones, are known labels.
-_ENTERING = (Selection.Kind.ALL, Selection.Kind.TOP, Selection.Kind.LEARN, Selection.Kind.AUDIT)
+ENTERING = (Selection.Kind.ALL, Selection.Kind.TOP, Selection.Kind.LEARN, Selection.Kind.AUDIT)
 
 
 class CastVote(NamedTuple):
@@ -331,7 +331,7 @@ Answer = tuple[AskedItem, HumanLabel]
 
 def _enters(item: AskedItem, run: Run) -> bool:
     routed = item.round.kind == Round.Kind.ROUTED
-    return routed and item.round.run_id == run.pk and item.selection.kind in _ENTERING
+    return routed and item.round.run_id == run.pk and item.selection.kind in ENTERING
 
 
 def _newest(answers: Iterable[Answer]) -> HumanLabels:
@@ -371,7 +371,7 @@ def _asked(answers: list[Answer]) -> HumanLabels:
 
 
 def _strength(label: HumanLabel) -> int:
-    return _ENTERING.index(Selection.Kind(label.selection))
+    return ENTERING.index(Selection.Kind(label.selection))
 
 
 def _read_answers(
