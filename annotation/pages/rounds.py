@@ -115,15 +115,17 @@ def cancel(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     return redirect("round", slug, number)
 
 
-def _is_large(found: Round) -> bool:
-    n_items = found.selections.aggregate(n=Sum("n_items"))["n"]
-    return (n_items or 0) > growing.AT_ONCE
+# Of a smaller round, every vote is seen at once.
+FEW_ITEMS = 100
 
 
 def _kept(found: Round, name: str, make: Callable[[], Any]) -> Any:
-    """Return what a large round's page counted a moment ago, unless a manager changed the round."""
+    """Return what a round's page counted a moment ago, unless a manager changed the round.
+
+    While many people vote, each look at the page would slow them down.
+    """
     state = (found.state, changes.round_version(found))
-    is_large = _is_large(found)
+    is_large = (found.selections.aggregate(n=Sum("n_items"))["n"] or 0) > FEW_ITEMS
     return kept_a_while(f"{name}:{found.pk}", found.project, state, make, is_large=is_large)
 
 
