@@ -8,6 +8,7 @@ from django.core.paginator import Paginator
 from django.db.models import Sum
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.template.loader import render_to_string
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from annotation.models import Annotator, Flag, Round, Slot
@@ -145,12 +146,20 @@ def _agreement_in(found: Round) -> RoundAgreement:
 def standing(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     """Return the part of the page that is reloaded while people work."""
     access, found = round_for(request, slug, number)
-    context = {"project": access.project, "access": access, "round": found}
-    context["standing"] = _standing_of(found)
-    context["practised"] = practice_standing(found) if found.is_practice else None
-    context["work"] = growing.current_work(found)
-    part = "practice" if found.is_practice else "standing"
-    return render(request, f"annotation/rounds/_detail_{part}.html", context)
+    work = growing.current_work(found)
+    context = {"project": access.project, "access": access, "round": found, "work": work}
+    if found.is_practice:
+        context |= {"standing": _standing_of(found), "practised": practice_standing(found)}
+        return render(request, "annotation/rounds/_detail_practice.html", context)
+
+    def shown() -> str:
+        context["standing"] = _standing_of(found)
+        return render_to_string("annotation/rounds/_detail_standing.html", context, request)
+
+    if work is not None:
+        return HttpResponse(shown())
+    # A table of two hundred people takes longer to write than to count.
+    return HttpResponse(_kept(found, f"standing-of-{slug}-{access.role}", shown))
 
 
 def _change_view(
