@@ -106,7 +106,7 @@ def round_progress(round_: Round, now: datetime | None = None) -> RoundProgress:
         in_work=Count("item", distinct=True, filter=Q(is_open, begun)),
     )
     given = _given(round_)
-    came_from_elsewhere = slots["given"] > sum(row["cast"] for row in given.values())
+    came_from_elsewhere = any(row["n"] > row["cast"] for row in given.values())
     paid = [*given.values(), *aside.values()]
     slots["cast"] = sum(row["cast"] for row in paid)
     slots["untimed"] = slots["cast"] - sum(row["timed"] for row in paid)

@@ -144,14 +144,12 @@ class RoundAgreement:
     def __init__(self, round_: Round) -> None:
         leave_out = bool(leaving_out_unblinded([round_.project_id]))
         votes = counted_slots(Slot.objects.filter(round=round_), leave_out)
-        is_check, columns = (
-            Q(item__selection__kind=Selection.Kind.CHECK),
-            ("vote__annotator", "vote__label"),
-        )
+        is_check = Q(item__selection__kind=Selection.Kind.CHECK)
+        columns = ("vote__annotator", "vote__label")
         checks = votes.filter(is_check).values_list(*columns, "item__example__gold_label")
-        rows = votes.exclude(is_check).values_list(*columns, "vote__left_response", "item")
         self._checks = list(checks)
-        by, labels, left, items = zip(*rows, strict=True) if (rows := list(rows)) else ((),) * 4
+        rows = list(votes.exclude(is_check).values_list(*columns, "vote__left_response", "item"))
+        by, labels, left, items = zip(*rows, strict=True) if rows else ((),) * 4
         keys = {*by, *(check[0] for check in self._checks)}
         self._people = list(Annotator.objects.filter(pk__in=keys).order_by("number"))
         place = {person.pk: place for place, person in enumerate(self._people)}
@@ -166,16 +164,9 @@ class RoundAgreement:
     def without_votes(self) -> "RoundAgreement":
         """Compute every figure and let go of the votes, so that the figures can be kept."""
         votes = (
-            "_checks",
-            "_by",
-            "_votes",
-            "_left",
-            "_voted",
-            "_present",
-            "_counts",
-            "_alike",
+            "_checks", "_by", "_votes", "_left", "_voted", "_present", "_counts", "_alike",
             "_sides",
-        )
+        )  # fmt: skip
         for name in _FIGURES:
             getattr(self, name)
         for name in votes:

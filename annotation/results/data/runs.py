@@ -98,10 +98,7 @@ class Costs:
 
     def as_json(self) -> Json:
         """The `cost` of the report, without the other runs."""
-        names = {
-            "by_hand_one": "by_hand_one_vote_usd",
-            "by_hand_same": "by_hand_same_votes_usd",
-        }
+        names = {"by_hand_one": "by_hand_one_vote_usd", "by_hand_same": "by_hand_same_votes_usd"}
         amounts = ("judge_usd", "human_usd", "total_usd", "paper_usd", *names)
         figures: Json = {names.get(name, name): usd(getattr(self, name)) for name in amounts}
         return figures | {
@@ -174,25 +171,18 @@ def run_totals(project: Project, run: Run | None) -> PeopleTotals:
     entering = {"round__in": rounds_of_run, "selection__kind__in": ENTERING}
     selected = Item.objects.filter(**entering).exclude(selection__kind=Selection.Kind.AUDIT)
     cast = Vote.every.filter(**{f"item__{name}": value for name, value in entering.items()})
-    sums = {"n": Count("pk"), "timed": Count("active_seconds"), "seconds": Sum("active_seconds")}
-    by_round = cast.order_by().values("item__round").annotate(**sums).values_list("item__round", *sums)
-    rounds = {one.pk: one for one in rounds_of_run}
-    paid = [(rounds[key], n, timed, took or 0.0) for key, n, timed, took in by_round]
-    return PeopleTotals(
-        n_votes=sum(n for _, n, _, _ in paid),
-        usd=sum((votes_usd(one, n, n - timed, took) for one, n, timed, took in paid), Decimal(0)),
-        selected=selected.aggregate(n=Count("example", distinct=True))["n"],
-        assumed_usd=sum((votes_usd(one, n, n, 0.0) for one, n, _, _ in paid), Decimal(0)),
-        n_timed=sum(timed for _, _, timed, _ in paid),
-        seconds=sum(took for _, _, _, took in paid),
-        timed_usd=sum(
-            (
-                human_usd_of_active_time(Decimal(repr(took)), one.wage_usd)
-                for one, _, _, took in paid
-            ),
-            Decimal(0),
-        ),
-    )
+    sums = {"n": Count("*"), "timed": Count("active_seconds"), "seconds": Sum("active_seconds")}
+    by_round = cast.order_by().values_list("item__round").annotate(**sums)
+    rounds = rounds_of_run.in_bulk()
+    rows = [(0, Decimal(0), Decimal(0), 0, 0.0, Decimal(0))]
+    for key, n, timed, seconds in by_round:
+        one, took = rounds[key], seconds or 0.0
+        usd, assumed = votes_usd(one, n, n - timed, took), votes_usd(one, n, n, 0.0)
+        timed_usd = human_usd_of_active_time(Decimal(repr(took)), one.wage_usd)
+        rows.append((n, usd, assumed, timed, took, timed_usd))
+    n_votes, usd, assumed, n_timed, took, timed_usd = map(sum, zip(*rows, strict=True))
+    n_selected = selected.values("example").distinct().count()
+    return PeopleTotals(n_votes, usd, n_selected, assumed, n_timed, took, timed_usd)
 
 
 def project_costs(project: Project, run: Run | None, people: PeopleTotals | None = None) -> Costs:

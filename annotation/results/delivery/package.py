@@ -294,11 +294,7 @@ _LINK = re.compile(r'<a class="term-word"[^<>]*+>((?:[^<]|<(?!/?a\b))*+)</a>')
 
 
 def deliver(
-    project: Project,
-    run: Run,
-    user: AbstractUser | None,
-    path: Path,
-    frame: Frame | None = None,
+    project: Project, run: Run, user: AbstractUser | None, path: Path, frame: Frame | None = None
 ) -> Report:
     """Write the report as .html, .pdf, .zip or .tex, by the file's name, and return the figures.
 

@@ -35,16 +35,7 @@ from django.db.models import (
 from django.db.models.expressions import Combinable
 from numpy.typing import ArrayLike
 
-from annotation.models import (
-    Adjudication,
-    Intervention,
-    Item,
-    Repeat,
-    Round,
-    Selection,
-    Slot,
-    Vote,
-)
+from annotation.models import Adjudication, Intervention, Item, Repeat, Round, Selection, Slot, Vote
 from annotation.results.merge.posteriors import Posterior, Posteriors, posteriors
 from annotation.rounds.changes import COVERS
 from judging.core.formatting import percent

@@ -93,8 +93,7 @@ def known_votes(
     """
     given = Vote.objects.filter(protocol=current_protocol(project))
     if frame is not None:
-        about = frame.order_by()
-        given = given.filter(example__in=about.values("pk"))
+        given = given.filter(example__in=(about := frame.order_by()).values("pk"))
     else:
         # Few are left out. To look for those that count would read every example with its texts.
         given = given.exclude(example__in=hidden_in(project).values("pk"))
