@@ -311,7 +311,7 @@ def deliver(
         figures = report(analysis)
         if path.suffix == ".zip":
             packed, frame = pack(analysis), analysis.frame
-            # The votes would be in memory beside the drawings.
+            # The votes would be in memory together with the drawings.
             del analysis
             _write_zip(partial, project, run, user, frame, figures, *packed)
         elif path.suffix == ".tex":
