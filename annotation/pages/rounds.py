@@ -8,6 +8,7 @@ from django.core.paginator import Paginator
 from django.db.models import Sum
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.template.loader import render_to_string
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from annotation.models import Annotator, Flag, Round, Slot
@@ -115,15 +116,17 @@ def cancel(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     return redirect("round", slug, number)
 
 
-def _is_large(found: Round) -> bool:
-    n_items = found.selections.aggregate(n=Sum("n_items"))["n"]
-    return (n_items or 0) > growing.AT_ONCE
+# Of a smaller round, every vote is seen at once.
+FEW_ITEMS = 100
 
 
 def _kept(found: Round, name: str, make: Callable[[], Any]) -> Any:
-    """Return what a large round's page counted a moment ago, unless a manager changed the round."""
+    """Return what a round's page counted a moment ago, unless a manager changed the round.
+
+    While many people vote, each look at the page would slow them down.
+    """
     state = (found.state, changes.round_version(found))
-    is_large = _is_large(found)
+    is_large = (found.selections.aggregate(n=Sum("n_items"))["n"] or 0) > FEW_ITEMS
     return kept_a_while(f"{name}:{found.pk}", found.project, state, make, is_large=is_large)
 
 
@@ -143,12 +146,20 @@ def _agreement_in(found: Round) -> RoundAgreement:
 def standing(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     """Return the part of the page that is reloaded while people work."""
     access, found = round_for(request, slug, number)
-    context = {"project": access.project, "access": access, "round": found}
-    context["standing"] = _standing_of(found)
-    context["practised"] = practice_standing(found) if found.is_practice else None
-    context["work"] = growing.current_work(found)
-    part = "practice" if found.is_practice else "standing"
-    return render(request, f"annotation/rounds/_detail_{part}.html", context)
+    work = growing.current_work(found)
+    context = {"project": access.project, "access": access, "round": found, "work": work}
+    if found.is_practice:
+        context |= {"standing": _standing_of(found), "practised": practice_standing(found)}
+        return render(request, "annotation/rounds/_detail_practice.html", context)
+
+    def shown() -> str:
+        context["standing"] = _standing_of(found)
+        return render_to_string("annotation/rounds/_detail_standing.html", context, request)
+
+    if work is not None:
+        return HttpResponse(shown())
+    # A table of two hundred people takes longer to write than to count.
+    return HttpResponse(_kept(found, f"standing-of-{slug}-{access.role}", shown))
 
 
 def _change_view(

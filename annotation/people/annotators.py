@@ -16,13 +16,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from annotation.models import (
-    Annotator,
-    Item,
-    Round,
-    Seat,
-    Slot,
-)
+from annotation.models import Annotator, Item, Round, Seat, Slot
 from annotation.queue.queue import give_back_slot, make_seat
 from annotation.queue.settling import (
     annotators_who_may_vote,

@@ -270,7 +270,7 @@ def _is_planned_whole(work: RoundWork) -> bool:
 
 
 def _write_items(ours: _Ours, advance: Advance) -> None:
-    work, chunks = ours.work, Chunks()
+    work, chunks = ours.work, Chunks(Item)
     while rows := _next_rows(work, chunks.size):
         with chunks.transaction():
             ours.renew(n_done=work.n_done + len(rows))

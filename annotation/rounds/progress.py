@@ -7,7 +7,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from django.db.models import Count, Exists, F, Max, OuterRef, Q, QuerySet, Sum
+from django.db.models import Count, F, Max, OuterRef, Q, QuerySet, Sum
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
@@ -93,39 +93,41 @@ class RoundProgress:
 def round_progress(round_: Round, now: datetime | None = None) -> RoundProgress:
     """Return the round's progress, in a constant number of queries whatever its size."""
     now = now or timezone.now()
-    items = _items(round_, now)
     aside_anywhere = any_aside(round_)
     aside = _aside(round_) if aside_anywhere else {}
     asked = Slot.objects.asked().filter(round=round_)
+    is_open = Q(item__state=Item.State.OPEN)
+    begun = Q(vote__isnull=False) | Q(annotator__isnull=False, lease_until__gte=now)
     slots = asked.aggregate(
-        asked=Count("pk"),
+        asked=Count("*"),
         given=Count("vote"),
         # An item that skips or a decision settled gets no more votes.
-        left=Count("pk", filter=Q(vote=None, item__state=Item.State.OPEN)),
-        cast=Count("vote", filter=_CAST_HERE),
-        untimed=Count("vote", filter=_CAST_HERE & Q(vote__active_seconds=None)),
-        seconds=Coalesce(Sum("vote__active_seconds", filter=_CAST_HERE), 0.0),
+        left=Count("pk", filter=Q(is_open, vote=None)),
+        in_work=Count("item", distinct=True, filter=Q(is_open, begun)),
     )
-    for paid in aside.values():
-        slots["cast"] += paid["cast"]
-        slots["untimed"] += paid["cast"] - paid["timed"]
-        slots["seconds"] += paid["seconds"] or 0.0
+    given = _given(round_)
+    came_from_elsewhere = any(row["n"] > row["cast"] for row in given.values())
+    paid = [*given.values(), *aside.values()]
+    slots["cast"] = sum(row["cast"] for row in paid)
+    slots["untimed"] = slots["cast"] - sum(row["timed"] for row in paid)
+    slots["seconds"] = sum(row["seconds"] or 0.0 for row in paid)
     is_closed = round_.state == Round.State.CLOSED
     rate = HumanRate(round_.minutes_per_vote, round_.wage_usd)
     voters, newcomers = voters_of(round_)
     return RoundProgress(
-        **items,
+        **_items(round_),
+        in_work=slots["in_work"],
         votes_asked=slots["asked"],
         votes_given=slots["given"],
         not_needed=slots["asked"] - slots["given"] - slots["left"],
-        given_elsewhere=tuple(_given_elsewhere(round_)),
+        given_elsewhere=tuple(_given_elsewhere(round_)) if came_from_elsewhere else (),
         seconds=slots["seconds"],
         cost=votes_usd(round_, slots["cast"], slots["untimed"], slots["seconds"]),
         cost_left=human_usd(0 if is_closed else slots["left"], rate),
         cost_measured=_measured(round_, slots) if slots["cast"] > slots["untimed"] else None,
         can_vote=len(voters) + newcomers,
         out_of_reach=out_of_reach(round_, voters, newcomers, aside=aside_anywhere),
-        people=tuple(_people(round_, now, aside)),
+        people=tuple(_people(round_, now, given, aside)),
         n_flags=count_flagged_items(round_),
         n_aside=sum(paid["cast"] for paid in aside.values()),
         missing=slots["asked"] - slots["given"] if is_closed else 0,
@@ -271,32 +273,37 @@ def count_flagged_items(round_: Round) -> int:
     return Item.objects.filter(round=round_, flags__settled_at=None, flags__isnull=False).count()
 
 
-def _items(round_: Round, now: datetime) -> dict[str, int]:
-    begun = Slot.objects.filter(item=OuterRef("pk")).filter(
-        Q(vote__isnull=False) | Q(annotator__isnull=False, lease_until__gte=now)
-    )
+def _items(round_: Round) -> dict[str, int]:
     return Item.objects.filter(round=round_).aggregate(
-        n_items=Count("pk"),
+        n_items=Count("*"),
         done=Count("pk", filter=Q(state=Item.State.COMPLETE)),
         undecided=Count("pk", filter=Q(state=Item.State.ADJUDICATE)),
-        in_work=Count("pk", filter=Q(Exists(begun), state=Item.State.OPEN)),
     )
 
 
-def _people(round_: Round, now: datetime, aside: Mapping[int, Mapping[str, Any]]) -> list[AtWork]:
-    slots = Slot.objects.filter(round=round_)
-    given = {
-        row["vote__annotator"]: row
-        for row in slots.filter(vote__isnull=False)
+def _given(round_: Round) -> dict[int, dict[str, Any]]:
+    """Return the votes that count in the round, and what is paid for them here, by annotator."""
+    rows = (
+        Slot.objects.filter(round=round_, vote__isnull=False)
         .values("vote__annotator")
         .annotate(
-            n=Count("pk"),
+            n=Count("*"),
             cast=Count("pk", filter=_CAST_HERE),
             timed=Count("vote__active_seconds", filter=_CAST_HERE),
             seconds=Sum("vote__active_seconds", filter=_CAST_HERE),
             last=Max("vote__submitted_at"),
         )
-    }
+    )
+    return {row["vote__annotator"]: row for row in rows}
+
+
+def _people(
+    round_: Round,
+    now: datetime,
+    given: Mapping[int, Mapping[str, Any]],
+    aside: Mapping[int, Mapping[str, Any]],
+) -> list[AtWork]:
+    slots = Slot.objects.filter(round=round_)
     hands = slots.filter(vote=None, lease_until__gte=now).values_list("annotator")
     in_hand = dict(hands.annotate(n=Count("pk")))
     seats = {seat.annotator_id: seat for seat in Seat.objects.filter(round=round_)}

@@ -122,11 +122,7 @@ def progress_of(round_: Round, annotator: Annotator) -> OwnProgress:
         items += repeats_to_expect(round_, annotator, items)
     seconds = [each for (each,) in _recent_seconds.all(**who) if each is not None]
     return OwnProgress(
-        title_of(round_),
-        done,
-        items,
-        fmean(seconds) if seconds else None,
-        bool(is_warned),
+        title_of(round_), done, items, fmean(seconds) if seconds else None, bool(is_warned)
     )
 
 
@@ -249,8 +245,7 @@ def _open_rounds(user: AbstractUser) -> QuerySet[Round]:
             repeat_due=Subquery(to_come.order_by("due").values("due")[:1]),
             # Pairs of a try that wasn't passed belong to it. Those of the last one are shown.
             tried=Coalesce(
-                _number(results.filter(is_over=False).values("round").annotate(n=Sum("n"))),
-                0,
+                _number(results.filter(is_over=False).values("round").annotate(n=Sum("n"))), 0
             ),
             n_skipped=Coalesce(_number(n_skipped), 0),
             skipped=Subquery(skipped.values("token")[:1]),
@@ -397,10 +392,7 @@ _TEXTS = {
             "changed until the round is closed."
         ),
     ),
-    "left": (
-        _lazy("You left this round"),
-        _lazy("Your votes are stored. You get no more pairs."),
-    ),
+    "left": (_lazy("You left this round"), _lazy("Your votes are stored. You get no more pairs.")),
     "held": (
         _lazy("You are paused in this round"),
         _lazy(

@@ -1,12 +1,12 @@
 """How people agree in a round: with each other, on attention checks, and across the two sides."""
 
-from collections import defaultdict
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from django.db.models import Q
 
 from annotation.models import Annotator, Protocol, Round, Selection, Slot, Vote
 from annotation.queue.drafts import FIVE, label_of
@@ -144,26 +144,29 @@ class RoundAgreement:
     def __init__(self, round_: Round) -> None:
         leave_out = bool(leaving_out_unblinded([round_.project_id]))
         votes = counted_slots(Slot.objects.filter(round=round_), leave_out)
-        self._rows = list(
-            votes.order_by("item", "index").values_list(
-                "item",
-                "item__selection__kind",
-                "item__example__gold_label",
-                "vote__annotator",
-                "vote__label",
-                "vote__left_response",
-            )
-        )
-        self._rows_of = defaultdict(list)
-        for row in self._rows:
-            self._rows_of[row[3]].append(row)
-        people = Annotator.objects.filter(pk__in=self._rows_of.keys())
-        self._people = list(people.order_by("number"))
-        self._voted, self._present = self._arrays()
+        is_check = Q(item__selection__kind=Selection.Kind.CHECK)
+        columns = ("vote__annotator", "vote__label")
+        checks = votes.filter(is_check).values_list(*columns, "item__example__gold_label")
+        self._checks = list(checks)
+        rows = list(votes.exclude(is_check).values_list(*columns, "vote__left_response", "item"))
+        by, labels, left, items = zip(*rows, strict=True) if rows else ((),) * 4
+        keys = {*by, *(check[0] for check in self._checks)}
+        self._people = list(Annotator.objects.filter(pk__in=keys).order_by("number"))
+        place = {person.pk: place for place, person in enumerate(self._people)}
+        self._by = np.array([place[key] for key in by], dtype=np.int64)
+        self._votes = np.array([SIGN[label] for label in labels], dtype=np.int8)
+        self._left = np.array([one or 0 for one in left], dtype=np.int8)
+        found, item = np.unique(np.array(items, dtype=np.int64), return_inverse=True)
+        self._voted = np.zeros((len(found), len(place)), dtype=np.int8)
+        self._present = np.zeros(self._voted.shape, dtype=bool)
+        self._voted[item, self._by], self._present[item, self._by] = self._votes, True
 
     def without_votes(self) -> "RoundAgreement":
         """Compute every figure and let go of the votes, so that the figures can be kept."""
-        votes = ("_rows", "_rows_of", "_voted", "_present", "_counts", "_alike", "_sides")
+        votes = (
+            "_checks", "_by", "_votes", "_left", "_voted", "_present", "_counts", "_alike",
+            "_sides",
+        )  # fmt: skip
         for name in _FIGURES:
             getattr(self, name)
         for name in votes:
@@ -223,45 +226,25 @@ class RoundAgreement:
     @cached_property
     def _sides(self) -> dict[str, np.ndarray]:
         tables = {}
-        for annotator in self._people:
-            mine = [
-                (SIGN[label], left == 1)
-                for _, kind, _, _, label, left in self._rows_of[annotator.pk]
-                if left is not None and kind != Selection.Kind.CHECK
-            ]
-            votes, lefts = zip(*mine, strict=True) if mine else ((), ())
-            tables[str(annotator.pk)] = side_table(votes, lefts)
+        for place, annotator in enumerate(self._people):
+            mine = (self._by == place) & (self._left > 0)
+            tables[str(annotator.pk)] = side_table(self._votes[mine], self._left[mine] == 1)
         return tables
-
-    def _arrays(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return (items, people) votes of 1, 0, -1, and a mask of where there is a vote."""
-        rows = [row for row in self._rows if row[1] != Selection.Kind.CHECK]
-        place = {item: n for n, item in enumerate(dict.fromkeys(row[0] for row in rows))}
-        column = {annotator.pk: n for n, annotator in enumerate(self._people)}
-        voted = np.zeros((len(place), len(column)), dtype=np.int8)
-        present = np.zeros(voted.shape, dtype=bool)
-        for item, _, _, by, label, _ in rows:
-            voted[place[item], column[by]] = SIGN[label]
-            present[place[item], column[by]] = True
-        return voted, present
 
     def _record(
         self, place: int, annotator: Annotator, leaning: SideBias | Undefined
     ) -> AnnotatorAgreement:
-        checks = [
-            label == gold
-            for _, kind, gold, _, label, _ in self._rows_of[annotator.pk]
-            if kind == Selection.Kind.CHECK and gold
-        ]
+        checks = [(label, gold) for by, label, gold in self._checks if by == annotator.pk]
+        known = [label == gold for label, gold in checks if gold]
         agreeing = rater_against_majority(self._voted, self._present, place, own_vote=False)
         return AnnotatorAgreement(
             annotator,
-            n_votes=len(self._rows_of[annotator.pk]),
+            n_votes=int((self._by == place).sum()) + len(checks),
             with_others=_figure(agreeing),
             left=_figure(leaning if isinstance(leaning, Undefined) else leaning.left_rate),
             p_holm=leaning.p_holm if isinstance(leaning, SideBias) else None,
-            checks_right=sum(checks),
-            checks_seen=len(checks),
+            checks_right=sum(known),
+            checks_seen=len(known),
         )
 
 

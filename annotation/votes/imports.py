@@ -262,7 +262,7 @@ def _write(round_: Round, rows: Sequence[VoteRow], people: dict[str, Annotator])
     by_example: dict[int, list[VoteRow]] = defaultdict(list)
     for row in rows:
         by_example[row.example.pk].append(row)
-    examples, chunks = sorted(by_example), Chunks()
+    examples, chunks = sorted(by_example), Chunks(Item, Slot, Vote)
     selection: Selection | None = None
     while examples:
         size = max(1, min(chunks.size, _MOST) * len(by_example) // len(rows))

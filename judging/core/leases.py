@@ -33,6 +33,7 @@ from django.utils import timezone
 from judging.core import waking
 from judging.core.caching import report_cache
 from judging.core.incidents import DATABASE_AWAY
+from judging.core.sql.statements import MANY, rows_came
 
 log = logging.getLogger(__name__)
 
@@ -210,10 +211,14 @@ class Chunks:
 
     Attributes:
         size: rows of the next chunk.
+        tables: those with new rows to which other new rows refer. PostgreSQL plans once how it
+            looks up such a row. If the table was small, it reads all of it for every reference,
+            so the tables are counted as soon as they are large.
     """
 
-    def __init__(self) -> None:
-        self.size = FIRST
+    def __init__(self, *tables: type[Model]) -> None:
+        self.size, self.tables = FIRST, tables
+        self._written = 0
         self._ended: float | None = None
 
     @contextmanager
@@ -224,6 +229,10 @@ class Chunks:
         with collecting_later(), transaction.atomic():
             began = time.monotonic()
             yield
+        self._written += self.size
+        if self._written >= MANY and self.tables:
+            rows_came(self._written, *self.tables)
+            self.tables = ()
         self.took(time.monotonic() - began, others_had)
         self._ended = time.monotonic()
 

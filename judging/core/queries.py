@@ -14,7 +14,7 @@ def count_of(rows: QuerySet, by: str) -> Coalesce:
     Counts over joins multiply with each other: for a project of 100,000 examples with a few runs
     and rounds, the database would count millions of rows.
     """
-    counted = rows.order_by().values(by).annotate(n=Count("pk")).values("n")
+    counted = rows.order_by().values(by).annotate(n=Count("*")).values("n")
     return Coalesce(Subquery(counted, output_field=IntegerField()), 0)
 
 

@@ -339,6 +339,13 @@ def alike_questions(examples: QuerySet[Example]) -> tuple[float, int]:
     return (alone + sum(size**2 for size in sizes)) / max(n, 1), alone + len(sizes)
 
 
+def hidden_in(project: Project) -> QuerySet[Example]:
+    """Return the examples that no judge is asked about: checks, and those of unfinished imports."""
+    here = Example.objects.filter(project=project)
+    unfinished = Import.objects.filter(project=project).exclude(state=Import.State.DONE)
+    return here.filter(is_check=True).union(here.filter(source__in=unfinished))
+
+
 def judged_in(project_id: int, frame: int | None) -> QuerySet[Example]:
     """Return what judges are asked about: all of the project, or the members of a frame."""
     examples = Example.objects.filter(project_id=project_id).judged()

@@ -6,22 +6,25 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
-from django.db.models import Exists, OuterRef, QuerySet, Subquery, Sum
+from django.db.models import Count, Exists, OuterRef, QuerySet, Subquery, Sum
 
-from annotation.models import Lesson, Round, Selection
+from annotation.models import Item, Lesson, Round, Selection, Vote
 from annotation.results.data.figures import Json, usd
 from annotation.results.data.sheet import Sheet, label_sign
 from annotation.results.merge.final_labels import (
     CHUNK,
+    ENTERING,
     HumanLabel,
     as_read,
     human_labels,
     human_labels_for_run,
     places_of,
 )
+from annotation.rounds.changes import COVERS
+from annotation.rounds.progress import votes_usd
 from judging.dataset.models import frame_of
 from judging.methods.arrays import Booleans, Floats, Signs
-from judging.methods.review.cost import HumanRate, human_usd, paper_usd
+from judging.methods.review.cost import HumanRate, human_usd, human_usd_of_active_time, paper_usd
 from judging.projects.models import Project
 from judging.runs.models import Run, Verdict
 
@@ -48,8 +51,8 @@ class RunCost:
 
 @dataclass(frozen=True)
 class PeopleTotals:
-    """What people did for a run: the votes cast for it, what these cost in USD, the examples they
-    settled, and how many were selected.
+    """What people did for a run: the votes cast for it, what these cost in USD, and how many
+    examples were selected.
 
     assumed_usd: the cost at the minutes assumed. n_timed, seconds, timed_usd: the votes that were
     timed, their active time, and what it costs.
@@ -57,7 +60,6 @@ class PeopleTotals:
 
     n_votes: int
     usd: Decimal
-    settled: int
     selected: int
     assumed_usd: Decimal
     n_timed: int
@@ -96,10 +98,7 @@ class Costs:
 
     def as_json(self) -> Json:
         """The `cost` of the report, without the other runs."""
-        names = {
-            "by_hand_one": "by_hand_one_vote_usd",
-            "by_hand_same": "by_hand_same_votes_usd",
-        }
+        names = {"by_hand_one": "by_hand_one_vote_usd", "by_hand_same": "by_hand_same_votes_usd"}
         amounts = ("judge_usd", "human_usd", "total_usd", "paper_usd", *names)
         figures: Json = {names.get(name, name): usd(getattr(self, name)) for name in amounts}
         return figures | {
@@ -144,12 +143,10 @@ def judge_cost(run: Run) -> Decimal | None:
 
 def totals_of(says: Iterable[HumanLabel]) -> PeopleTotals:
     says = list(says)
-    settled = sum(say.settled for say in says)
     selected = sum(say.selection in SELECTED for say in says)
     return PeopleTotals(
         n_votes=sum(say.n_paid for say in says),
         usd=sum((say.usd for say in says), Decimal(0)),
-        settled=settled,
         selected=selected,
         assumed_usd=sum((say.assumed_usd for say in says), Decimal(0)),
         n_timed=sum(say.n_timed for say in says),
@@ -159,11 +156,33 @@ def totals_of(says: Iterable[HumanLabel]) -> PeopleTotals:
 
 
 def run_totals(project: Project, run: Run | None) -> PeopleTotals:
-    """Of the rounds of this run; without one, of the rounds that no run ranked."""
-    if run is not None:
+    """Of the rounds of this run; without one, of the rounds that no run ranked.
+
+    The database sums up what the rounds of a run are by their selections alone: tens of thousands
+    of votes are not read.
+    """
+    if run is None:
+        rounds = {"round__run": None, "round__kind": Round.Kind.ROUTED}
+        return totals_of(human_labels(project, None, **rounds)[1].values())
+    rounds_of_run = Round.objects.filter(run=run, kind=Round.Kind.ROUTED)
+    extended = Selection.objects.filter(round__in=rounds_of_run, parameters__has_key=COVERS)
+    if extended.exists() or rounds_of_run.exclude(frame=run.frame_id).exists():
         return totals_of(human_labels_for_run(run).values())
-    rounds = {"round__run": None, "round__kind": Round.Kind.ROUTED}
-    return totals_of(human_labels(project, None, **rounds)[1].values())
+    entering = {"round__in": rounds_of_run, "selection__kind__in": ENTERING}
+    selected = Item.objects.filter(**entering).exclude(selection__kind=Selection.Kind.AUDIT)
+    cast = Vote.every.filter(**{f"item__{name}": value for name, value in entering.items()})
+    sums = {"n": Count("*"), "timed": Count("active_seconds"), "seconds": Sum("active_seconds")}
+    by_round = cast.order_by().values_list("item__round").annotate(**sums)
+    rounds = rounds_of_run.in_bulk()
+    rows = [(0, Decimal(0), Decimal(0), 0, 0.0, Decimal(0))]
+    for key, n, timed, seconds in by_round:
+        one, took = rounds[key], seconds or 0.0
+        usd, assumed = votes_usd(one, n, n - timed, took), votes_usd(one, n, n, 0.0)
+        timed_usd = human_usd_of_active_time(Decimal(repr(took)), one.wage_usd)
+        rows.append((n, usd, assumed, timed, took, timed_usd))
+    n_votes, usd, assumed, n_timed, took, timed_usd = map(sum, zip(*rows, strict=True))
+    n_selected = selected.values("example").distinct().count()
+    return PeopleTotals(n_votes, usd, n_selected, assumed, n_timed, took, timed_usd)
 
 
 def project_costs(project: Project, run: Run | None, people: PeopleTotals | None = None) -> Costs:

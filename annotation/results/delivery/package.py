@@ -294,11 +294,7 @@ _LINK = re.compile(r'<a class="term-word"[^<>]*+>((?:[^<]|<(?!/?a\b))*+)</a>')
 
 
 def deliver(
-    project: Project,
-    run: Run,
-    user: AbstractUser | None,
-    path: Path,
-    frame: Frame | None = None,
+    project: Project, run: Run, user: AbstractUser | None, path: Path, frame: Frame | None = None
 ) -> Report:
     """Write the report as .html, .pdf, .zip or .tex, by the file's name, and return the figures.
 
@@ -314,7 +310,10 @@ def deliver(
         analysis = Analysis(project, run, frame)
         figures = report(analysis)
         if path.suffix == ".zip":
-            _write_zip(partial, analysis, user, figures, *pack(analysis))
+            packed, frame = pack(analysis), analysis.frame
+            # The votes would be in memory together with the drawings.
+            del analysis
+            _write_zip(partial, project, run, user, frame, figures, *packed)
         elif path.suffix == ".tex":
             page = as_html(run, figures, with_drawings=False)
             partial.write_text(as_latex(page, paper_of(figures)), encoding="utf-8")
@@ -407,25 +406,25 @@ def certificate_sentence(found: CertificateFigures) -> str:
 
 def _write_zip(
     path: Path,
-    analysis: Analysis,
+    project: Project,
+    run: Run,
     user: AbstractUser | None,
+    frame: Frame | None,
     figures: Report,
     data: bytes,
     context: Json,
 ) -> None:
-    project, run = analysis.project, analysis.run
     hashes: dict[str, str] = {}
+    page = as_html(run, figures).encode()
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
 
         def add(name: str, pieces: Iterable[bytes]) -> None:
             hashes[name] = _add(archive, name, pieces)
 
         for what in TABLES:
-            add(
-                f"{what}.csv", export(project, run, user, ExportRequest(what, frame=analysis.frame))
-            )
+            add(f"{what}.csv", export(project, run, user, ExportRequest(what, frame=frame)))
         add("report.json", [as_text(to_json(figures)).encode()])
-        add("report.html", [as_html(run, figures).encode()])
+        add("report.html", [page])
         add("methods.md", [methods_text(figures).encode()])
         add("data.npz", [data])
         add("context.json", [as_text(context).encode()])

@@ -35,16 +35,7 @@ from django.db.models import (
 from django.db.models.expressions import Combinable
 from numpy.typing import ArrayLike
 
-from annotation.models import (
-    Adjudication,
-    Intervention,
-    Item,
-    Repeat,
-    Round,
-    Selection,
-    Slot,
-    Vote,
-)
+from annotation.models import Adjudication, Intervention, Item, Repeat, Round, Selection, Slot, Vote
 from annotation.results.merge.posteriors import Posterior, Posteriors, posteriors
 from annotation.rounds.changes import COVERS
 from judging.core.formatting import percent
@@ -62,7 +53,7 @@ CHUNK = 500
 _EXAMPLES_AT_ONCE = 400
 # Items of these selections put votes into the final labels of their run. Votes elsewhere, such as
 # imported ones, are known labels.
-_ENTERING = (Selection.Kind.ALL, Selection.Kind.TOP, Selection.Kind.LEARN, Selection.Kind.AUDIT)
+ENTERING = (Selection.Kind.ALL, Selection.Kind.TOP, Selection.Kind.LEARN, Selection.Kind.AUDIT)
 
 
 class CastVote(NamedTuple):
@@ -331,7 +322,7 @@ Answer = tuple[AskedItem, HumanLabel]
 
 def _enters(item: AskedItem, run: Run) -> bool:
     routed = item.round.kind == Round.Kind.ROUTED
-    return routed and item.round.run_id == run.pk and item.selection.kind in _ENTERING
+    return routed and item.round.run_id == run.pk and item.selection.kind in ENTERING
 
 
 def _newest(answers: Iterable[Answer]) -> HumanLabels:
@@ -371,7 +362,7 @@ def _asked(answers: list[Answer]) -> HumanLabels:
 
 
 def _strength(label: HumanLabel) -> int:
-    return _ENTERING.index(Selection.Kind(label.selection))
+    return ENTERING.index(Selection.Kind(label.selection))
 
 
 def _read_answers(

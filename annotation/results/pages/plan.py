@@ -17,15 +17,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_safe
 
 from annotation.models import Round
-from annotation.results.data.figures import (
-    Plot,
-    colour,
-    named_lines,
-    plot,
-    tooltip,
-    x_axis,
-    y_axis,
-)
+from annotation.results.data.figures import Plot, colour, named_lines, plot, tooltip, x_axis, y_axis
 from annotation.results.planner.planning import (
     EPSILONS,
     Plan,
@@ -545,8 +537,7 @@ class SizesForm(forms.Form):
         help_text="The surest labels, those of low BPDE, are wrong less often than all.",
     )
     within = forms.DecimalField(
-        label="Intervals of ±",
-        help_text="0.05 is 5 percentage points, and 0.05 of kappa.",
+        label="Intervals of ±", help_text="0.05 is 5 percentage points, and 0.05 of kappa."
     )
     power = forms.DecimalField(
         label="Probability of success, percent",

@@ -17,21 +17,10 @@ from django.views.decorators.http import require_POST, require_safe
 from django_htmx.http import HttpResponseClientRefresh
 
 from annotation.models import Item, Round, Selection
-from annotation.results.data.figures import (
-    NEEDS_CONVERTER,
-    Sentence,
-    as_png,
-    as_svg,
-    can_draw,
-)
+from annotation.results.data.figures import NEEDS_CONVERTER, Sentence, as_png, as_svg, can_draw
 from annotation.results.data.runs import project_costs, run_totals
 from annotation.results.delivery.package import open_report
-from annotation.results.report.cache import (
-    Shown,
-    kept_for,
-    kept_people,
-    shown_report,
-)
+from annotation.results.report.cache import Shown, kept_for, kept_people, shown_report
 from annotation.results.report.page import citation, page_context, parts_of, who_wins_alone
 from annotation.results.report.report import CHAPTERS, plots
 from annotation.results.sections.people import answer as people_answer

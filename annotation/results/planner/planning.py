@@ -8,13 +8,14 @@ from functools import partial
 from itertools import accumulate
 
 import numpy as np
-from django.db.models import Avg, Count, Max, Q, QuerySet, Value
+from django.db.models import Avg, Count, Q, QuerySet, Value
 from django.db.models.functions import Least
 
 from annotation.models import Vote
 from annotation.people.annotators import members_who_may_vote
 from annotation.results.data.figures import Number
 from annotation.results.data.runs import judge_cost
+from annotation.results.report.cache import is_large
 from annotation.results.report.page import short
 from annotation.results.report.report import Report
 from annotation.results.sections.review import Expectation, Unforeseen
@@ -29,10 +30,10 @@ from annotation.rounds.opening import (
     rate_of,
 )
 from annotation.rounds.selecting import check_audit, check_learning, size_for_beta
-from judging.core.caching import cached
+from judging.core.caching import cached, kept_a_while
 from judging.core.errors import UserError
 from judging.core.formatting import count, decimals, number_of, percent, usd
-from judging.dataset.models import Example, alike_questions, frame_of
+from judging.dataset.models import Example, alike_questions, hidden_in
 from judging.methods.intervals.estimates import Figure, Undefined
 from judging.methods.intervals.win_rate import expected_width
 from judging.methods.review.certificate import (
@@ -69,6 +70,19 @@ def frame_rows(project: Project, run: Run | None, settings: RoundSettings) -> Qu
     return settings.subset.rows(project, run.frame_id if run else None)
 
 
+def _frame(
+    project: Project, run: Run | None, settings: RoundSettings
+) -> tuple[QuerySet[Example], int]:
+    """Return these examples and their number, which one request counts once if they are many."""
+    rows = frame_rows(project, run, settings)
+    if not settings.subset.is_all or (run and run.frame_id):
+        return rows, rows.count()
+    n = project.__dict__.get("n_in_frame") or rows.count()
+    if n > _MANY:
+        project.__dict__["n_in_frame"] = n
+    return rows, n
+
+
 def known_votes(
     project: Project, run: Run | None, votes: int, frame: QuerySet[Example] | None = None
 ) -> KnownVotes:
@@ -77,13 +91,13 @@ def known_votes(
     Args:
         frame: The examples that the round is about, if they are not all.
     """
-    about = frame_of(project) if frame is None else frame.order_by()
-    given = (
-        Vote.objects.filter(protocol=current_protocol(project), example__in=about.values("pk"))
-        .order_by()
-        .values("example")
-        .annotate(n=Least(Count("pk"), Value(votes)))
-    )
+    given = Vote.objects.filter(protocol=current_protocol(project))
+    if frame is not None:
+        given = given.filter(example__in=(about := frame.order_by()).values("pk"))
+    else:
+        # Few are left out. To look for those that count would read every example with its texts.
+        given = given.exclude(example__in=hidden_in(project).values("pk"))
+    given = given.order_by().values("example").annotate(n=Least(Count("*"), Value(votes)))
     by_example = dict(given.values_list("example", "n"))
     total = sum(by_example.values())
     if run is None or not total:
@@ -197,8 +211,7 @@ class Plan:
 
 def plan(project: Project, run: Run | None, settings: RoundSettings) -> Plan:
     """Raises UserError where the settings make no round. A few queries that count."""
-    frame = frame_rows(project, run, settings)
-    n = frame.count()
+    frame, n = _frame(project, run, settings)
     if not n:
         raise UserError(_nothing(settings))
     if run is None and not settings.everything:
@@ -260,12 +273,9 @@ def _known(
         return known_votes(project, run, settings.votes, frame)
     if n <= _MANY:
         return known_votes(project, run, settings.votes)
-    votes = Vote.every.filter(protocol=current_protocol(project))
-    sizes = {"n": Count("pk"), "last_at": Max("updated_at"), "aside": Count("aside_at")}
-    about = (run.pk, run.ranked_at) if run else None
-    state = (n, about, settings.votes, votes.aggregate(**sizes))
+    state = (n, run and (run.pk, run.ranked_at), settings.votes)
     make = partial(known_votes, project, run, settings.votes)
-    found: KnownVotes = cached("known", project, state, make)
+    found: KnownVotes = kept_a_while("known", project, state, make, is_large=True)
     return found
 
 
@@ -288,7 +298,7 @@ def problems(
         unread: Settings that could not be read at all. What depends on them is not checked.
     """
     try:
-        n = frame_rows(project, run, settings).count()
+        _, n = _frame(project, run, settings)
     except UserError as error:
         return [("subset", str(error))]
     if not n:
@@ -329,7 +339,9 @@ def measured_minutes(project: Project) -> tuple[float | None, int]:
     votes = Vote.objects.filter(
         item__round__project=project, source=Vote.Source.SCREEN, active_seconds__isnull=False
     )
-    found = votes.aggregate(mean=Avg("active_seconds"), n=Count("pk"))
+    sums = {"mean": Avg("active_seconds"), "n": Count("*")}
+    make = partial(votes.aggregate, **sums)
+    found = kept_a_while("minutes", project, "", make, is_large=is_large(project))
     return (None if found["mean"] is None else found["mean"] / 60), found["n"]
 
 

@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from django.conf import settings
@@ -17,12 +18,12 @@ from django.db.models.expressions import Combinable
 from django.db.models.functions import Coalesce, Length, Ord
 from django.db.models.query import QuerySet
 
-from annotation.models import Adjudication, Item, Round, Slot, Vote
+from annotation.models import Adjudication, Intervention, Item, Round, Slot, Vote
 from annotation.results.data.sheet import Disagreements, disagreements, label_sign
 from annotation.results.report.report import PeopleAlone, Report, people_alone, report
 from annotation.results.sections.analysis import Analysis
 from judging.core import waking
-from judging.core.caching import CACHED_SECONDS, cache_key, cached, report_cache
+from judging.core.caching import CACHED_SECONDS, cache_key, cached, kept_a_while, report_cache
 from judging.core.models import Worker
 from judging.dataset.models import frame_of
 from judging.methods.intervals.estimates import Figure
@@ -46,63 +47,70 @@ _PROJECT = (
 
 def fingerprint(project: Project) -> str:
     """Changes with every vote, decision, import, label, round, ranking and setting."""
-    return _fingerprint(project, _quick_state(project), _judged_state(project))
+    return _fingerprint(_settled_state(project), _voted_state(project), _judged_state(project))
+
+
+def _fingerprint(*states: list[Any]) -> str:
+    return hashlib.sha256(json.dumps(states, default=str).encode()).hexdigest()
 
 
 def _judged_state(project: Project) -> list[dict[str, int]]:
     """What changes with an example or a verdict: it reads them all."""
-    verdicts = Verdict.objects.filter(run__in=_runs(project))
+    verdicts = Verdict.objects.filter(run__project=project)
     return [
         _size(frame_of(project).order_by(), each=_weighed(*_of_example())),
         _size(verdicts, each=_weighed(*_of_verdict())),
     ]
 
 
-def _fingerprint(project: Project, quick: str, judged: list[dict[str, int]]) -> str:
-    votes = Vote.every.filter(item__round__project=project)
-    rows = [*judged, _size(votes, each=_weighed(*_of_vote()))]
-    return hashlib.sha256(f"{quick}{json.dumps(rows, default=str)}".encode()).hexdigest()
-
-
-def _quick_state(project: Project) -> str:
-    """What changes with everything that a person or a worker does, without reading every row."""
-    rounds = Round.objects.filter(project=project)
+def _voted_state(project: Project) -> list[Any]:
+    """What changes with a vote: it reads them all, and the items."""
     items = Item.objects.filter(round__project=project).order_by("round", "state")
     slots = Slot.objects.filter(round__project=project, vote__isnull=False)
-    votes = Vote.every.filter(item__round__project=project)
-    state = [
-        list(project.runs.order_by("pk").values_list(*_RUN)),
-        list(rounds.order_by("pk").values_list(*_ROUND)),
-        list(project.imports.order_by("pk").values_list("pk", "state")),
+    votes = Vote.every.filter(protocol__project=project)
+    sizes = {"last_at": Max("updated_at"), "aside": Count("aside_at")}
+    return [
         list(items.values_list("round", "state").annotate(n=Count("pk"), last=Max("pk"))),
+        _size(slots, votes=Sum("vote")),
+        _size(votes, each=_weighed(*_of_vote()), **sizes),
+    ]
+
+
+def _settled_state(project: Project) -> list[Any]:
+    """What a researcher, a reviewer or a run's end changes. It reads few rows."""
+    return [
+        list(project.runs.order_by("pk").values_list(*_RUN)),
+        list(Round.objects.filter(project=project).order_by("pk").values_list(*_ROUND)),
+        list(project.imports.order_by("pk").values_list("pk", "state")),
         _size(project.likelihoods.all()),
         _size(project.preregistrations.all()),
         _size(Adjudication.objects.filter(item__round__project=project)),
-        _size(slots, votes=Sum("vote")),
-        _size(votes, last_at=Max("updated_at"), aside=Count("aside_at")),
+        _size(Intervention.objects.filter(round__project=project), ended=Count("ended_at")),
         [getattr(project, name) for name in _PROJECT],
     ]
-    return json.dumps(state, default=str)
 
 
 def _state_for_page(project: Project) -> str:
-    """The fingerprint. Of a large project, examples and verdicts are not read again for each vote.
+    """The fingerprint. Of a large project, not all rows are read again for each page.
 
-    Labels of examples that change with no import and no run are then seen after some minutes.
+    Labels of examples that change with no import and no run are then seen after some minutes, and
+    votes after a minute at most.
     """
-    quick = _quick_state(project)
-    if frame_of(project).count() <= MOST_AT_ONCE:
-        return _fingerprint(project, quick, _judged_state(project))
-    changes = [
-        list(project.runs.order_by("pk").values_list("pk", "state", "ranked_at")),
-        list(project.imports.order_by("pk").values_list("pk", "state")),
-    ]
+    if not is_large(project):
+        return fingerprint(project)
+    settled = _settled_state(project)
+    runs, _, imports, *_ = settled
+    changes = [(pk, state, ranked_at) for pk, _, state, ranked_at, *_ in runs], imports
     judged = cached("state", project, changes, lambda: _judged_state(project), STATE_SECONDS)
-    return _fingerprint(project, quick, judged)
+    make = partial(_voted_state, project)
+    voted = kept_a_while("voted", project, settled, make, is_large=True)
+    return _fingerprint(settled, voted, judged)
 
 
-def _runs(project: Project) -> list[int]:
-    return list(Run.objects.filter(project=project).values_list("pk", flat=True))
+def is_large(project: Project) -> bool:
+    """Return True if pages don't wait for figures. Reads no more examples than it has to."""
+    rows = frame_of(project).order_by().values_list("project")
+    return bool(rows[MOST_AT_ONCE : MOST_AT_ONCE + 1])
 
 
 def _size(rows: QuerySet, **more: Combinable) -> dict[str, int]:
@@ -194,8 +202,7 @@ def shown_report(project: Project, run: Run) -> Shown:
     state = _state_for_page(project)
     if (found := _kept(run, state)) is not None:
         return Shown(found)
-    large = frame_of(project).count() > MOST_AT_ONCE
-    if not large or not Worker.objects.alive().serve(settings.QUICK):
+    if not is_large(project) or not Worker.objects.alive().serve(settings.QUICK):
         return Shown(current_report(project, run))
     asked = f"{cache_key('report', run)}:{state}"
     may_ask = report_cache.add(asked, True, ASKED_SECONDS)

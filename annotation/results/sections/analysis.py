@@ -245,7 +245,7 @@ def read_dataset(of: Analysis) -> Data:
     place = {pk: row for row, pk in enumerate(of.sheet.ids.tolist())}
     n = len(place)
     words, characters = np.zeros(n, np.int64), np.zeros((n, 2), np.int64)
-    question, responses = np.zeros(n, "U32"), np.zeros((n, 2), "U32")
+    question, responses = np.zeros(n, "S32"), np.zeros((n, 2), "S32")
     for pk, asked, asked_md5, one, one_md5, two, two_md5 in rows.iterator(chunk_size=CHUNK):
         if (row := place.get(pk)) is not None:
             question[row], responses[row] = asked_md5, (one_md5, two_md5)

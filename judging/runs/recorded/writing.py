@@ -135,7 +135,7 @@ def import_judgments(
     survey = _check(project, Records(paths, file_format, sheet), labels or {}, examples, kept)
     run = _begin(project, user, paths, survey, name)
     slots: Counter[OrderKey] = Counter()
-    rows, chunks = iter(kept), Chunks()
+    rows, chunks = iter(kept), Chunks(Call, Sample)
     while chunk := list(islice(rows, min(chunks.size, _MOST_ROWS))):
         with chunks.transaction():
             _write(run, chunk, examples, slots)

@@ -9,8 +9,15 @@ from django.urls import reverse
 from annotation.models import Flag
 from annotation.rounds.opening import RoundSettings, open_round
 from annotation.votes.imports import import_votes
-from judging.projects.models import AuditEvent
-from tests.factories import make_annotator, make_examples, make_run, make_verdict, make_vote
+from judging.projects.models import AuditEvent, Role
+from tests.factories import (
+    make_annotator,
+    make_examples,
+    make_member,
+    make_run,
+    make_verdict,
+    make_vote,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -123,6 +130,25 @@ def test_a_flag_is_shown_until_it_is_settled(as_researcher, round_, project):
     as_researcher.post(address(round_, "flag_settle", flag.pk))
     assert "odd" not in as_researcher.get(address(round_)).text
     assert AuditEvent.objects.filter(action="flag settled").exists()
+
+
+def test_what_is_kept_for_a_moment_is_each_roles_own_and_ends_with_a_change(
+    as_researcher, client, round_, project, monkeypatch
+):
+    monkeypatch.setattr("annotation.pages.rounds.FEW_ITEMS", 0)
+    person = make_annotator(project)
+    make_vote(round_.items.first(), person, "win")
+    standing, link = (
+        address(round_, "round_standing"),
+        address(round_, "round_person", person.number),
+    )
+    assert link in (before := as_researcher.get(standing).text)
+    make_vote(round_.items.last(), person, "win")
+    assert as_researcher.get(standing).text == before
+    press(as_researcher, round_, "round_pause")
+    assert as_researcher.get(standing).text != before
+    client.force_login(make_member(project, Role.REVIEWER, "rae"))
+    assert link not in client.get(standing).text
 
 
 def test_a_number_beyond_the_databases_is_not_found(as_researcher, project):

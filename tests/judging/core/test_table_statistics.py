@@ -5,6 +5,7 @@ from django.db import connection, transaction
 
 from annotation.models import Item, Slot
 from annotation.rounds.opening import RoundSettings, open_round
+from judging.core.leases import Chunks
 from judging.core.sql.statements import MANY, rows_came
 from judging.dataset.models import Example
 from judging.dataset.writing import import_files
@@ -52,4 +53,20 @@ def test_the_tables_are_counted_after_the_transaction_and_not_for_a_few_rows(tra
     with transaction.atomic():
         rows_came(MANY, Example)
         assert known_rows(Example) == before
+    assert known_rows(Example) == expected(7)
+
+
+def test_a_table_is_counted_while_rows_refer_to_its_first_ones(transactional_db):
+    make_examples(make_project(), 7)
+    before, chunks = known_rows(Example), Chunks(Example)
+    chunks.size = MANY - 1
+    with chunks.transaction():
+        pass
+    assert known_rows(Example) == before
+    with chunks.transaction():
+        pass
+    assert known_rows(Example) == expected(7)
+    make_examples(make_project(), 2)
+    with chunks.transaction():
+        pass
     assert known_rows(Example) == expected(7)

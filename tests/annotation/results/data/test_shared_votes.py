@@ -7,8 +7,8 @@ from django.urls import reverse
 
 from annotation.models import Vote
 from annotation.queue.queue import claim_next
-from annotation.results.data.runs import project_costs, run_totals
-from annotation.results.merge.final_labels import merged
+from annotation.results.data.runs import project_costs, run_totals, totals_of
+from annotation.results.merge.final_labels import human_labels_for_run, merged
 from annotation.results.report.report import people_alone, report
 from annotation.results.sections.analysis import Analysis
 from annotation.rounds.opening import RoundSettings, open_round
@@ -97,7 +97,9 @@ def test_two_rounds_of_one_run_cost_what_both_cast(project):
     Project.objects.filter(pk=project.pk).update(question_asked="Which is safer?")
     project.refresh_from_db()
     cast(open_on(project, run, 1), ben, 1)
-    assert (run_totals(project, run).n_votes, run_totals(project, run).usd) == (2, 2 * ASSUMED)
+    totals = run_totals(project, run)
+    assert (totals.n_votes, totals.usd, totals.selected) == (2, 2 * ASSUMED, 1)
+    assert totals == totals_of(human_labels_for_run(run).values())
 
 
 def test_votes_from_elsewhere_are_never_paid(project, tmp_path):
