@@ -49,11 +49,11 @@ class PlanForm(forms.Form):
     """What a study promises. `sizes` holds the values of the page *How many labels?*, if any."""
 
     goal = forms.CharField(
-        max_length=LONGEST, label="Goal", help_text="What is the study to find out?",
+        max_length=LONGEST, label="Goal", help_text="What do you want to find out?",
         widget=forms.Textarea(attrs={"rows": 3}),
     )  # fmt: skip
     hypotheses = forms.CharField(
-        required=False, max_length=50 * LONGEST, label="Hypotheses", help_text="One a line.",
+        required=False, max_length=50 * LONGEST, label="Hypotheses", help_text="One per line.",
         widget=forms.Textarea(attrs={"rows": 4}),
     )  # fmt: skip
     sizes = forms.CharField(required=False, max_length=2000, widget=forms.HiddenInput)
@@ -61,7 +61,7 @@ class PlanForm(forms.Form):
     examples = forms.IntegerField(required=False, label="Examples")
     beta = forms.DecimalField(required=False, max_digits=6, label="Share to review, %")
     budget = forms.DecimalField(required=False, max_digits=12, label="Or a budget, USD")
-    everything = forms.BooleanField(required=False, label="Or people label everything")
+    everything = forms.BooleanField(required=False, label="Let people label everything")
     votes = forms.IntegerField(label="Votes per example", initial=3)
     audit = forms.IntegerField(required=False, label="Audit, examples")
     seed = forms.IntegerField(required=False, label="Seed of the round")
