@@ -150,9 +150,9 @@ def _misfits() -> Iterator[str]:
 def _long_work() -> Iterator[Work]:
     runs = Run.objects.at_work().select_related("project").order_by("pk")
     for run in runs[:MOST_ROWS]:
-        url = reverse("run", args=[run.project.slug, run.number])
-        said, state, far = f"run {run.number}", run.get_state_display(), progress_of(run)
-        yield Work(run.project.slug, said, state, far.settled, far.expected, url)
+        slug, far = run.project.slug, progress_of(run)
+        said, url = f"run {run.number}", reverse("run", args=[slug, run.number])
+        yield Work(slug, said, run.get_state_display(), far.settled, far.expected, url)
     imports = Import.objects.filter(state=Import.State.WRITING).select_related("project")
     for one in imports.order_by("pk")[:MOST_ROWS]:
         said = f"import {one.number}"

@@ -150,8 +150,7 @@ def _need(goal: str, study: Study, worse: Study | None) -> Need:
 
 def _size(goal: str, study: Study) -> tuple[Size | Undefined, str, str]:
     """Return the size, the question that it answers, and what `reached` is called."""
-    half = "mean half-width"
-    points = f"± {100 * study.within:.3g} points"
+    half, points = "mean half-width", f"± {100 * study.within:.3g} points"
     if goal == "better":
         question = f"Which model is better, if model 1 wins {percent(study.win_rate, 1)}"
         found = size_for_better(study.win_rate, study.power, study.ties)
