@@ -366,7 +366,7 @@ def look(request: HttpRequest, slug: str) -> HttpResponse:
     """Ask whether the user wants to see judge output, or remember that they do and go on."""
     if request.method != "POST":
         access = project_for(request.user, slug, Role.OBSERVER)
-        return _ask_to_look(request, access, request.GET.get("next", ""))
+        return _ask_to_look(request, access, request.GET.get("next", ""), "models" in request.GET)
     project_for(request.user, slug, Role.OBSERVER, shows_judge=True, is_told=True)
     return redirect(own_address(request, request.POST.get("next", "")) or f"/p/{slug}/")
 

@@ -37,6 +37,7 @@ from judging.projects.accounts import set_active, set_research
 from judging.projects.logins import reset_second_factor
 from judging.projects.models import AuditEvent, Deletion, Delivery, Mail, SecondFactor
 from judging.runs.endpoints import keys, name_endpoint, remove_endpoint
+from judging.runs.engine.progress import progress_of
 from judging.runs.models import Run, SiteEndpoint
 
 MOST_ROWS = 50
@@ -149,8 +150,9 @@ def _misfits() -> Iterator[str]:
 def _long_work() -> Iterator[Work]:
     runs = Run.objects.at_work().select_related("project").order_by("pk")
     for run in runs[:MOST_ROWS]:
-        url = reverse("run", args=[run.project.slug, run.number])
-        yield Work(run.project.slug, f"run {run.number}", run.get_state_display(), url=url)
+        slug, far = run.project.slug, progress_of(run)
+        said, url = f"run {run.number}", reverse("run", args=[slug, run.number])
+        yield Work(slug, said, run.get_state_display(), far.settled, far.expected, url)
     imports = Import.objects.filter(state=Import.State.WRITING).select_related("project")
     for one in imports.order_by("pk")[:MOST_ROWS]:
         said = f"import {one.number}"
@@ -222,10 +224,6 @@ def change_endpoint(request: HttpRequest) -> HttpResponse:
         messages.success(request, said)
     except UserError as error:
         return _page(request, asked | {"refused": str(error)})
-    return _back()
-
-
-def _back() -> HttpResponse:
     return redirect(f"{reverse('site_status')}#endpoints")
 
 

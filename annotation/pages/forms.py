@@ -57,6 +57,9 @@ _TAKEN = _lazy("This name is taken. Choose another, or log in with it.")
 class LinesField(forms.CharField):
     """Text of several lines. Browsers add carriage returns, which don't count as a change."""
 
+    def widget_attrs(self, widget: forms.Widget) -> dict[str, Any]:
+        return super().widget_attrs(widget) | {"dir": "auto"}
+
     def to_python(self, value: Any) -> str:
         return super().to_python(value).replace("\r\n", "\n")
 

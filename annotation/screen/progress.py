@@ -96,6 +96,11 @@ class OpenRound:
     waits: bool = False
     key: int = 0
 
+    @property
+    def is_over(self) -> bool:
+        """Return True if nothing is left to do here, unless the person comes back by themselves."""
+        return self.left or self.held or (self.finished and not self.n_skipped)
+
 
 _PRACTICE = {
     Round.Kind.TRAINING: _lazy("%(project)s · round %(n)s · training"),
@@ -194,7 +199,7 @@ def open_work(user: AbstractUser) -> list[OpenRound]:
         )
         for round_ in _open_rounds(user)
     ]
-    order = ("left", "held", "finished", "waits", "paused")
+    order = ("is_over", "left", "held", "finished", "waits", "paused")
     return sorted(rounds, key=lambda one: [getattr(one, name) for name in order])
 
 

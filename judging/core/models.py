@@ -38,7 +38,7 @@ class WorkerQuerySet(models.QuerySet["Worker"]):
 
     def serve(self, queue: str) -> bool:
         """Return True if one of these workers serves a queue, such as `settings.QUICK`."""
-        return any(queue in queues.split(",") for queues in self.values_list("queues", flat=True))
+        return any(queue in worker.served for worker in self.only("queues"))
 
 
 class Worker(models.Model):
@@ -58,6 +58,10 @@ class Worker(models.Model):
     seen_at = models.DateTimeField(db_index=True)
 
     objects = WorkerQuerySet.as_manager()
+
+    @property
+    def served(self) -> list[str]:
+        return self.queues.split(",") if self.queues else []
 
     @property
     def is_alive(self) -> bool:

@@ -524,7 +524,7 @@ def call_helpers(run: Run) -> None:
         return
     at_work = {process_of(holder) for holder in run.shares.values_list("holder", flat=True)}
     for worker in Worker.objects.alive():
-        serves = settings.RUNS in worker.queues.split(",")
+        serves = settings.RUNS in worker.served
         if serves and f"{worker.hostname}:{worker.pid}" not in at_work:
             # A busy worker leaves its messages in the queue.
             name = f"helper-{worker.name}"

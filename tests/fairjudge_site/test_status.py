@@ -65,6 +65,7 @@ def test_the_page_says_what_needs_the_operator_and_what_works(site, settings):
     assert "Everything works" in page
     assert "needs you" not in page
     assert "none yet" in page
+    assert "<td>quick, runs</td>" in page
     assert 'href="/site/"' in page
 
 
@@ -89,6 +90,8 @@ def test_work_under_way_is_listed_until_it_is_done(site, project):
     page = said(site)
     assert "round 1: opening the round" in page
     assert "3 of 4" in page
+    # Four examples in both orders, k times each.
+    assert f"0 of {8 * run.k}" in page
     assert f"/runs/{run.number}" in page
     assert "run 2" not in page
 
@@ -234,7 +237,7 @@ def test_a_worker_with_another_key_or_release_is_named(site):
 
 
 def test_alerts_and_who_gets_them_are_shown(site, settings):
-    assert "Nobody is told of problems." in said(site)
+    assert "FairJudge tells nobody about problems yet." in said(site)
     settings.FAIRJUDGE_ALERT_MAIL = ["ops@example.org"]
     settings.FAIRJUDGE_ALERT_URL = "https://hooks.example.org/secret"
     Alert.objects.create(key="backup", said="The last backup was late.", began_at=timezone.now())

@@ -55,7 +55,7 @@ class WishForm(forms.Form):
         help_text="If empty: 90 for accuracy, 5 for the win rate, 10 for wrong labels.",
     )
     confidence = forms.DecimalField(
-        initial=100 * CONFIDENCE, label="Confidence that the plan reaches it, percent"
+        initial=int(100 * CONFIDENCE), label="Confidence that the plan reaches it, percent"
     )
     examples = forms.IntegerField(
         required=False,
@@ -76,7 +76,7 @@ class WishForm(forms.Form):
                     required=False,
                     min_value=0,
                     max_value=1000,
-                    label=f"Price of {run.name}, USD per example",
+                    label=f"Price of “{run.name}”, USD per example",
                     help_text="It was not recorded. Without it, this run is left out.",
                 )
 

@@ -325,8 +325,8 @@ class CheckForm(forms.ModelForm):
         fields = ("check_for", "gold_label", "explanation")
         labels = {"check_for": "What is it for?", "explanation": "Explanation"}
         help_texts = {
-            "explanation": "People read it after they answered the pair in training. You can use "
-            "Markdown."
+            "explanation": "Markdown. People read it after they answered the pair in training. "
+            "Don't write “response 1”: people see the responses left and right, in random order."
         }
 
 

@@ -471,6 +471,7 @@ def home(request: HttpRequest) -> HttpResponse:
                 for one, action, role in zip(projects, actions, mine, strict=True)
             ],
             "work": work,
+            "has_work": work and not work[0].is_over,
             "has_teams": Role.OWNER in mine,
             "deletions": deletions,
             "may_create": may_research(request.user),

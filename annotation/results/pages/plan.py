@@ -547,7 +547,7 @@ class SizesForm(forms.Form):
     examples = forms.IntegerField(
         required=False,
         label="Examples that the judge labels",
-        help_text="If empty: as many as needed.",
+        help_text="People's win rate needs this number. The other rows work without it.",
     )
     votes = forms.IntegerField(label="Votes per example")
     minutes = forms.DecimalField(

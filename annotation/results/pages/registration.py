@@ -49,11 +49,11 @@ class PlanForm(forms.Form):
     """What a study promises. `sizes` holds the values of the page *How many labels?*, if any."""
 
     goal = forms.CharField(
-        max_length=LONGEST, label="Goal", help_text="What is the study to find out?",
+        max_length=LONGEST, label="Goal", help_text="What do you want to find out?",
         widget=forms.Textarea(attrs={"rows": 3}),
     )  # fmt: skip
     hypotheses = forms.CharField(
-        required=False, max_length=50 * LONGEST, label="Hypotheses", help_text="One a line.",
+        required=False, max_length=50 * LONGEST, label="Hypotheses", help_text="One per line.",
         widget=forms.Textarea(attrs={"rows": 4}),
     )  # fmt: skip
     sizes = forms.CharField(required=False, max_length=2000, widget=forms.HiddenInput)
@@ -61,7 +61,7 @@ class PlanForm(forms.Form):
     examples = forms.IntegerField(required=False, label="Examples")
     beta = forms.DecimalField(required=False, max_digits=6, label="Share to review, %")
     budget = forms.DecimalField(required=False, max_digits=12, label="Or a budget, USD")
-    everything = forms.BooleanField(required=False, label="Or people label everything")
+    everything = forms.BooleanField(required=False, label="Let people label everything")
     votes = forms.IntegerField(label="Votes per example", initial=3)
     audit = forms.IntegerField(required=False, label="Audit, examples")
     seed = forms.IntegerField(required=False, label="Seed of the round")
@@ -82,10 +82,12 @@ class PlanForm(forms.Form):
         choices=[*ANALYSES.items()],
     )  # fmt: skip
 
-    FIRST = ("goal", "hypotheses")
-    WORK = ("examples", "beta", "budget", "everything", "votes", "audit", "seed")
-    MORE = ("route", "learn", "epsilon", "alpha", "looks")
-    LISTS = ("templates", "analyses")
+    GROUPS = {
+        "first": ("goal", "hypotheses"),
+        "work": ("examples", "beta", "budget", "everything", "votes", "audit", "seed"),
+        "more": ("route", "learn", "epsilon", "alpha", "looks"),
+        "lists": ("templates", "analyses"),
+    }
 
     def __init__(self, project: Project, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -94,23 +96,11 @@ class PlanForm(forms.Form):
                                *catalogue_names()])  # fmt: skip
         self.fields["templates"].choices = [(name, name) for name in names]
 
-    def group(self, names: tuple[str, ...]) -> list[forms.BoundField]:
-        return [self[name] for name in names]
-
-    def first_fields(self) -> list[forms.BoundField]:
-        return self.group(self.FIRST)
-
-    def work_fields(self) -> list[forms.BoundField]:
-        return self.group(self.WORK)
-
-    def more_fields(self) -> list[forms.BoundField]:
-        return self.group(self.MORE)
-
-    def list_fields(self) -> list[forms.BoundField]:
-        return self.group(self.LISTS)
+    def groups(self) -> dict[str, list[forms.BoundField]]:
+        return {group: [self[name] for name in names] for group, names in self.GROUPS.items()}
 
     def more_is_wrong(self) -> bool:
-        return any(name in self.errors for name in (*self.MORE, *self.LISTS))
+        return any(name in self.errors for name in (*self.GROUPS["more"], *self.GROUPS["lists"]))
 
     def clean_sizes(self) -> Study | None:
         return study_of(self.cleaned_data["sizes"])

@@ -150,18 +150,19 @@ def _need(goal: str, study: Study, worse: Study | None) -> Need:
 
 def _size(goal: str, study: Study) -> tuple[Size | Undefined, str, str]:
     """Return the size, the question that it answers, and what `reached` is called."""
-    within, half = decimals(study.within, 3), "mean half-width"
+    half, points = "mean half-width", f"± {100 * study.within:.3g} points"
     if goal == "better":
         question = f"Which model is better, if model 1 wins {percent(study.win_rate, 1)}"
         found = size_for_better(study.win_rate, study.power, study.ties)
         return _of(study, found), question, "probability to tell"
     if goal == "win_rate":
-        return _win_rate(study, within), f"People's win rate, ± {within}", half
+        return _win_rate(study), f"People's win rate, {points}", half
     if goal == "accuracy":
-        question = f"The judge's accuracy of about {percent(study.accuracy, 1)}, ± {within}"
+        question = f"The judge's accuracy of about {percent(study.accuracy, 1)}, {points}"
         return _of(study, size_for_accuracy(study.accuracy, study.within)), question, half
     if goal == "kappa":
-        question = f"The judge's kappa of about {decimals(study.kappa, 2)}, ± {within}"
+        kappa, within = decimals(study.kappa, 2), decimals(study.within, 3)
+        question = f"The judge's kappa of about {kappa}, ± {within}"
         return _of(study, size_for_kappa(study.kappa, study.within, study.ties)), question, half
     found = size_for_certificate(study.epsilon, study.wrong, study.power, study.examples)
     question = (
@@ -179,7 +180,7 @@ def _of(study: Study, found: Size | Undefined) -> Size | Undefined:
     return Undefined(f"{needed} are needed, and there are {count(study.examples)}")
 
 
-def _win_rate(study: Study, within: str) -> Size | Undefined:
+def _win_rate(study: Study) -> Size | Undefined:
     if study.examples is None:
         return Undefined("enter how many examples the judge labels")
     return size_for_win_rate(study.within, study.examples, study.accuracy)

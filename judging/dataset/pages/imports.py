@@ -379,18 +379,18 @@ def _detail(
     if form is None and imported.state == Import.State.CHECKED and by_column:
         form = MappingForm(summary, mapping=imported.mapping)
     named = any(any(row["models"]) for row in summary.get("rows", ()))
-    if imported.state == Import.State.CHECKED and named:
-        # The first rows name the models next to their responses.
-        project_for(access.user, access.project.slug, Role.RESEARCHER, names_models=True)
     context = {
         **access.under("examples"),
         "import": imported,
         "summary": summary,
         "shown": {
+            # The first rows would name the models next to their responses.
+            "models": named and access.has_seen_judge,
             "category": any(row["category"] for row in summary.get("rows", ())),
             "gold": not summary.get("readings")
             and any(row["gold_label"] for row in summary.get("rows", ())),
         },
+        "hides_models": named and not access.has_seen_judge,
         "undesigned": summary.get("wide") and not summary["wide"]["design"],
         "settled": imported.n_written + imported.n_known + imported.n_conflicts,
         "form": form,

@@ -64,3 +64,22 @@ def test_an_owner_may_hide_models_names_with_the_import(client, project, request
     client.post(reverse("import_begin", args=[project.slug, 1]), {"hide_models": "on"})
     project.refresh_from_db()
     assert project.hide_models == hidden
+
+
+def test_the_first_rows_name_no_model_until_somebody_asks_for_them(client, project, owner):
+    """Nobody is stopped in the middle of an import, and nobody loses their blindness by it."""
+    row = {"external_id": "e1", "texts": ["Why?", "One", "Two"], "category": "", "gold_label": ""}
+    counts = dict.fromkeys(("n_rows", "n_new", "n_known", "n_conflicts"), 1)
+    summary = counts | {"rows": [row | {"models": ["maple-7b", "birch-3b"]}]}
+    make_import(project, state=Import.State.CHECKED, summary=summary)
+    client.force_login(owner)
+    url = reverse("import_detail", args=[project.slug, 1])
+    page = client.get(url).content.decode()
+    assert "maple-7b" not in page
+    look = reverse("look", args=[project.slug])
+    assert f'href="{look}?models=1&amp;next={url}"' in page
+    asked = client.get(look, {"models": 1, "next": url}).content.decode()
+    assert "Do you want to see which model wrote what?" in asked
+    shown = client.post(look, {"next": url}, follow=True).content.decode()
+    assert "maple-7b" in shown
+    assert "See which model wrote what" not in shown

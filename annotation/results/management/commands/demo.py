@@ -4,7 +4,6 @@ import os
 import sys
 from typing import Any
 
-from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import CommandParser
 
@@ -37,7 +36,7 @@ class Command(FairJudgeCommand):
             self._headless(project)
             return
         live_run(project, background=True)
-        self.stdout.write(f"The demo is ready. It opens at {settings.FAIRJUDGE_URL}")
+        self.stdout.write("The demo's two projects are set up. The site starts …")
         self.stdout.flush()
         # Settings are read from the environment once, so that a new process must serve the login
         # page with the demo's entry.

@@ -44,7 +44,7 @@ def text_of(answer):
 def test_the_page_answers_and_fills_in_the_plan(client, page, project, run):
     before = text_of(client.get(page))
     assert "Press “Compare the plans”" in before
-    assert "Price of &lt;script&gt;alert(1)" in before
+    assert "Price of “&lt;script&gt;alert(1)" in before
     answer = client.post(page, GOAL, follow=True)
     text = text_of(answer)
     assert answer.status_code == 200
