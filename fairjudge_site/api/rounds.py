@@ -815,7 +815,7 @@ def get_project_sizes(
     usual = Study(rate=rate_in(project))
     if run is None or run.ranked_at is None:
         return _sizes(study, usual, None)
-    shown = shown_report(project, run)
+    shown = shown_report(project, run, here=True)
     if shown.report is None:
         return being_computed()
     return _sizes(study, usual, pilot_of(shown.report, usual))
