@@ -669,10 +669,7 @@ def _first_rows(round_: Round, drawn: Drawn, checks: Sequence[Ranked]) -> list[g
 
 
 def rows_of_selections(
-    round_: Round,
-    parts: Sequence[tuple[str, Sequence[Ranked]]],
-    drawn: Drawn,
-    start: float = 0.0,
+    round_: Round, parts: Sequence[tuple[str, Sequence[Ranked]]], drawn: Drawn, start: float = 0.0
 ) -> list[growing.Row]:
     """Make the selections, and return their items in one random order that begins at `start`.
 

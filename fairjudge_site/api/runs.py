@@ -6,13 +6,7 @@ from decimal import Decimal
 from typing import Annotated, Any, Literal
 
 from django.core.exceptions import PermissionDenied
-from django.http import (
-    FileResponse,
-    Http404,
-    HttpRequest,
-    HttpResponse,
-    StreamingHttpResponse,
-)
+from django.http import FileResponse, Http404, HttpRequest, HttpResponse, StreamingHttpResponse
 from ninja import Query, Router, Schema
 from pydantic import AfterValidator, Field
 
