@@ -29,6 +29,7 @@ from judging.projects import mail, webhooks
 from judging.projects.accounts import forget_logins
 from judging.runs.engine.recording import sweep
 from judging.runs.engine.rereading import resume_readings
+from judging.runs.verdicts.judge_figures import wake_for_pages
 
 BEAT_EVERY = 5.0
 SWEEP_EVERY = 15.0
@@ -41,7 +42,7 @@ SWEPT = (
 )
 TIDIED = (
     *(tidy_uploads, storage.tidy, webhooks.COURIER.forget_old, mail.COURIER.forget_old),
-    *(mail.forget_addresses, forget_logins, retention.wake_due),
+    *(mail.forget_addresses, forget_logins, retention.wake_due, wake_for_pages),
 )
 logger = logging.getLogger(__name__)
 

@@ -13,6 +13,7 @@ from judging.core.incidents import logged_as
 from judging.dataset import writing
 from judging.projects import webhooks
 from judging.runs.engine import rereading
+from judging.runs.engine.progress import counted
 from judging.runs.engine.working import work_on
 from judging.runs.models import Run
 from judging.runs.verdicts.judge_figures import prepare_page
@@ -25,7 +26,15 @@ def pump_run(run_id: int) -> None:
     if run is not None:
         with logged_as(run=f"{run.project.slug}/{run.number}"):
             if work_on(run, helps=True):
-                prepare_page(run)
+                prepare_run_page(run_id)
+
+
+@shared_task
+def prepare_run_page(run_id: int) -> None:
+    """Compute what a run's page would wait for. What is kept is not computed again."""
+    for run in Run.objects.select_related("project").filter(pk=run_id):
+        prepare_page(run)
+        counted(run)
 
 
 @shared_task

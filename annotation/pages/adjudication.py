@@ -11,16 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from annotation.models import (
-    Adjudication,
-    FirstChoice,
-    Item,
-    Protocol,
-    Round,
-    Skip,
-    Slot,
-    Vote,
-)
+from annotation.models import Adjudication, FirstChoice, Item, Protocol, Round, Skip, Slot, Vote
 from annotation.pages.forms import DecisionForm
 from annotation.pages.rounds import round_for
 from annotation.queue.drafts import more_said, side_of

@@ -467,18 +467,22 @@ def _select(
     project: Project, run: Run | None, settings: RoundSettings, seed: int, frame: int | None
 ) -> tuple[Drawn, int]:
     """Return what is drawn now, and how many examples are selected in all."""
-    ids = list(frame_of(project, frame).values_list("pk", flat=True))
-    if not ids:
+    examples = frame_of(project, frame)
+    n = examples.count()
+    if not n:
         raise UserError("There are no examples to label. Import some first.")
-    order = ranked_examples(run, frame, paper_mode=settings.paper_mode) if run else []
+    m = n if settings.everything else cut_size(project, settings, n)
+    # Without a sample of all examples, only the selected ones are read.
+    first = None if settings.everything or settings.audit or settings.learn else m
+    ids = [] if first else list(examples.values_list("pk", flat=True))
+    order = ranked_examples(run, frame, first=first, paper_mode=settings.paper_mode) if run else []
     if settings.everything:
         ranked = {example.example_id: example for example in order}
-        return Drawn([ranked.get(i, Ranked(i, 0, None)) for i in ids], [], len(ids), 0), len(ids)
-    m = cut_size(project, settings, len(ids))
+        return Drawn([ranked.get(i, Ranked(i, 0, None)) for i in ids], [], n, 0), n
     if m + settings.audit == 0:
-        raise UserError(
-            f"This selects no example: {settings.beta} % of {len(ids)} rounds to 0. Raise β."
-        )
+        raise UserError(f"This selects no example: {settings.beta} % of {n} rounds to 0. Raise β.")
+    if first:
+        return Drawn(order, [], n, n - len(order)), m
     if settings.learn:
         check_audit(settings.audit, len(ids) - m)
         return draw_to_learn(order, ids, m, settings.learn, seed), m
@@ -665,10 +669,7 @@ def _first_rows(round_: Round, drawn: Drawn, checks: Sequence[Ranked]) -> list[g
 
 
 def rows_of_selections(
-    round_: Round,
-    parts: Sequence[tuple[str, Sequence[Ranked]]],
-    drawn: Drawn,
-    start: float = 0.0,
+    round_: Round, parts: Sequence[tuple[str, Sequence[Ranked]]], drawn: Drawn, start: float = 0.0
 ) -> list[growing.Row]:
     """Make the selections, and return their items in one random order that begins at `start`.
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
 from random import Random
+from typing import NamedTuple
 
 from django.db.models.functions import Coalesce
 
@@ -20,8 +21,7 @@ from judging.runs.models import Run, Verdict
 _SCORE = Coalesce("routing_score", "bpde")
 
 
-@dataclass(frozen=True)
-class Ranked:
+class Ranked(NamedTuple):
     """An example with its rank. Rank 1 is selected first; 0 means that it has no rank."""
 
     example_id: int
@@ -48,6 +48,7 @@ def ranked_examples(
     run: Run,
     frame: int | None = None,
     *,
+    first: int | None = None,
     paper_mode: bool = False,
     scores: Mapping[int, float | None] | None = None,
 ) -> list[Ranked]:
@@ -58,6 +59,7 @@ def ranked_examples(
 
     Args:
         frame: The key of the frame that they are in; None for all.
+        first: How many are wanted; None for all.
         paper_mode: Break ties in import order, as the paper does.
         scores: By example, used instead of BPDE.
     """
@@ -66,7 +68,7 @@ def ranked_examples(
     if run.ranked_at and scores is None and not paper_mode and not unranked.exists():
         # The same order, as it was written when the run was ranked.
         ranked = rows.filter(rank__isnull=False).order_by("rank").annotate(score=_SCORE)
-        found = ranked.values_list("example", "bpde", "score")
+        found = ranked.values_list("example", "bpde", "score")[:first]
         return [Ranked(pk, place, *given) for place, (pk, *given) in enumerate(found, start=1)]
     verdicts = list(
         rows.order_by("example__number", "example")
@@ -86,7 +88,7 @@ def ranked_examples(
     order = rank(candidates, run.seed, paper_mode=paper_mode)
     return [
         Ranked(verdicts[index][0], place, verdicts[index][6], candidates[index].bpde)
-        for place, index in enumerate(order, start=1)
+        for place, index in enumerate(order[:first], start=1)
     ]
 
 

@@ -13,14 +13,7 @@ from pydantic import Field
 
 from annotation.models import Adjudication, Annotator, Flag, Item, Round
 from annotation.people.annotators import assignable
-from annotation.people.teams import (
-    LONGEST_TAG,
-    MOST_TAGS,
-    Whom,
-    assign_whom,
-    read_tags,
-    team_named,
-)
+from annotation.people.teams import LONGEST_TAG, MOST_TAGS, Whom, assign_whom, read_tags, team_named
 from annotation.queue.queue import settle_flag
 from annotation.results.planner.planning import plan as plan_of
 from annotation.results.planner.planning import problems
@@ -170,8 +163,7 @@ class RoundIn(SubsetIn):
     check_rules: list[CheckRuleIn] = Field(default_factory=list, max_length=10)
     people: PeopleIn | None = Field(None, description="Who labels. Default: everybody.")
     clause: Annotated[Text, Field(max_length=LONGEST_CLAUSE)] = Field(
-        "",
-        description="An owner adds this to the guidelines, and all of a part is asked again.",
+        "", description="An owner adds this to the guidelines, and all of a part is asked again."
     )
 
     def settings(self, project: Project) -> RoundSettings:
@@ -815,7 +807,7 @@ def get_project_sizes(
     usual = Study(rate=rate_in(project))
     if run is None or run.ranked_at is None:
         return _sizes(study, usual, None)
-    shown = shown_report(project, run)
+    shown = shown_report(project, run, here=True)
     if shown.report is None:
         return being_computed()
     return _sizes(study, usual, pilot_of(shown.report, usual))

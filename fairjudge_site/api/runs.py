@@ -6,13 +6,7 @@ from decimal import Decimal
 from typing import Annotated, Any, Literal
 
 from django.core.exceptions import PermissionDenied
-from django.http import (
-    FileResponse,
-    Http404,
-    HttpRequest,
-    HttpResponse,
-    StreamingHttpResponse,
-)
+from django.http import FileResponse, Http404, HttpRequest, HttpResponse, StreamingHttpResponse
 from ninja import Query, Router, Schema
 from pydantic import AfterValidator, Field
 
@@ -533,7 +527,7 @@ def _retired(request: HttpRequest, slug: str, number: int, *, retired: bool) -> 
 def _report(access: Access, run: Run) -> Any:
     if run.ranked_at is None:
         raise UserError(run.why_unranked)
-    shown = shown_report(access.project, run)
+    shown = shown_report(access.project, run, here=True)
     if shown.report is None or shown.renewing:
         return being_computed()
     return shown.report

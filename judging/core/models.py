@@ -30,11 +30,11 @@ class Leased(models.Model):
 
 
 class WorkerQuerySet(models.QuerySet["Worker"]):
-    def alive(self) -> "WorkerQuerySet":
+    def alive(self, silent_after: timedelta | None = None) -> "WorkerQuerySet":
         """Workers that renewed their row lately. If there are none, no queued work is done."""
-        now = timezone.now()
+        now, silence = timezone.now(), silent_after or SILENT_AFTER
         # A time to come was written before the clock was set back.
-        return self.filter(seen_at__gt=now - SILENT_AFTER, seen_at__lt=now + SILENT_AFTER)
+        return self.filter(seen_at__gt=now - silence, seen_at__lt=now + silence)
 
     def serve(self, queue: str) -> bool:
         """Return True if one of these workers serves a queue, such as `settings.QUICK`."""

@@ -17,6 +17,7 @@ from judging.core import tracing
 logger = logging.getLogger(__name__)
 
 PUMP_RUN = "judging.tasks.pump_run"
+PREPARE_PAGE = "judging.tasks.prepare_run_page"
 REPARSE_RUN = "judging.tasks.reparse_run"
 WRITE_IMPORT = "judging.tasks.write_import"
 GO_ON_WITH_ROUND = "annotation.results.tasks.go_on_with_round"

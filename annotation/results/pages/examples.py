@@ -24,13 +24,7 @@ from judging.core.errors import UserError
 from judging.core.formatting import count, number_of
 from judging.dataset.models import Example, Label, TagChange, tags_of_examples
 from judging.dataset.pages.subsets import MOST_NAMES, named, shortened
-from judging.dataset.subsets import (
-    categories_of,
-    change_tag,
-    model_pairs_of,
-    tag_names,
-    undo_tag,
-)
+from judging.dataset.subsets import categories_of, change_tag, model_pairs_of, tag_names, undo_tag
 from judging.llm.prompts.mentions import mentions
 from judging.llm.prompts.templates import PromptVariant, ReplyFormat, UnknownPart
 from judging.projects.access import Access, project_for

@@ -452,7 +452,7 @@ def _preview(access: Access, form: PlanForm) -> dict[str, Any]:
     found["address_of_all"] = address_of(form, how="all")
     target = form.cleaned_data["target"]
     if shown.renewing and report is None:
-        return found | {"awaits_figures": True, "waiting": shown.waiting}
+        return found | {"awaits_figures": True, "shown": shown}
     advised = advice(report, plan, target, settings.epsilon, settings.budget)
     figures: dict[str, Any] = {"advice": advised}
     if (
@@ -610,7 +610,8 @@ def project_sizes(request: HttpRequest, slug: str) -> HttpResponse:
     project = access.project
     run = run_to_show(project)
     shown = shown_report(project, run) if run and run.ranked_at else Shown(None)
-    context = {**access.under("plan"), "run": run, "waits": shown.renewing and not shown.report}
+    waits = shown.renewing and not shown.report
+    context = {**access.under("plan"), "run": run, "waits": waits, "missing": shown.missing}
     return _sizes(request, Study(rate=rate_in(project)), shown.report, context)
 
 

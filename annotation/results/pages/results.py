@@ -193,7 +193,7 @@ def results_page(request: HttpRequest, slug: str, name: str) -> HttpResponse:
         context |= _exporting(access)
     elif run is not None and run.ranked_at is not None:
         project_for(request.user, slug, Role.OBSERVER, shows_judge=True)
-        shown = shown_report(project, run)
+        shown = shown_report(project, run, here="here" in request.GET)
         if request.htmx and not shown.renewing:  # type: ignore[attr-defined]
             return HttpResponseClientRefresh()
         context |= _figures(run, shown, name)
@@ -251,7 +251,7 @@ def _exporting(access: Access) -> dict[str, Any]:
 
 def _figures(run: Run, shown: Shown, name: str) -> dict[str, Any]:
     """Return the chapter for the template, as far as the report is computed."""
-    found = {"renewing": shown.renewing, "waiting": shown.waiting}
+    found = {"renewing": shown.renewing, "shown": shown}
     if shown.report is None:
         return found | {"answer": Sentence("The figures are not there yet.", name)}
     chapter = next(one for one in CHAPTERS if one.name == name)

@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -142,6 +143,8 @@ def _of_verdict() -> list[Combinable]:
 # With more examples a page would wait for the figures: a worker renews them meanwhile.
 MOST_AT_ONCE = 5_000
 ASKED_SECONDS = 60
+# A busy machine renews a worker's row late, and nobody may wait for a large report because of it.
+PATIENCE = timedelta(minutes=2)
 STATE_SECONDS = 300
 WAITING = "reports-wanted-while-the-broker-was-away"
 
@@ -151,11 +154,13 @@ class Shown:
     """report: the newest there is, None before the first. renewing: a worker is at a newer one.
 
     waiting: no worker could be woken yet, since the broker does not answer.
+    missing: no worker runs, so none is at it.
     """
 
     report: Report | None
     renewing: bool = False
     waiting: bool = False
+    missing: bool = False
 
 
 def current_report(project: Project, run: Run) -> Report:
@@ -197,22 +202,29 @@ def kept_agreements(shown: Mapping[Project, Run | None]) -> dict[Project, Figure
     return {project: agreement(project) for project in shown}
 
 
-def shown_report(project: Project, run: Run) -> Shown:
-    """For a page, which opens at once however large the project: the last report meanwhile."""
+def shown_report(project: Project, run: Run, *, here: bool = False) -> Shown:
+    """For a page, which opens at once however large the project: the last report meanwhile.
+
+    here: compute a large report in this process if no worker runs. Somebody asked for that.
+    """
     state = _state_for_page(project)
     if (found := _kept(run, state)) is not None:
         return Shown(found)
-    if not is_large(project) or not Worker.objects.alive().serve(settings.QUICK):
+    large = is_large(project)
+    missing = large and not Worker.objects.alive(PATIENCE).serve(settings.QUICK)
+    if not large or (missing and here):
         return Shown(current_report(project, run))
+    before = report_cache.get(cache_key("report", run))
+    last = before[1] if before else None
+    if missing:
+        return Shown(last, renewing=True, missing=True)
     asked = f"{cache_key('report', run)}:{state}"
     may_ask = report_cache.add(asked, True, ASKED_SECONDS)
     if may_ask and not waking.wake(waking.RENEW_REPORT, run.pk):
         # Asking again with each request would make each wait for the broker.
         report_cache.set(asked, False, ASKED_SECONDS)
         _wait_for_broker({run.pk})
-    before = report_cache.get(cache_key("report", run))
-    waiting = report_cache.get(asked) is False
-    return Shown(before[1] if before else None, renewing=True, waiting=waiting)
+    return Shown(last, renewing=True, waiting=report_cache.get(asked) is False)
 
 
 def wake_for_reports() -> None:

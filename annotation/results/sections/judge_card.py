@@ -20,13 +20,7 @@ from annotation.results.data.figures import (
 from annotation.results.merge.final_labels import CHUNK, spread
 from annotation.results.sections.analysis import Analysis
 from annotation.results.sections.calibration import own_probabilities, read_calibration
-from annotation.results.sections.people import (
-    CRITERIA,
-    MISSING,
-    design_on,
-    read_criteria,
-    votes_on,
-)
+from annotation.results.sections.people import CRITERIA, MISSING, design_on, read_criteria, votes_on
 from annotation.results.sections.position import ONE_ORDER, two_orders
 from annotation.results.sections.win_rates import Preference, preference
 from judging.core.formatting import count, decimals, interval
@@ -83,10 +77,7 @@ def read_card(of: Analysis) -> Data:
         found = np.fromiter(rows, dtype=_COST)
         usd = spread(of.sheet.ids, found["example"], found["usd"])
     found = pair_differences(of.project, of.sheet.ids)
-    plain = {
-        "likelihood_model": found.model,
-        "statuses": of.statuses,
-    }
+    plain = {"likelihood_model": found.model, "statuses": of.statuses}
     arrays = {"usd": usd, "likelihood": found.sums, "per_token": found.per_token}
     return Data(arrays, plain)
 
@@ -451,11 +442,7 @@ def judge_criteria(of: Analysis) -> Sequence[JudgeOnCriterion]:
                 sheet.question[both],
                 reason="no example has scores in both orders",
             )
-        figure = {
-            "criterion": name,
-            "n": int((judge != MISSING).sum()),
-            "conflict_rate": conflict,
-        }
+        figure = {"criterion": name, "n": int((judge != MISSING).sum()), "conflict_rate": conflict}
         if isinstance(compared, Undefined):
             rows.append(figure | {"accuracy": compared, "kappa": compared})
             tests.append(None)

@@ -14,7 +14,8 @@ from django.db.models import Case, Count, F, FloatField, Max, Q, Sum, Value, Whe
 from django.db.models.functions import Cast
 from numpy.typing import ArrayLike
 
-from judging.core.caching import cached
+from judging.core import waking
+from judging.core.caching import LONGEST_KEPT, cache_key, cached, report_cache
 from judging.dataset.models import Label, questions_of
 from judging.llm.prompts.templates import PromptVariant
 from judging.methods.arrays import Booleans, Codes, Floats, Signs
@@ -217,6 +218,16 @@ def prepare_page(run: Run) -> None:
         totals_of(run)
 
 
+def wake_for_pages() -> None:
+    """Have the pages of large finished runs computed ahead, as after an upgrade."""
+    large = Run.objects.filter(state=Run.State.DONE, verdicts__rank=MANY_EXAMPLES)
+    for run in large.only("created_at"):
+        key = cache_key("orders", run)
+        # Each worker looks when it starts, and one message is enough.
+        if report_cache.get(key) is None and report_cache.add(f"{key}:asked", True, LONGEST_KEPT):
+            waking.wake(waking.PREPARE_PAGE, run.pk)
+
+
 def order_figures(run: Run) -> OrderFigures:
     """Return the figures by order, summed once for each state of the run.
 
@@ -304,9 +315,7 @@ def preference(parts: tuple[str, ...]) -> Case:
         sample__call__part__in=swapped, p_first__isnull=False, then=1.0 - 2.0 * F("p_first")
     )
     return Case(
-        turned,
-        When(p_first__isnull=False, then=2.0 * F("p_first") - 1.0),
-        default=Value(0.0),
+        turned, When(p_first__isnull=False, then=2.0 * F("p_first") - 1.0), default=Value(0.0)
     )
 
 

@@ -3,6 +3,7 @@ from decimal import Decimal
 import pytest
 
 from annotation.results.data.sheet import sheet_of
+from annotation.rounds.opening import RoundSettings, open_round
 from annotation.rounds.selecting import Ranked, draw, ranked_examples, size_for_budget
 from judging.core.errors import UserError
 from judging.methods.review.cost import HumanRate
@@ -55,8 +56,30 @@ def test_the_ranks_as_they_were_written_are_the_ranks_that_would_be_computed(pro
     computed = ranked_examples(run)
     write_ranks(run, [one.example_id for one in computed])
     assert ranked_examples(run) == computed
+    assert ranked_examples(run, first=4) == computed[:4]
+    assert (
+        ranked_examples(run, first=4, paper_mode=True)
+        == (ranked_examples(run, paper_mode=True)[:4])
+    )
     # What is stored is read: another order is given back as it is.
     write_ranks(run, [one.example_id for one in reversed(computed)])
     assert [one.example_id for one in ranked_examples(run)] == [
         one.example_id for one in reversed(computed)
     ]
+
+
+def test_a_cut_without_an_audit_reads_what_it_selects_and_no_more(
+    project, django_assert_max_num_queries
+):
+    run = make_run(project, state="done")
+    for number, example in enumerate(make_examples(project, 10)):
+        make_verdict(run, example, 0.5, rank=number + 1)
+    settings = RoundSettings(beta=Decimal(20), votes=1, seed=1)
+    with django_assert_max_num_queries(80) as asked:
+        round_ = open_round(project, None, run, settings)
+    assert sorted(round_.items.values_list("rank", flat=True)) == [1, 2]
+    texts = [one["sql"].partition("FROM") for one in asked]
+    in_order = [rest for *_, rest in texts if 'ORDER BY "judging_example"."number"' in rest]
+    ranked = [rest for *_, rest in texts if 'ORDER BY "judging_verdict"."rank"' in rest]
+    assert in_order == []
+    assert [rest.endswith("LIMIT 2") for rest in ranked] == [True]

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from annotation.models import Item, Round, Vote
+from annotation.results.report import cache
 from judging.dataset import writing
 from judging.dataset.models import Example, Import
 from judging.projects.models import AuditEvent, Export
@@ -254,7 +255,9 @@ def test_a_decision_settles_an_item(as_owner, project):
     assert as_owner.post(f"{where}/decisions", body | {"external_id": "?"}).status_code == 404
 
 
-def test_the_report_and_its_certificate_are_those_of_the_command(as_owner, project):
+def test_the_report_and_its_certificate_are_those_of_the_command(as_owner, project, monkeypatch):
+    # Also of many examples, if there is no worker to wait for.
+    monkeypatch.setattr(cache, "MOST_AT_ONCE", 2)
     run = make_run(project)
     for example in make_examples(project, 3):
         make_verdict(run, example, 0.5)

@@ -78,9 +78,26 @@ def test_a_large_one_shows_the_last_figures_until_a_worker_has_renewed_them(
     assert shown_report(project, run).report.coverage.labels["lose"] == 10
 
 
-def test_without_a_worker_the_page_computes_it(project, run, large):
+def test_a_worker_that_is_too_busy_to_say_so_is_waited_for(project, run, large):
+    Worker.objects.update(seen_at=timezone.now() - timedelta(minutes=1))
+    assert shown_report(project, run) == Shown(None, renewing=True)
+
+
+def test_without_a_worker_the_page_says_so_and_computes_a_large_one_if_asked(
+    client, owner, project, run, large
+):
     Worker.objects.update(seen_at=timezone.now() - timedelta(minutes=5))
-    assert not shown_report(project, run).renewing
+    client.force_login(owner)
+    page = client.get("/p/vicuna/results/verdict").content.decode()
+    assert "No worker is running" in page
+    assert shown_report(project, run) == Shown(None, renewing=True, missing=True)
+    plan = client.get("/p/vicuna/plan").content.decode()
+    assert "No worker is running" in plan
+    assert f'href="?run={run.number}&amp;here"' in page
+    page = client.get(f"/p/vicuna/results/verdict?run={run.number}&here").content.decode()
+    assert "No worker is running" not in page
+    project.refresh_from_db()
+    assert shown_report(project, run) == Shown(current_report(project, run))
 
 
 def test_a_run_that_is_gone_needs_no_report(db):

@@ -1,11 +1,16 @@
 from decimal import Decimal
 
 import pytest
+from django.utils import timezone
 
+from judging.core.waking import PREPARE_PAGE
+from judging.runs.engine import progress
 from judging.runs.models import Call, Parse, Sample
 from judging.runs.samples import samples_of
+from judging.runs.verdicts import judge_figures
 from judging.runs.verdicts.judge_figures import order_figures, report_on
 from judging.runs.verdicts.rebuild import rebuild_verdicts
+from judging.tasks import prepare_run_page
 from tests.factories import make_examples, make_run, make_verdict
 from tests.judging.runs.judging import judged, loopback
 from tests.loopback import BiasedJudge
@@ -145,3 +150,30 @@ def test_without_exactly_two_named_models_nobody_wins_by_name(project, names):
     for example in examples:
         make_verdict(run, example, 0.0, label="win")
     assert report_on(run, Decimal(20)).winners is None
+
+
+def test_after_an_upgrade_workers_compute_the_pages_of_large_runs_ahead(
+    client, owner, project, monkeypatch, django_assert_max_num_queries
+):
+    monkeypatch.setattr(judge_figures, "MANY_EXAMPLES", 2)
+    monkeypatch.setattr(progress, "MANY_CALLS", 2)
+    woken = []
+    monkeypatch.setattr("judging.core.waking.wake", lambda *asked: woken.append(asked))
+    large, small = (make_run(project, k=1, finished_at=timezone.now()) for _ in range(2))
+    for number, example in enumerate(make_examples(project, 3)):
+        scored(large, example, [(9, 8)], [(7, 8)])
+        make_verdict(large, example, 0.1, rank=number + 1)
+    make_verdict(small, example, 0.1, rank=1)
+    judge_figures.wake_for_pages()
+    judge_figures.wake_for_pages()
+    assert woken == [(PREPARE_PAGE, large.pk)]
+    prepare_run_page(large.pk)
+    client.force_login(owner)
+    with django_assert_max_num_queries(60) as asked:
+        page = client.get(f"/p/{project.slug}/runs/{large.number}")
+    assert page.context["report"].orders[0].win == 3
+    # Nothing is counted over all samples or calls while somebody waits.
+    assert not [one["sql"] for one in asked if "judging_parse" in one["sql"]]
+    monkeypatch.setattr("judging.core.caching.code_version", lambda: "next")
+    judge_figures.wake_for_pages()
+    assert woken == [(PREPARE_PAGE, large.pk)] * 2
