@@ -23,7 +23,7 @@ from django.utils import timezone, translation
 from django.views.decorators.http import require_http_methods, require_safe
 
 from annotation.deletion import deletions_of
-from annotation.models import Item, Round, Slot, Vote
+from annotation.models import CrowdLink, Item, Round, Slot, Vote
 from annotation.results.data.runs import (
     Costs,
     drafts_cost,
@@ -117,6 +117,8 @@ def standings(projects: QuerySet[Project]) -> QuerySet[Project]:
         **of_project, kind=Import.Kind.EXAMPLES, state=Import.State.CHECKED
     )
     votes = Vote.objects.filter(example__project=OuterRef("pk"))
+    voters = Membership.objects.filter(**of_project).exclude(role=Role.OBSERVER)
+    panels = CrowdLink.objects.filter(**in_round, withdrawn_at=None)
     return projects.annotate(
         n_examples=count_of(examples, "project"),
         n_points=count_of(PointItem.objects.visible().filter(**of_project), "project"),
@@ -136,6 +138,8 @@ def standings(projects: QuerySet[Project]) -> QuerySet[Project]:
         undecided_round=_first_round(undecided),
         n_waiting=count_of(waiting, "round__project"),
         waiting_round=_first_round(waiting),
+        n_voters=count_of(voters, "project"),
+        has_panel=Exists(panels),
         has_votes=Exists(votes),
         n_exports=count_of(Export.objects.filter(**of_project), "project"),
     )
@@ -177,6 +181,8 @@ def next_action(project: Any) -> Action:
         return at(JUDGE, said, "See the run", "run", project.newest_run)
     if project.n_waiting:
         said = f"{say_waiting(project.n_waiting)}."
+        if project.n_voters < 2 and not project.has_panel:
+            return at(REVIEW, f"{said} Only one person can vote.", "Invite annotators", "people")
         return at(REVIEW, said, "See the round", "round", project.waiting_round)
     if not project.n_runs:
         said = "No judge has labelled these pairs yet."
