@@ -181,8 +181,6 @@ def next_action(project: Any) -> Action:
         return at(JUDGE, said, "See the run", "run", project.newest_run)
     if project.n_waiting:
         said = f"{say_waiting(project.n_waiting)}."
-        if project.n_voters < 2 and not project.has_panel:
-            return at(REVIEW, f"{said} Only one person can vote.", "Invite annotators", "people")
         return at(REVIEW, said, "See the round", "round", project.waiting_round)
     if not project.n_runs:
         said = "No judge has labelled these pairs yet."
@@ -219,6 +217,10 @@ def action_for(role: Role, project: Any, action: Action) -> Action:
     if role == Role.OBSERVER:
         url = reverse("results", args=[project.slug])
         return replace(action, label="See the results", url=url)
+    in_round = action.step == REVIEW and project.n_waiting and not project.n_undecided
+    if role == Role.OWNER and in_round and project.n_voters < 2 and not project.has_panel:
+        said = f"{action.text} Only one person can vote."
+        return Action(REVIEW, said, "Invite annotators", reverse("people", args=[project.slug]))
     return action
 
 
