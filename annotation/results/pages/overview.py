@@ -118,7 +118,6 @@ def standings(projects: QuerySet[Project]) -> QuerySet[Project]:
     )
     votes = Vote.objects.filter(example__project=OuterRef("pk"))
     voters = Membership.objects.filter(**of_project).exclude(role=Role.OBSERVER)
-    panels = CrowdLink.objects.filter(**in_round, withdrawn_at=None)
     return projects.annotate(
         n_examples=count_of(examples, "project"),
         n_points=count_of(PointItem.objects.visible().filter(**of_project), "project"),
@@ -139,7 +138,7 @@ def standings(projects: QuerySet[Project]) -> QuerySet[Project]:
         n_waiting=count_of(waiting, "round__project"),
         waiting_round=_first_round(waiting),
         n_voters=count_of(voters, "project"),
-        has_panel=Exists(panels),
+        has_panel=Exists(CrowdLink.objects.filter(**in_round, withdrawn_at=None)),
         has_votes=Exists(votes),
         n_exports=count_of(Export.objects.filter(**of_project), "project"),
     )
@@ -169,13 +168,8 @@ def next_action(project: Any) -> Action:
         said = "Import pairs of responses to begin."
         return at(DATA, said, "Import pairs", "imports")
     if n:
-        return at(
-            REVIEW,
-            f"{say_undecided(n)}.",
-            f"Decide {count(n)}",
-            "adjudication",
-            project.undecided_round,
-        )
+        said, label = f"{say_undecided(n)}.", f"Decide {count(n)}"
+        return at(REVIEW, said, label, "adjudication", project.undecided_round)
     if project.newest_state in STOPPED:
         said = f"Run {project.newest_run} is {Run.State(project.newest_state).label}."
         return at(JUDGE, said, "See the run", "run", project.newest_run)
@@ -197,12 +191,8 @@ def next_action(project: Any) -> Action:
     if not project.n_rounds and project.n_examples and not project.has_votes:
         said = "Judging has ended. Nobody has checked the judge's labels yet."
         return at(REVIEW, said, "Plan a review", "plan")
-    if not project.n_exports:
-        return at(
-            RESULTS, "Nothing is left to do. The results are ready.", "See the results", "results"
-        )
-    said = "Nothing is left to do. The results were exported."
-    return at(RESULTS, said, "See the results", "results")
+    said = "The results were exported." if project.n_exports else "The results are ready."
+    return at(RESULTS, f"Nothing is left to do. {said}", "See the results", "results")
 
 
 def action_for(role: Role, project: Any, action: Action) -> Action:
@@ -215,8 +205,7 @@ def action_for(role: Role, project: Any, action: Action) -> Action:
         url = reverse("adjudication", args=[project.slug, project.undecided_round])
         return Action(REVIEW, f"{say_undecided(n)}.", f"Decide {count(n)}", url)
     if role == Role.OBSERVER:
-        url = reverse("results", args=[project.slug])
-        return replace(action, label="See the results", url=url)
+        return replace(action, label="See the results", url=reverse("results", args=[project.slug]))
     in_round = action.step == REVIEW and project.n_waiting and not project.n_undecided
     if role == Role.OWNER and in_round and project.n_voters < 2 and not project.has_panel:
         said = f"{action.text} Only one person can vote."
