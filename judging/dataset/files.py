@@ -818,13 +818,13 @@ READERS: dict[str, Read] = {
 # The formats that may be named, in the words of the pages.
 FORMAT_NAMES = {
     "auto": "recognise it",
-    "csv": "CSV, semicolons too",
+    "csv": "CSV (commas or semicolons)",
     "tsv": "TSV",
     "jsonl": "JSON Lines",
     "json": "JSON array",
     "pandalm": "PandaLM",
     "llmbar": "LLMBar",
-    "faireval": "FairEval: a question file and two answer files",
+    "faireval": "question and answer files (FastChat, FairEval)",
 }
 FORMATS = tuple(FORMAT_NAMES)
 SUFFIXES = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "tsv", ".tab": "tsv"}

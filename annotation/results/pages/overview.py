@@ -23,7 +23,7 @@ from django.utils import timezone, translation
 from django.views.decorators.http import require_http_methods, require_safe
 
 from annotation.deletion import deletions_of
-from annotation.models import Item, Round, Slot, Vote
+from annotation.models import CrowdLink, Item, Round, Slot, Vote
 from annotation.results.data.runs import (
     Costs,
     drafts_cost,
@@ -117,6 +117,7 @@ def standings(projects: QuerySet[Project]) -> QuerySet[Project]:
         **of_project, kind=Import.Kind.EXAMPLES, state=Import.State.CHECKED
     )
     votes = Vote.objects.filter(example__project=OuterRef("pk"))
+    voters = Membership.objects.filter(**of_project).exclude(role=Role.OBSERVER)
     return projects.annotate(
         n_examples=count_of(examples, "project"),
         n_points=count_of(PointItem.objects.visible().filter(**of_project), "project"),
@@ -136,6 +137,8 @@ def standings(projects: QuerySet[Project]) -> QuerySet[Project]:
         undecided_round=_first_round(undecided),
         n_waiting=count_of(waiting, "round__project"),
         waiting_round=_first_round(waiting),
+        n_voters=count_of(voters, "project"),
+        has_panel=Exists(CrowdLink.objects.filter(**in_round, withdrawn_at=None)),
         has_votes=Exists(votes),
         n_exports=count_of(Export.objects.filter(**of_project), "project"),
     )
@@ -165,13 +168,8 @@ def next_action(project: Any) -> Action:
         said = "Import pairs of responses to begin."
         return at(DATA, said, "Import pairs", "imports")
     if n:
-        return at(
-            REVIEW,
-            f"{say_undecided(n)}.",
-            f"Decide {count(n)}",
-            "adjudication",
-            project.undecided_round,
-        )
+        said, label = f"{say_undecided(n)}.", f"Decide {count(n)}"
+        return at(REVIEW, said, label, "adjudication", project.undecided_round)
     if project.newest_state in STOPPED:
         said = f"Run {project.newest_run} is {Run.State(project.newest_state).label}."
         return at(JUDGE, said, "See the run", "run", project.newest_run)
@@ -193,12 +191,8 @@ def next_action(project: Any) -> Action:
     if not project.n_rounds and project.n_examples and not project.has_votes:
         said = "Judging has ended. Nobody has checked the judge's labels yet."
         return at(REVIEW, said, "Plan a review", "plan")
-    if not project.n_exports:
-        return at(
-            RESULTS, "Nothing is left to do. The results are ready.", "See the results", "results"
-        )
-    said = "Nothing is left to do. The results were exported."
-    return at(RESULTS, said, "See the results", "results")
+    said = "The results were exported." if project.n_exports else "The results are ready."
+    return at(RESULTS, f"Nothing is left to do. {said}", "See the results", "results")
 
 
 def action_for(role: Role, project: Any, action: Action) -> Action:
@@ -211,8 +205,11 @@ def action_for(role: Role, project: Any, action: Action) -> Action:
         url = reverse("adjudication", args=[project.slug, project.undecided_round])
         return Action(REVIEW, f"{say_undecided(n)}.", f"Decide {count(n)}", url)
     if role == Role.OBSERVER:
-        url = reverse("results", args=[project.slug])
-        return replace(action, label="See the results", url=url)
+        return replace(action, label="See the results", url=reverse("results", args=[project.slug]))
+    in_round = action.step == REVIEW and project.n_waiting and not project.n_undecided
+    if role == Role.OWNER and in_round and project.n_voters < 2 and not project.has_panel:
+        said = f"{action.text} Only one person can vote."
+        return Action(REVIEW, said, "Invite annotators", reverse("people", args=[project.slug]))
     return action
 
 

@@ -22,6 +22,7 @@ from annotation.results.data.figures import (
 )
 from annotation.results.data.sheet import Sheet
 from annotation.results.merge.final_labels import HumanLabel, places_of, spread
+from annotation.results.sections.review import EVERYTHING
 from judging.core.formatting import count, decimals, percent
 from judging.dataset.models import Frame
 from judging.methods.agreement.annotators import AnnotatorComparison, alternative_annotator_test
@@ -157,7 +158,9 @@ def certificate(
     kept: dict[str, Any] = {"unchecked_accuracy": unchecked_accuracy}
     found: Certificate | Undefined
     if isinstance(audit, Undefined):
-        found = audit
+        # A round with an audit is no advice once everything was reviewed.
+        is_all = getattr(unchecked_accuracy, "reason", "") == EVERYTHING
+        found = Undefined(EVERYTHING) if is_all else audit
     else:
         kept["bounds"] = _bounds(sheet, audit)
         plan = stored_plan(audit)

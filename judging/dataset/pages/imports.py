@@ -383,6 +383,7 @@ def _detail(
         **access.under("examples"),
         "import": imported,
         "summary": summary,
+        "format_name": FORMAT_NAMES.get(summary.get("format", ""), summary.get("format")),
         "shown": {
             # The first rows would name the models next to their responses.
             "models": named and access.has_seen_judge,

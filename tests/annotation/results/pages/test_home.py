@@ -132,6 +132,13 @@ def test_each_project_has_its_next_action_with_one_button(as_researcher, project
     assert page.count(f'href="/p/{project.slug}/rounds/1"') == 1
 
 
+def test_an_owner_who_is_alone_is_led_to_invite_people(as_owner, project):
+    fill(project, 3)
+    assert "Only one person can vote." in as_owner.get("/").text
+    make_annotator(project)
+    assert "Only one person can vote." not in as_owner.get("/").text
+
+
 def test_what_the_next_action_claims_holds_and_its_negation_is_not_said(project):
     def said():
         action = next_action(standings(Project.objects.all()).get())
