@@ -15,6 +15,7 @@ from django.test import Client, override_settings
 from fairjudge_site.environment import Environment, SettingError
 from judging.projects.access import add_member, change_role, remove_member
 from judging.projects.accounts import create_login, expect_sign_on
+from judging.projects.logins import PROVED
 from judging.projects.models import AuditEvent, Membership, Role, SignOn
 from tests.factories import make_member, make_project, make_user
 from tests.loopback.identity import CLIENT, SECRET, IdentityProvider, new_key
@@ -380,7 +381,16 @@ def test_a_person_connects_the_provider_with_their_login_and_ends_it(configured,
     link = other.get("/account/").context["connect_key"]
     assert "already has a login here" in said(sign_on(other, f"/login/with/uni?key={link}"))
     assert SignOn.objects.get().user == user
-    client.post(f"/account/sign-on/{SignOn.objects.get().pk}")
+    # A session that somebody left open is not enough to take a way in from its person.
+    session = client.session
+    session[PROVED] = 0
+    session.save()
+    remove = f"/account/sign-on/{SignOn.objects.get().pk}"
+    assert "Log in again first" in said(client.post(remove, follow=True))
+    assert SignOn.objects.exists()
+    session[PROVED] = time.time()
+    session.save()
+    client.post(remove)
     assert not SignOn.objects.exists()
 
 
