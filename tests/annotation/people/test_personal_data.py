@@ -62,8 +62,8 @@ OURS = ("annotation", "judging")
 def test_a_person_reads_what_is_theirs_and_stays_blind(client, ana):
     client.force_login(ana.user)
     page = client.get(reverse("own_data")).text
-    assert "Vote</dt><dd>1</dd>" in page
-    assert "Flag</dt><dd>1</dd>" in page
+    assert "Vote</dt><dd>1 entry</dd>" in page
+    assert "Flag</dt><dd>1 entry</dd>" in page
     text = client.get(reverse("own_data_file")).getvalue().decode()
     rows = [json.loads(line) for line in text.splitlines()]
     assert [row["about"] for row in rows] == [row["about"] for row in held_about(ana.user)]

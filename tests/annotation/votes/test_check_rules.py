@@ -180,7 +180,7 @@ def test_the_rounds_page_says_who_and_why(client, project, owner, ana):
     page = client.get(reverse("round", args=[project.slug, round_.number])).text
     assert "0 of 1 attention checks right" in page
     assert "rule of the round" in page
-    assert "After 1 below 100 % pause" in page
+    assert "after 1 below 100 % pause" in page
 
 
 def test_the_planner_and_the_command_take_rules(client, project, owner):

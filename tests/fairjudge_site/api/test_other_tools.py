@@ -75,8 +75,12 @@ def test_the_page_shows_what_was_read_and_a_mapping_changes_it(project, owner, c
     client.post(reverse("imports", args=[project.slug]), sent)
     imported = Import.objects.get()
     assert (imported.n_rows, imported.n_refused) == (2, 0)
-    page = client.get(reverse("import_detail", args=[project.slug, imported.number]))
-    assert "text_davinci_003" in page.content.decode()
+    address = reverse("import_detail", args=[project.slug, imported.number])
+    page = client.get(address).text
+    # The models are named once somebody asks for it.
+    assert "text_davinci_003" not in page
+    client.post(reverse("look", args=[project.slug]), {"next": address})
+    assert "text_davinci_003" in client.get(address).text
     columns = {column: field for field, column in imported.summary["columns"].items()}
     assert columns["model_1"] == "model_1"
     client.post(reverse("import_begin", args=[project.slug, imported.number]), {})
