@@ -325,13 +325,12 @@ def _change_member(user: User, slug: str, before: str | None, now: str | None) -
     member = Membership.objects.select_related("user", "project")
     membership = member.filter(project=project, user=user).first()
     if membership is None:
-        # Before that, groups gave it, and an owner took it.
+        # What groups gave before, an owner took. It stays so until they give nothing.
         if before is None and now is not None:
             add_member(project, _BY, user, now)
             annotator_of(project, user)
             people_changed(project)
-            return now
-        return None
+        return now
     if before is None or membership.role != before:
         return None
     if now is None:

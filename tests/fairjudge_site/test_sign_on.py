@@ -468,6 +468,9 @@ def test_what_people_took_or_changed_by_hand_stays_so_too(come):
     ana = come("labellers")
     remove_member(project.memberships.get(user=ana), olga)
     assert role_in(project, come("labellers")) is None
+    # Another group is no new start, at whichever login.
+    assert role_in(project, come("leads")) is None
+    assert role_in(project, come("leads")) is None
     assert role_in(project, come()) is None
     ana = come("labellers")
     change_role(project.memberships.get(user=ana), olga, Role.RESEARCHER)
