@@ -378,7 +378,13 @@ def _detail(
     by_column = "faireval" not in (imported.format, summary.get("format")) and summary.get("names")
     if form is None and imported.state == Import.State.CHECKED and by_column:
         form = MappingForm(summary, mapping=imported.mapping)
-    named = any(any(row["models"]) for row in summary.get("rows", ()))
+    rows = summary.get("rows", ())
+    models = {model.casefold() for row in rows for model in row["models"] if model}
+    is_blind = bool(models) and not access.has_seen_judge
+    # IDs, files and columns may tell whose the responses are, as those of FastChat do.
+    beside = [*imported.file_names, *(summary.get("names") or ())]
+    beside += [row[name] or "" for row in rows for name in ("external_id", "category")]
+    told = any(model in text.casefold() for model in models for text in beside)
     context = {
         **access.under("examples"),
         "import": imported,
@@ -386,12 +392,12 @@ def _detail(
         "format_name": FORMAT_NAMES.get(summary.get("format", ""), summary.get("format")),
         "shown": {
             # The first rows would name the models next to their responses.
-            "models": named and access.has_seen_judge,
-            "category": any(row["category"] for row in summary.get("rows", ())),
-            "gold": not summary.get("readings")
-            and any(row["gold_label"] for row in summary.get("rows", ())),
+            "models": models and not is_blind,
+            "category": any(row["category"] for row in rows),
+            "gold": not summary.get("readings") and any(row["gold_label"] for row in rows),
         },
-        "hides_models": named and not access.has_seen_judge,
+        "hides_models": is_blind,
+        "hides_rows": is_blind and told,
         "undesigned": summary.get("wide") and not summary["wide"]["design"],
         "settled": imported.n_written + imported.n_known + imported.n_conflicts,
         "form": form,

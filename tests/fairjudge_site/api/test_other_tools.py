@@ -67,6 +67,26 @@ def test_pairs_of_another_tool_are_taken(project, as_owner):
     assert Import.objects.get().n_rows == 2
 
 
+def test_rows_whose_ids_or_files_tell_the_models_are_shown_once_asked_for(
+    project, owner, client, tmp_path
+):
+    client.force_login(owner)
+    files = [tools.lines(tmp_path / "question.jsonl", tools.FASTCHAT_QUESTIONS)]
+    files += [
+        tools.lines(tmp_path / f"{model}.jsonl", tools.fastchat_answers(model))
+        for model in ("gpt-4", "claude")
+    ]
+    sent = [SimpleUploadedFile(path.name, path.read_bytes()) for path in files]
+    client.post(reverse("imports", args=[project.slug]), {"files": sent, "file_format": "auto"})
+    address = reverse("import_detail", args=[project.slug, 1])
+    page = client.get(address).text
+    assert "Import 6 pairs" in page
+    assert "The rows are hidden" in page
+    assert "claude answers." not in page
+    client.post(reverse("look", args=[project.slug]), {"next": address})
+    assert "claude answers." in client.get(address).text
+
+
 def test_the_page_shows_what_was_read_and_a_mapping_changes_it(project, owner, client):
     client.force_login(owner)
     text = body(tools.alpaca_annotation(1, 2.0), tools.alpaca_annotation(2, 1.0))
