@@ -78,6 +78,10 @@ class Import(Leased):
         ]
 
 
+def _unfinished_imports() -> QuerySet[Import]:
+    return Import.objects.exclude(state=Import.State.DONE)
+
+
 Imported = TypeVar("Imported", bound=models.Model)
 
 
@@ -89,7 +93,7 @@ class ImportedQuerySet(models.QuerySet[Imported]):
 
         With a join, databases take the rows of one import for few, and sort them all for a page.
         """
-        return self.exclude(source__in=Import.objects.exclude(state=Import.State.DONE))
+        return self.exclude(source__in=_unfinished_imports())
 
     def later_than(self, number: int, pk: int) -> Self:
         """Keep what comes after this row in import order, by a range that an index can find."""
@@ -100,6 +104,10 @@ class ExampleQuerySet(ImportedQuerySet["Example"]):
     def judged(self) -> Self:
         """Keep what runs, N, rankings and analysis are about: visible, and no attention check."""
         return self.visible().filter(is_check=False)
+
+    def not_judged(self) -> Self:
+        """Keep the others, which are few: an index finds those of either kind."""
+        return self.filter(is_check=True).union(self.filter(source__in=_unfinished_imports()))
 
     def checks(self, check_for: str = "") -> Self:
         """Keep the pairs with a known label that are for this."""
@@ -337,13 +345,6 @@ def alike_questions(examples: QuerySet[Example]) -> tuple[float, int]:
     sizes, n = list(often.values_list("n", flat=True)), examples.count()
     alone = n - sum(sizes)
     return (alone + sum(size**2 for size in sizes)) / max(n, 1), alone + len(sizes)
-
-
-def hidden_in(project: Project) -> QuerySet[Example]:
-    """Return the examples that no judge is asked about: checks, and those of unfinished imports."""
-    here = Example.objects.filter(project=project)
-    unfinished = Import.objects.filter(project=project).exclude(state=Import.State.DONE)
-    return here.filter(is_check=True).union(here.filter(source__in=unfinished))
 
 
 def judged_in(project_id: int, frame: int | None) -> QuerySet[Example]:

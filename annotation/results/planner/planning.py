@@ -33,7 +33,7 @@ from annotation.rounds.selecting import check_audit, check_learning, size_for_be
 from judging.core.caching import cached, kept_a_while
 from judging.core.errors import UserError
 from judging.core.formatting import count, decimals, number_of, percent, usd
-from judging.dataset.models import Example, alike_questions, hidden_in
+from judging.dataset.models import Example, alike_questions
 from judging.methods.intervals.estimates import Figure, Undefined
 from judging.methods.intervals.win_rate import expected_width
 from judging.methods.review.certificate import (
@@ -96,7 +96,7 @@ def known_votes(
         given = given.filter(example__in=(about := frame.order_by()).values("pk"))
     else:
         # Few are left out. To look for those that count would read every example with its texts.
-        given = given.exclude(example__in=hidden_in(project).values("pk"))
+        given = given.exclude(example__in=project.examples.not_judged().values("pk"))
     given = given.order_by().values("example").annotate(n=Least(Count("*"), Value(votes)))
     by_example = dict(given.values_list("example", "n"))
     total = sum(by_example.values())
