@@ -38,8 +38,9 @@ demo: $(RUNS)
 	$(RUN) manage.py demo
 
 # Tests also wait for processes, pages and answers, so four run at once even on two cores.
-TEST := $(RUN) -m pytest -q -n 4 --dist worksteal --ignore tests/attack
-TEST_ON_POSTGRESQL := $(RUN) -m tests.postgresql -q -n 4 --dist worksteal --ignore tests/attack
+FOUR := -q -n 4 --dist worksteal --ignore tests/attack
+TEST := $(RUN) -m pytest $(FOUR)
+TEST_ON_POSTGRESQL := $(RUN) -m tests.postgresql $(FOUR)
 
 # What one process shows of itself, on SQLite, in less than ten minutes.
 test: check

@@ -309,12 +309,16 @@ def compile_a_share(config: pytest.Config) -> None:
     of the time until the first test.
     """
     shared = getattr(config, "workerinput", None)
-    if shared is None or sys.dont_write_bytecode or config.option.markexpr.startswith("databases"):
+    if shared is None or sys.dont_write_bytecode:
         return
     number, n = int(shared["workerid"].removeprefix("gw")), shared["workercount"]
     asked = [ROOT / name.partition("::")[0] for name in config.args]
-    paths = sorted((ROOT / "tests").rglob("test_*.py"))
-    for path in [path for path in paths if any(map(path.is_relative_to, asked))][number::n]:
+    ours = [
+        path
+        for path in sorted((ROOT / "tests").rglob("test_*.py"))
+        if any(map(path.is_relative_to, asked)) and not is_left_out(path, config.option.markexpr)
+    ]
+    for path in ours[number::n]:
         folder = rewrite.get_cache_dir(path)
         compiled = folder / (path.stem + rewrite.PYC_TAIL)
         # What has no bytecode in the end is compiled when it is read, and its error told.
@@ -336,19 +340,21 @@ def pytest_collection(session: pytest.Session) -> Iterator[None]:
         gc.freeze()
 
 
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Files without a selected test are not read to find that out: all of them take long."""
-    selected = config.option.markexpr
-    if not collection_path.match("test_*.py") or not selected:
-        return None
-    text = collection_path.read_text("utf-8")
+def is_left_out(path: Path, selected: str) -> bool:
+    """Whether a file has no test that `make` selects. To read it would take long."""
+    if not path.match("test_*.py") or not selected:
+        return False
+    text = path.read_text("utf-8")
     if selected.startswith("databases"):
-        return "mark.databases" not in text or None
+        return "mark.databases" not in text
     if selected.startswith("(system or browser)"):
-        return not SYSTEM.search(text) or None
-    if selected.startswith("not (long or system or browser)"):
-        return bool(WHOLE_FILE_SYSTEM.search(text)) or None
-    return None
+        return not SYSTEM.search(text)
+    whole_system = WHOLE_FILE_SYSTEM.search(text)
+    return selected.startswith("not (long or system or browser)") and bool(whole_system)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    return is_left_out(collection_path, config.option.markexpr) or None
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
