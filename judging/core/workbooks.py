@@ -67,7 +67,7 @@ class NoSheet(ValueError):
     """The workbook has no such sheet. The message names those that it has."""
 
 
-class Merged(ValueError):
+class MergedCells(ValueError):
     """Cells of several rows are merged, so that all rows but the first one lack their value.
 
     The message is the cells, such as `A2:A5`, and `row` the first row.
@@ -110,7 +110,7 @@ def sheet_rows(path: Path, sheet: str = "") -> Iterator[WorkbookRow]:
 
     Raises:
         NoWorkbook, NoSheet: before the first row.
-        Merged: after the last row.
+        MergedCells: after the last row.
         TooLarge, Damaged: as `Archive` and the XML demand.
     """
     try:
@@ -123,7 +123,7 @@ def sheet_rows(path: Path, sheet: str = "") -> Iterator[WorkbookRow]:
                 yield from _Sheet(archive).rows(member)
                 return
             raise NoWorkbook
-    except (NoWorkbook, NoSheet, Merged, TooLarge, Damaged):
+    except (NoWorkbook, NoSheet, MergedCells, TooLarge, Damaged):
         raise
     except _BROKEN:
         raise Damaged("the workbook is damaged") from None
@@ -311,7 +311,7 @@ class _RowReader:
         self, value: Callable[[Callable[[], str], str, str, str | None, bool], Cell]
     ) -> None:
         self.rows: deque[WorkbookRow] = deque()
-        self.merged: Merged | None = None
+        self.merged: MergedCells | None = None
         self.parser = _parser(self._start)
         self.parser.EndElementHandler = self._end
         self.parser.CharacterDataHandler = self._characters
@@ -351,7 +351,7 @@ class _RowReader:
         elif name == "mergeCell" and self.merged is None:
             found = _MERGED.fullmatch(values.get("ref", ""))
             if found and found[1] != found[2]:
-                self.merged = Merged(found[0], int(found[1]))
+                self.merged = MergedCells(found[0], int(found[1]))
 
     def _place(self) -> str:
         return f"{column_name(self._column)}{self._row}"

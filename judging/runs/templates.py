@@ -21,18 +21,18 @@ from judging.core.queries import count_of
 from judging.dataset.models import Example, Label
 from judging.dataset.subsets import Subset
 from judging.llm.own_templates import TemplateRefused, read_template
-from judging.llm.parsing.parse import Reading, parse, turn_back
+from judging.llm.parsing.parse import JudgeReading, parse, turn_back
 from judging.llm.prompts.marks import fold
 from judging.llm.prompts.templates import (
     BY_ONE_TOKEN,
     LEAST_MASS,
     ORDERS,
     JudgeForm,
-    Lesson,
     NoResponseBlocks,
     ReplyFormat,
     Scale,
     Shot,
+    TaughtPairs,
     Template,
     UnknownTemplate,
     default_template,
@@ -232,7 +232,7 @@ def restored(name: str, text: str, form: str, output: dict[str, Any]) -> Templat
     if "least_mass" in output:
         optional["least_mass"] = float(output["least_mass"])
     optional["enforced"] = output.get("enforced")
-    optional["lesson"] = Lesson.from_json(output["lesson"]) if "lesson" in output else None
+    optional["lesson"] = TaughtPairs.from_json(output["lesson"]) if "lesson" in output else None
     if "criteria" in output:
         optional["criteria"] = tuple(output["criteria"])
         optional["rule"] = CriteriaRule.from_json(output.get("rule", {}))
@@ -322,8 +322,8 @@ class TemplateTrial:
     """
 
     messages: tuple[str, ...]
-    first: Reading
-    second: Reading
+    first: JudgeReading
+    second: JudgeReading
     whole: str
     has_reply: bool = True
 
@@ -443,7 +443,7 @@ def simulating(project: Project, name: str) -> dict[str, Any]:
     return {"method": Method.MEC_BPC, "k": len(annotators), "adaptive": None}
 
 
-def lesson_of(project: Project, chosen: Template) -> Lesson | None:
+def lesson_of(project: Project, chosen: Template) -> TaughtPairs | None:
     """Return what the newest version of its name was taught, retired or not, or else its text.
 
     A taught text may come back under another name, or in a file. A text that is also there

@@ -35,8 +35,7 @@ from judging.llm.client.messages import JudgeRequest, Message
 from judging.llm.own_templates import TemplateRefused, problems
 from judging.llm.prices import PriceSnapshot
 from judging.llm.prompts.marks import disarm
-from judging.llm.prompts.templates import Lesson as Taught
-from judging.llm.prompts.templates import Template, default_template
+from judging.llm.prompts.templates import TaughtPairs, Template, default_template
 from judging.methods.arrays import Booleans, Codes
 from judging.methods.intervals.estimates import Estimate, Undefined
 from judging.methods.intervals.looks import Ruling, Spending
@@ -535,7 +534,7 @@ def taught_template(lesson: Lesson, rubric: str) -> Template:
         raise UserError(f"A rubric has at most {LONGEST_RUBRIC:,} characters.")
     text = (_RUBRIC.format(rubric=rubric) if rubric else "") + base.text
     names = "pairs", "shown", "taught", "number", "annotators"
-    taught = Taught.from_json({name: getattr(lesson, name) for name in names})
+    taught = TaughtPairs.from_json({name: getattr(lesson, name) for name in names})
     made = replace(base, name=lesson.name, text=text, lesson=taught, source="taught by people")
     before = problems(base)
     if new := [reason for reason in problems(made) if reason not in before]:

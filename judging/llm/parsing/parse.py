@@ -16,9 +16,9 @@ from decimal import Decimal
 from judging.llm.client.messages import TokenLogprobs
 from judging.llm.parsing.answer import (
     Answer,
+    JudgeReading,
     Parsed,
     Preferred,
-    Reading,
     Status,
     declines,
     read_answer,
@@ -61,7 +61,7 @@ from judging.llm.prompts.templates import (
     Template,
 )
 
-__all__ = ["PARSER_VERSION", "Parsed", "Preferred", "Reading", "Status", "parse", "turn_back"]
+__all__ = ["PARSER_VERSION", "JudgeReading", "Parsed", "Preferred", "Status", "parse", "turn_back"]
 
 # The sum of probabilities such as .35 and .15 may be a little less than ½.
 ROUNDING = 1e-9
