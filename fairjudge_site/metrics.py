@@ -273,10 +273,6 @@ def _count_work() -> dict[str, Gauge]:
     return found | _of_runs(runs)
 
 
-def _votes() -> int:
-    return Vote.every.count()
-
-
 def _of_runs(runs: list[Run]) -> dict[str, Gauge]:
     usd, calls, seconds, retries = [], [], [], []
     now = timezone.now()

@@ -38,7 +38,7 @@ from judging.methods.intervals.estimates import (
     design_total,
     narrower,
 )
-from judging.methods.intervals.win_rate import WinRateScale, best_lambda, win_rate
+from judging.methods.intervals.win_rate import best_lambda, win_points, win_rate
 from judging.methods.review.auroc import AurocDifference, auroc
 from judging.methods.review.certificate import first_sure, stage_prices, trust_or_escalate
 from judging.methods.review.panels import (
@@ -585,7 +585,7 @@ def calibrated(analysis: Analysis) -> tuple[Figure, Calibrated]:
         return _not_calibrated(samples if isinstance(samples, Undefined) else data, n)
     preferred, right = _calibrating(analysis, samples, data)
     selected, audited = sheet.selected, sheet.audited & ~sheet.selected
-    human, judge = (WinRateScale.WIN_RATE.points(one) for one in (sheet.human, sheet.judge))
+    human, judge = (win_points(one) for one in (sheet.human, sheet.judge))
     verdict = np.where(sheet.judged, judge, EVEN)
     given = (preferred, human, verdict, selected, audited, analysis.rng)
     found = calibrated_labels(*given, question=sheet.question)

@@ -35,10 +35,10 @@ from judging.methods.intervals.covariates import (
 from judging.methods.intervals.estimates import Estimate, Figure, Undefined, holm_of_tested, width
 from judging.methods.intervals.win_rate import (
     AuditedLabels,
-    WinRateScale,
     everyone_labelled,
     judge_bias,
     vote_noise,
+    win_points,
     win_rate,
     win_rate_test,
 )
@@ -111,7 +111,7 @@ def of_labels(sheet: Sheet, labels: Signs, rows: Booleans) -> Figure:
 
 def mean_of(labels: Signs, question: Codes) -> Figure:
     """Other examples like these would be of other questions."""
-    values = WinRateScale.WIN_RATE.points(labels)
+    values = win_points(labels)
     effect, questions = design_effect(values, question)
     return everyone_labelled(values, effect=effect, questions=questions)
 
@@ -127,7 +127,7 @@ def audited_labels(
     if isinstance(known, Undefined):
         return known
     rows = np.ones(len(sheet), bool) if inside is None else inside
-    human, judge = WinRateScale.WIN_RATE.points(sheet.human), _judge(sheet)
+    human, judge = win_points(sheet.human), _judge(sheet)
     if turned is not None:
         human, judge = (np.where(turned, 1 - one, one) for one in (human, judge))
     if sheet.everyone:
@@ -175,7 +175,7 @@ def _noisy(labels: AuditedLabels, noise: float | Undefined, lam: float | None = 
 
 
 def _judge(sheet: Sheet) -> np.ndarray:
-    return np.where(sheet.judged, WinRateScale.WIN_RATE.points(sheet.judge), EVEN)
+    return np.where(sheet.judged, win_points(sheet.judge), EVEN)
 
 
 def _bias(sheet: Sheet, labels: AuditedLabels) -> Figure:
@@ -183,7 +183,7 @@ def _bias(sheet: Sheet, labels: AuditedLabels) -> Figure:
     known = sheet.known
     if not sheet.everyone or isinstance(known, Undefined):
         return judge_bias(labels)
-    error = _judge(sheet)[known.rows] - WinRateScale.WIN_RATE.points(sheet.human[known.rows])
+    error = _judge(sheet)[known.rows] - win_points(sheet.human[known.rows])
     return Estimate(float(error.mean()), len(error), note="every label is known")
 
 
@@ -336,7 +336,7 @@ def category_tests(
         differ = labels[both, 0] != labels[both, 1]
         tests.append(categories_differ(differ, code[both], rng, question=sheet.question[both]))
     rows = sheet.judged
-    points = WinRateScale.WIN_RATE.points(sheet.judge[rows])
+    points = win_points(sheet.judge[rows])
     tests.append(categories_differ(points, code[rows], rng, question=sheet.question[rows]))
     return tests
 
