@@ -525,8 +525,7 @@ def _retired(request: HttpRequest, slug: str, number: int, *, retired: bool) -> 
 
 
 def _report(access: Access, run: Run) -> Any:
-    if run.ranked_at is None:
-        raise UserError(run.why_unranked)
+    run.require_ranking()
     shown = shown_report(access.project, run, here=True)
     if shown.report is None or shown.renewing:
         return being_computed()

@@ -380,6 +380,5 @@ def _ranked(access: Access, number: int | None) -> Run:
     run = run_named(access, number)
     if run is None:
         raise UserError(f"{access.project.slug} has no run yet. Nothing was decided.")
-    if run.ranked_at is None:
-        raise UserError(f"{run.why_unranked} Nothing was decided.")
+    run.require_ranking("Nothing was decided.")
     return run

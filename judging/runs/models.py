@@ -141,6 +141,11 @@ class Run(Leased):
             return tuple(self.parameters.get("orders", ORDERS))
         return ORDERS[:1]
 
+    def require_ranking(self, safe: str = "") -> None:
+        """Raise UserError if the run has no ranking. `safe` is a sentence for the end of it."""
+        if self.ranked_at is None:
+            raise UserError(f"{self.why_unranked} {safe}".rstrip())
+
     @property
     def why_unranked(self) -> str:
         """Why the run has no ranking and no figures, and what to do; empty if it has them."""

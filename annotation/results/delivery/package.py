@@ -61,7 +61,6 @@ from annotation.results.sections.trust import (
 )
 from annotation.results.tables.exports import ExportRequest, export, in_frame, whole_file
 from judging.core.bounds import MEBIBYTE, Archive, ArchiveBounds
-from judging.core.errors import UserError
 from judging.core.sql.statements import snapshot
 from judging.dataset.models import Frame
 from judging.methods.agreement.annotators import Expertise
@@ -332,8 +331,7 @@ def open_report(project: Project, run: Run, user: AbstractUser, kind: str) -> Bi
     Raises:
         UserError: The run isn't ranked, or the file can't be written.
     """
-    if run.ranked_at is None:
-        raise UserError(run.why_unranked)
+    run.require_ranking()
     with TemporaryDirectory() as folder:
         path = Path(folder) / f"{project.slug}-run{run.number}-report.{kind}"
         deliver(project, run, user, path)

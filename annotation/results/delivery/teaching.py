@@ -204,8 +204,7 @@ def plan_lesson(
         budget: The most that the draft may cost, in USD.
     """
     access.need_texts(project, "They teach the judge.")
-    if run.ranked_at is None:
-        raise UserError(f"{run.why_unranked} {NOTHING}")
+    run.require_ranking(NOTHING)
     if run.form == Form.POINTWISE:
         raise UserError(f"Run {run.name} scored single responses, and pairs teach. {NOTHING}")
     if way not in Lesson.Way.values:
@@ -592,8 +591,7 @@ def compare_lesson(
         )
     if lesson.version is None or run.pk not in {one.pk for one in runs_of(lesson)}:
         raise UserError(f"{run.name} is no run with the template of lesson {lesson.number}.")
-    if run.ranked_at is None:
-        raise UserError(run.why_unranked)
+    run.require_ranking()
     old, new = Analysis(lesson.project, lesson.run, run.frame), Analysis(lesson.project, run)
     while True:
         taken = sum(len(one.tests) for one in Lesson.objects.filter(run=lesson.run))

@@ -9,7 +9,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from annotation.results.delivery.gate import votes_missing
-from annotation.results.tables.exports import whole_file
+from annotation.results.tables.exports import write_text
 from judging.core.commands import FairJudgeCommand, decimal_argument
 from judging.core.errors import Interrupted
 from judging.core.formatting import number_of
@@ -40,8 +40,7 @@ def write_outputs(options: dict[str, Any], **texts: str) -> None:
     """Write each of these texts to the file that the option of the same name gives, if any."""
     for name, text in texts.items():
         if options[name] is not None:
-            with whole_file(options[name]) as partial:
-                partial.write_text(text, encoding="utf-8")
+            write_text(options[name], text)
 
 
 def end_with(verdict: Ruling) -> None:

@@ -980,8 +980,7 @@ def escalation_asked(
     if len(runs) > MOST_JUDGES:
         raise UserError(f"{len(runs)} runs are named; {MOST_JUDGES} judges in a row are the most.")
     for run in runs:
-        if run.ranked_at is None:
-            raise UserError(f"{run.why_unranked} Nothing was decided.")
+        run.require_ranking("Nothing was decided.")
     analysis, given = _audited(project, runs)
     known = {one.name: one for one in (as_judge(analysis), *analysis.others)}
     if missing := [run.name for run in runs if run.name not in known]:

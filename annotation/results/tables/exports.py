@@ -502,6 +502,15 @@ def whole_file(path: Path) -> Iterator[Path]:
         raise UserError(f"{path} could not be written: {error.strerror}.") from error
 
 
+def write_text(path: Path, text: str) -> None:
+    with whole_file(path) as partial:
+        partial.write_text(text, encoding="utf-8")
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    write_text(path, "".join(f"{line}\n" for line in lines))
+
+
 KINDS = ("labels", "votes", "samples", "preferences", "people", "criteria", "trail", *OTHER_TOOLS)
 # These show neither what a judge said nor whose response is whose.
 BLIND_KINDS = ("votes", "people", "trail")
