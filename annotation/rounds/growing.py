@@ -47,7 +47,7 @@ _EVENTS = {
 }
 _CANCELLABLE = (Kind.OPEN, Kind.EXTEND, Kind.VOTES)
 
-# Of an item to be written: selection, example, rank, BPDE, routing score, place in the round's
+# An item to be written: selection, example, rank, BPDE, routing score, place in the round's
 # order, place in the audit, and the chance with which it was drawn.
 Row = tuple[int, int, int | None, float | None, float | None, float, int | None, float]
 

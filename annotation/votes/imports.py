@@ -121,7 +121,7 @@ VoteKey = tuple[int, int, int]
 
 
 class _VotesFile:
-    """Whose votes the rows of a file are, and under which protocol.
+    """Tells whose votes the rows of a file are, and under which protocol.
 
     An export of the same project is recognised by the IDs of its votes; an older one has none, and
     is recognised by most of its rows. Its pseudonyms are the project's people.

@@ -269,7 +269,7 @@ _OF_ALL = ("gold_label", "is_check", "check_for")
 
 @dataclass(frozen=True)
 class _Shape:
-    """Where a wide row has its responses.
+    """Which columns of a wide row hold its responses.
 
     pairs: the columns of each response and of its model, "" if the response's column names it.
     """

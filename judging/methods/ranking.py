@@ -37,8 +37,7 @@ STYLE_DECIDES = Undefined(
 LEVEL = 0.05
 # The solver keeps its limits up to 1e-7.
 NO_AGREEMENT = 1e-6
-# Of strengths in log odds, before any label: nine of ten models win between 4 and 96 % against the
-# average one.
+# The prior of strengths in log odds: nine of ten models win between 4 and 96 % against the average.
 PRIOR_SD = 2.0
 
 

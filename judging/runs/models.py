@@ -35,8 +35,8 @@ class Method(models.TextChoices):
 Form = JudgeForm
 
 
-# Of these the log-probabilities of one token are read. A sample then says everything: by default it
-# is one sample of a few tokens at temperature 0.
+# For these, the log-probabilities of one token are read. One sample then says everything: by
+# default, a few tokens at temperature 0.
 BY_LOGPROBS = (Form.CHOICE, Form.POINTWISE)
 # These give both responses a score.
 SCORED = (Form.SCORE, Form.CRITERIA)

@@ -139,7 +139,7 @@ def with_criteria(project: Project, chosen: Template, criteria: str) -> Template
             f"{LONGEST_CRITERION} characters at most. Nothing was started."
         )
     rule = project.criteria_rule
-    # Of other criteria, the protocol says nothing: then the means decide.
+    # The protocol says nothing about other criteria: then the means decide.
     applies = rule is not None and set(rule.criteria) <= set(names)
     return replace(chosen, criteria=tuple(names), rule=rule if applies else None)
 
@@ -288,8 +288,8 @@ class SolvedPairs:
             for one, better in self.sets[slot % len(self.sets)]
             if one.pk != example.pk and one.question != getattr(example, "question", None)
         ]
-        # Of every other example, the pattern of sides is turned, so that no place favours a side.
-        # Of every other annotator, too.
+        # The pattern of sides is turned for every other example, and for every other annotator, so
+        # that no place favours a side.
         place = (getattr(example, "number", None) or 0) + (slot if self.simulated else 0)
         return solved_pairs(
             others[: self.shown], part, first=place % 2 == 0, by_one_person=self.simulated

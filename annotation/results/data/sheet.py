@@ -361,12 +361,12 @@ class Sheet(VerdictRows):
 
     @property
     def reviewed(self) -> Booleans:
-        """Whose label people gave because a round of this run selected them."""
+        """Mark the examples that people labelled because a round of this run selected them."""
         return self.selected & self.answered
 
     @property
     def audited_alone(self) -> Booleans:
-        """Whose label people gave only because an audit drew them."""
+        """Mark the examples that people labelled only because an audit drew them."""
         return self.audited & ~self.selected & self.answered
 
     @cached_property

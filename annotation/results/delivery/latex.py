@@ -148,7 +148,7 @@ _INLINE = {
     "kbd": r"\texttt", "sub": r"\textsubscript", "sup": r"\textsuperscript",
 }  # fmt: skip
 _SECTIONS = {"h1": r"\section*", "h2": r"\subsection*", "h3": r"\subsubsection*"}
-# Of more signs a cell is broken into lines, and the type of a row is small.
+# A cell with more characters is broken into lines, and a row with more is set in small type.
 LONG_CELL, LONG_ROW = 40, 80
 
 

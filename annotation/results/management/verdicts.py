@@ -16,7 +16,7 @@ from judging.core.formatting import number_of
 from judging.methods.intervals.looks import Ruling
 from judging.runs.models import Run
 
-# Of a command, in docs/commands.md. A program tells them from failures of the command itself.
+# The exit codes of docs/commands.md. Failures of the command itself have other ones.
 EXITS = {Ruling.PASS: 0, Ruling.FAIL: 10, Ruling.INCONCLUSIVE: 11}
 LOOK_EVERY = 5.0
 

@@ -191,7 +191,7 @@ class PlanForm(SubsetForm):
         "nothing in the round.",
     )
     partial = forms.BooleanField(required=False, label="Open even though the run isn't finished")
-    # Of the plan that was filled in: the goal, its value and the confidence.
+    # The goal, its value and the confidence of the plan that was filled in.
     goal = forms.RegexField(
         r"^(accuracy|win_rate|certificate):0\.\d{1,10}:0\.\d{1,10}$",
         required=False,

@@ -46,7 +46,7 @@ from judging.runs.models import Form, Method, Run, Verdict, find_run, run_to_sho
 
 @dataclass(frozen=True)
 class Reselection:
-    """Of the `m` items that a round selected by rank, `differ` are no longer among the first m."""
+    """A round whose ranks changed: `differ` of its `m` items are no longer among the first m."""
 
     round: Round
     m: int

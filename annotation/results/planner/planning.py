@@ -419,7 +419,7 @@ def expected_at(
 
 @dataclass(frozen=True)
 class Width:
-    """Of the interval of people's win rate after the round.
+    """How wide the interval of people's win rate is after the round.
 
     most: if people alone are believed, half of the examples are won, and those of a question have
     the same label. expected: with the judge calibrated by as many labels as the last audit had, and
@@ -593,9 +593,10 @@ def _for_target(expected: Expectation, plan: ReviewPlan, target: Decimal, labels
 
 
 def _best_gain(expected: Expectation, area: Figure, plan: ReviewPlan, labels: str) -> Advice:
-    """Where the curve is farthest above a random choice: beyond, a random label corrects more.
+    """Recommend the β at which the curve is farthest above a random choice.
 
-    Where errors do not come first on the whole, what the curve gains somewhere is its noise.
+    Beyond it, a label drawn at random corrects more. If the ranking finds no more errors than
+    chance on the whole, a gain at one β is noise.
     """
     if area and area.value <= EVEN:
         return Advice(

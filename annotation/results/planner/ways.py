@@ -131,7 +131,7 @@ def _random_places(analysis: Analysis) -> Codes | Undefined:
     if not len(chosen):
         return Undefined("no random sample was labelled yet")
     if waiting := int((~sheet.answered[chosen]).sum()):
-        # Those that are settled first are the easy ones.
+        # Labels that are settled first are the easy ones, so they are no random sample.
         return Undefined(
             f"{waiting} of {len(chosen)} labels of the random sample are still missing"
         )

@@ -179,7 +179,7 @@ def _computed(project: Project, run: Run, state: str) -> Report:
 
 
 def kept_disagreements(run: Run) -> Disagreements | None:
-    """Those of the newest report there is; None before the first."""
+    """Return the disagreements of the newest report; None before the first one."""
     found = report_cache.get(cache_key("disagreements", run))
     return found[1] if found else None
 

@@ -163,7 +163,7 @@ class Analysis:
 
     @cached_property
     def band(self) -> CurveBand | Undefined:
-        """Of the curve by rank, once for all tables that show it."""
+        """The band of the curve by rank, computed once for all tables that show it."""
         return self.review if isinstance(self.review, Undefined) else self.review.band(self.rng)
 
     def lines(self) -> ReviewGain | Undefined:
@@ -349,7 +349,7 @@ def dataset_of(of: Analysis) -> Dataset:
     assert isinstance(data, Data)
     question, responses = data.arrays["question"], data.arrays["responses"]
     first = np.unique(question, return_index=True)[1]
-    # Of a text that was removed, only its length is known.
+    # Only the length of a text is known after it was removed.
     words = data.arrays["words"][first if of.project.texts_removed_at is None else []]
     known = sheet.known
     labels: dict[str, int] | Undefined = known if isinstance(known, Undefined) else {}

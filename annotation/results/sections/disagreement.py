@@ -337,7 +337,7 @@ def _groups(
 
 
 def _effect(sheet: Sheet, data: Data) -> ProtocolEffect | Undefined:
-    """Of the newest version of the protocol that asked again, and of the one before it."""
+    """Compare the newest version of the protocol that asked again with the one before it."""
     labels, names = data.arrays["labels"], data.plain["protocols"]
     there = labels != NO_LABEL
     for after in range(len(names) - 1, 0, -1):

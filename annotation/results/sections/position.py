@@ -95,7 +95,7 @@ class TwoOrders(Position):
 
 @dataclass(frozen=True, kw_only=True)
 class OrderAccuracy:
-    """Of one order's own label; `accuracy_over_all` counts an example without one as not right.
+    """How often one order alone is right. `accuracy_over_all` counts a missing label as wrong.
 
     labels: how many examples this order labels win, tie and lose.
     """
@@ -128,7 +128,7 @@ def position(sheet: Sheet, samples: SampleArrays | Undefined, run: Run) -> Posit
     first, second = win_rate_by_position(labels, there, sheet.question)
     figures = figures_of_labels(run.orders, labels, there, sheet.question)
     given = (samples.signs, samples.valid, sheet.question)
-    # Where the samples of one order bear different option IDs, none repeats another.
+    # If the samples of one order bear different option IDs, none of them repeats another.
     repeats = len(run.counted_parts) <= len(run.orders)
     return TwoOrders(
         win_rate_first=first,

@@ -373,7 +373,7 @@ def hitlc(
 
 
 def _varies(sheet: Sheet) -> bool:
-    """Of one sample BPDE is always 0: then only the examples without a label come first."""
+    """Return False if all examples have one BPDE: with one sample, it is always 0."""
     return len(np.unique(sheet.bpde[sheet.judged & ~np.isnan(sheet.bpde)])) > 1
 
 

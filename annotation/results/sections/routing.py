@@ -193,7 +193,7 @@ NO_ROUND = Undefined("no round of this run has learned from a random sample of l
 
 
 def read_routing(analysis: Analysis) -> Data | Undefined:
-    """Of the newest round of this run that learned. Arrays are in the order of the sheet:
+    """Read what the newest round of this run learned. Arrays are in the order of the sheet:
     `sample`, where it learned, and `scores`, NaN without one; `plain` says which round it was and
     what it kept, or how far one is that still learns. Without one, and with the label of every
     example known, what it would have learned from."""
@@ -261,7 +261,7 @@ def _after_the_cut(round_: Round, sheet: Sheet, scores: Floats, sample: Codes) -
 
 
 def learning_places(round_: Round, sheet: Sheet) -> Codes:
-    """Where in the sheet the labelled learning sample is."""
+    """Return the places in the sheet of the labelled learning sample."""
     items = Item.objects.filter(round=round_, selection__kind=Selection.Kind.LEARN)
     here = set(items.values_list("example_id", flat=True))
     drawn = np.array([pk in here for pk in sheet.ids.tolist()], dtype=bool)
@@ -529,7 +529,7 @@ def _total(sheet: Sheet, known: KnownLabels, values: Floats) -> Figure:
     return design_total(values[sheet.selected], values[audited], int((~sheet.selected).sum()))
 
 
-# Where in the package, and among a page's sections, it is that the data of `calibrated` belong.
+# The section whose data, in the package and on the page, `calibrated` belongs to.
 NAME = "win_rate"
 ALL_KNOWN = Undefined("every label is known, so the judge's labels need no calibration")
 

@@ -172,7 +172,7 @@ def _labels(
 
 
 def _accuracy(sheet: Sheet, rows: Codes, labels: Signs, there: Booleans) -> Figure:
-    """Of the judge, over the examples whose votes give this label, as if it were the right one."""
+    """Return how often the judge is right if the label that the votes give is the right one."""
     known = sheet.known
     if isinstance(known, Undefined):
         return known

@@ -75,7 +75,7 @@ def unblinded(sheet: Sheet) -> Unblinded:
 
 
 def _says(sheet: Sheet) -> Iterator[tuple[int, HumanLabel]]:
-    """Whose votes the figures rest on, and whose the final labels."""
+    """Yield whose votes the figures rest on, and then whose votes the final labels rest on."""
     yield from sheet.asked.items()
     for pk, say in zip(sheet.ids.tolist(), sheet.people, strict=True):
         if say is not None:
@@ -116,7 +116,7 @@ class Audit:
 
 @dataclass(frozen=True)
 class SimultaneousBound:
-    """Of the examples with a score of at most the threshold, the largest share that is wrong."""
+    """The largest share that may be wrong among the examples scored at most the threshold."""
 
     threshold: float
     n_set: int

@@ -179,7 +179,7 @@ def _judge(sheet: Sheet) -> np.ndarray:
 
 
 def _bias(sheet: Sheet, labels: AuditedLabels) -> Figure:
-    """Where people labelled everything it is known and not estimated."""
+    """Return the judge's bias: known, not estimated, if people labelled everything."""
     known = sheet.known
     if not sheet.everyone or isinstance(known, Undefined):
         return judge_bias(labels)
@@ -305,8 +305,9 @@ def category_differences(tests: Sequence[CategoryTest | Undefined]) -> CategoryD
 def category_tests(
     sheet: Sheet, samples: SampleArrays | Undefined
 ) -> list[CategoryTest | Undefined]:
-    """Of accuracy, conflict rate and the judge's win rate; a draw of their own, so that no other
-    figure depends on them."""
+    """Test accuracy, conflict rate and the judge's win rate for differences between categories.
+
+    They have a generator of their own, so that no other figure depends on their draws."""
     _, code = np.unique(sheet.category, return_inverse=True)
     code, rng = code.reshape(-1), np.random.default_rng(len(sheet))
     compared, samples = sheet.comparison(sheet.judge, sheet.judged), two_orders(samples)
@@ -584,7 +585,7 @@ def _ranked(models: Sequence[RankedModel]) -> list[ModelStrength]:
 
 
 def _win_rate(sheet: Sheet, rows: Booleans, pair: PairResult) -> Figure:
-    """Of the pair's first model, wherever it was shown; a tie is half a win."""
+    """Return the win rate of the pair's first model, wherever it was shown; a tie is half a win."""
     one, other = (sheet.models.index(name) for name in (pair.model_1, pair.model_2))
     first, second = sheet.model_1[rows], sheet.model_2[rows]
     there = (first == one) & (second == other)
@@ -604,7 +605,7 @@ RATES = {
 
 
 def pair_names(found: ModelRanking) -> tuple[str, str] | None:
-    """Where the project compares the same two models throughout, in the same places."""
+    """Return the two models if the project compares them throughout, in the same places."""
     if not found.same_places or len(found.pairwise) != 1:
         return None
     return found.pairwise[0].model_1, found.pairwise[0].model_2
@@ -671,7 +672,7 @@ def _verdict(found: Estimate, names: tuple[str, str] | None, whose: str) -> str:
 
 @dataclass(frozen=True)
 class RestingOn:
-    """Whose the final labels are, what else is to be said, and whether people gave them all."""
+    """Who gave the final labels, a sentence about them, and whether people gave them all."""
 
     labels: str
     more: str
@@ -744,7 +745,7 @@ def categories_plot(found: Sequence[CategoryFigures]) -> Plot:
 
 
 def models_plot(found: ModelRanking) -> Plot:
-    """Of two models one win rate, of more their expected win rates in the order of the ranking."""
+    """Plot the win rate of two models, or the expected win rates of more in order of rank."""
     if len(found.ranking) > 2:
         rows = [{"model": one.model} | value_of(one.strength) for one in found.ranking]
         scale = {"zero": False}

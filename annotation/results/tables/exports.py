@@ -193,7 +193,7 @@ TEXTS = ("question", "response_1", "response_2", "reference", "conversation")
 # working.
 IDENTITY = ("vote_id", "protocol_fingerprint")
 UNBLINDED = "unblinded"
-# Of the page on which the vote was cast.
+# The language of the page on which the vote was cast.
 LANGUAGE = "language"
 
 

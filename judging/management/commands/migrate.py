@@ -20,7 +20,7 @@ class Command(FairJudgeCommand, migrate.Command):
             try:
                 super().handle(*args, **options)
             except SystemExit:
-                # Of --check, which has a verdict of its own.
+                # --check ends with an exit code of its own.
                 self.tell(_changes(before, before))
                 raise
             self.tell(_changes(before, set(recorder.applied_migrations())))

@@ -37,7 +37,7 @@ FEWEST_SWEEPS, MOST_SWEEPS = 150, 200
 WARM_UP = 1 / 3
 # Pseudo-votes of the typical annotator, by what is right and what is said.
 TYPICAL = 1.0 + 7.0 * np.eye(CLASSES)
-# Of the logarithm of how alike annotators are: the mean and standard deviation beforehand.
+# The prior mean and standard deviation of the logarithm of how alike annotators are.
 ALIKE = (np.log(10.0), 1.2)
 # Pseudo-guesses of each label.
 GUESSES = 5.0

@@ -371,7 +371,7 @@ class ComparisonTable:
         return kappa, *icc_figures(icc_columns(p, calibrated.present), self._question)
 
     def _quality(self, earned: Floats) -> Quality:
-        """Of one set of verdicts, or the mean over several."""
+        """Return the quality of one set of verdicts, or the mean over several."""
         return Quality(
             mean_credit(earned, self._question), rstd(earned, self._gold, self._question)
         )

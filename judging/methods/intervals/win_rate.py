@@ -20,7 +20,7 @@ from judging.methods.intervals.bootstrap import FEWEST_AUDITED, ONE_QUESTION, pl
 from judging.methods.intervals.estimates import Estimate, Figure, Undefined
 
 FEWEST_FOR_LAMBDA = 40
-# Of a label: win 1, tie 1/2, lose 0.
+# What a label counts lies between these: win 1, tie 1/2, lose 0.
 LIMITS = (0.0, 1.0)
 
 

@@ -53,7 +53,7 @@ class Similarities(Protocol):
     n_2: int
 
     def rows(self, segments: slice | Codes) -> Floats:
-        """Of these segments of text 1 with each of text 2: (segments, n_2 (n_2 + 1) / 2)."""
+        """Compare these segments of text 1 with all of text 2: (segments, n_2 (n_2 + 1) / 2)."""
         ...
 
 
@@ -241,7 +241,7 @@ def _best_cuts(pairs: Similarities, k: int) -> _BestCuts | None:
 
 @lru_cache(maxsize=64)
 def _order(n: int) -> tuple[Codes, Codes, Codes]:
-    """Where each start's segments begin, segments sorted by stop, where each stop's begin."""
+    """Return where each start's segments begin, segments by stop, and where each stop's begin."""
     starts, stops = _segment_bounds(n)
     by_stop = np.argsort(stops, kind="stable")
     return (

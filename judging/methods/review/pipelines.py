@@ -38,7 +38,7 @@ MOST_REPLAYS = 8
 MOST_THRESHOLDS = 20
 # Multipliers: the level's standard error is a few percent of it.
 DRAWS = 4_000
-# Of the certificate and of the interval of a win rate, whatever the confidence of the plan is.
+# The confidence of certificates and of win rates, whatever the confidence of the plan is.
 LEVEL = 0.95
 # Audits that are tried, between the fewest that give an interval and MOST_AUDITED.
 AUDITS, MOST_AUDITED = 25, 3_000
@@ -626,7 +626,7 @@ def _cheapest(plans: Plans, among: Booleans) -> int | None:
     rows = np.flatnonzero(among)
     if not len(rows):
         return None
-    # Of equally cheap ones, the one that people label more of is the surer.
+    # Among equally cheap plans, the one in which people label more is the surer.
     return int(rows[np.lexsort((-plans.share[rows], plans.usd[rows]))[0]])
 
 

@@ -251,7 +251,7 @@ def price_of_pairs(pairs: int, run: Run | None) -> PairsPrice:
     return PairsPrice(pairs, math.ceil(found["calls"] * share), cost, run, found["judged"])
 
 
-# Of how many examples prompts are compared with those of other runs.
+# For how many examples the prompts are compared with those of other runs.
 COMPARED = 20
 
 
