@@ -239,7 +239,7 @@ class _Rest:
 
 
 def _of_crowd(keys: list[int]) -> None:
-    """With their logins, which opened nothing but a round of the project."""
+    """Delete people of crowds and their logins, which opened only a round of the project."""
     crowd = Annotator.objects.filter(pk__in=keys)
     User.objects.filter(pk__in=list(crowd.values_list("user", flat=True))).delete()
     crowd.delete()

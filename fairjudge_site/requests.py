@@ -294,7 +294,7 @@ class Logins(ModelBackend):
 
 @prepared
 def _users(key: Any) -> QuerySet[User]:
-    """With the language that the person chose, which every page needs."""
+    """Find a user, with the language that they chose, which every page needs."""
     return User.objects.filter(pk=key).annotate(language=F("preferences__language"))
 
 

@@ -129,7 +129,7 @@ def may_see_image(user: AbstractUser | AnonymousUser, sha256: str) -> bool:
 
 @prepared
 def _drafts(token: Any, user: Any) -> QuerySet[Draft]:
-    """With what the screen needs of the round, in one query. Nothing about the judge is read."""
+    """Find a draft and what the screen needs of the round. Nothing about the judge is read."""
     drafts = Draft.every.select_related("item__round__protocol", "annotator")
     drafts = drafts.annotate(
         slug=F("item__round__project__slug"),

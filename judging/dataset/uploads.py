@@ -221,7 +221,7 @@ def files_of(imported: Import) -> Iterator[list[Path]]:
 
 
 def _at_hand(names: Iterable[str]) -> AbstractContextManager[Path]:
-    """What a command reads is on its machine already."""
+    """Bring uploads to this machine. What a command reads is here already."""
     uploads = list(filter(is_upload, names))
     return storage.at_hand(uploads) if uploads else nullcontext(Path(settings.MEDIA_ROOT))
 

@@ -262,7 +262,7 @@ class SolvedPairs:
 
     @classmethod
     def of(cls, taught: Template) -> Self:
-        """Raises UserError if one of them is no longer in the project."""
+        """Find the solved pairs of a template. Raises UserError if one has left the project."""
         lesson = taught.lesson
         if lesson is None:
             return cls()

@@ -210,7 +210,7 @@ class ReviewPlan:
 
 
 def plan(project: Project, run: Run | None, settings: RoundSettings) -> ReviewPlan:
-    """Raises UserError where the settings make no round. A few queries that count."""
+    """Plan a round by a few queries that count. Raises UserError if the settings make none."""
     frame, n = _frame(project, run, settings)
     if not n:
         raise UserError(_nothing(settings))
@@ -463,7 +463,10 @@ class PlannedLook:
 
 
 def may_certify(looks: Sequence[int], epsilons: Sequence[float] = EPSILONS) -> list[PlannedLook]:
-    """If all audited are in the certified set, and that is large; the looks share the error."""
+    """Say how many errors each audit may find. The looks share the error.
+
+    It holds for a large certified set that has all audited examples.
+    """
     alpha = ALPHA / len(looks) if looks else ALPHA
     return [
         PlannedLook(size, tuple(wrong_allowed(epsilon, size, alpha) for epsilon in epsilons))

@@ -311,7 +311,7 @@ def _ways_of(sample: LearningSample, goal: Goal, judge: _Judge, among: Codes) ->
 
 
 def _rules(difference: np.ndarray, valid: Booleans) -> list[StoppingRule]:
-    """By the judge's own labels, so that no label of people is used twice."""
+    """Return stopping rules by the judge's own labels, so that no label of people is used twice."""
     found = calibrated_rules(difference, valid)
     return [] if isinstance(found, Undefined) else found
 
@@ -335,7 +335,7 @@ def _routes(
 def _learned(
     sample: LearningSample, goal: Goal, judge: _Judge, shape: Mapping[str, Any]
 ) -> Iterator[Way]:
-    """By what labels teach of this run alone: a jury of others would have to be paid."""
+    """Review by what labels teach about this run alone: a jury of others would have to be paid."""
     if isinstance(judge.samples, Undefined):
         return
     analysis, run, places = sample.analysis, judge.run, sample.places

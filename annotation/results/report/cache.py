@@ -203,7 +203,7 @@ def kept_agreements(shown: Mapping[Project, Run | None]) -> dict[Project, Figure
 
 
 def shown_report(project: Project, run: Run, *, here: bool = False) -> Shown:
-    """For a page, which opens at once however large the project: the last report meanwhile.
+    """Return the report for a page, or the last one while a large project's is computed.
 
     here: compute a large report in this process if no worker runs. Somebody asked for that.
     """

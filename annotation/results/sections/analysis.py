@@ -178,7 +178,7 @@ class Analysis:
 
     @cached_property
     def unchecked(self) -> Figure:
-        """How often the judge is right where nobody was asked by rank: line (a), else the audit."""
+        """How often the judge is right on what was not reviewed by rank: line (a), or the audit."""
         lines, known = self.lines(), self.sheet.known
         if not isinstance(lines, Undefined):
             return lines.unreviewed

@@ -325,7 +325,7 @@ def _titled(row: CalibrationRow) -> CalibratedMethod:
 
 
 def curves(found: CalibrationComparison) -> list[CalibrationCurve]:
-    """g of P(t1) for each calibration that is a function of it."""
+    """Return g(P(t1)) for each calibration that is a function of it."""
     drawn = []
     for row in found.rows:
         fitted = row.calibration

@@ -162,7 +162,7 @@ def runs_beside(run: Run) -> Sequence[Run]:
 
 
 def stage_arrays(run: Run, ids: Codes) -> StageArrays:
-    """By the samples, and by what the verdicts say of each example's end."""
+    """Read each stage's labels from the samples, and the last stage from the verdicts."""
     n = len(ids)
     labels = np.zeros((n, len(STAGES), 2), np.int8)
     there, asked = np.zeros(labels.shape, bool), np.zeros(labels.shape[:2], bool)

@@ -94,7 +94,7 @@ NOTABLE = math.log(1.5)
 
 
 def sentence(name: str, ratio: Estimate) -> str:
-    """As in “wrong more often when it prefers the longer response: ×2.1 [1.4–3.3] per sd”."""
+    """Say “wrong more often when it prefers the longer response: ×2.1 [1.4–3.3] per sd”."""
     value, low, high = ratio.value, ratio.low, ratio.high
     category = name.startswith(CATEGORY)
     shown = set_apart(name.removeprefix(CATEGORY))
@@ -416,7 +416,7 @@ def _next(sheet: Sheet, data: Data) -> Figure:
 
 
 def _of_known_labels(analysis: Analysis, data: Data) -> RoutingFigures | Undefined:
-    """Nothing was spent here and nothing is left to find: the labels are all there."""
+    """Return what all known labels teach. No vote was spent on it, and no error is left to find."""
     sheet, samples = analysis.sheet, analysis.samples
     rows = np.flatnonzero(sheet.labelled)
     if isinstance(samples, Undefined) or not len(rows):
@@ -477,7 +477,7 @@ def _labels(sheet: Sheet) -> np.ndarray:
 
 
 def _held_out(analysis: Analysis, data: Data) -> RoutingScoreFigures:
-    """On examples that were not learned from, each with its weight."""
+    """Measure the scores on examples that they were not learned from, each with its weight."""
     sheet, known = analysis.sheet, analysis.sheet.known
     if isinstance(known, Undefined):
         return RoutingScoreFigures(known, known, known)
@@ -522,7 +522,7 @@ def _errors_found(sheet: Sheet, data: Data) -> ErrorsByRoute:
 
 
 def _total(sheet: Sheet, known: KnownLabels, values: Floats) -> Figure:
-    """Over the project, from the selected and the audit."""
+    """Estimate the total over the project from the selected examples and the audit."""
     if sheet.everyone:
         return Estimate(float(values[known.rows].sum()), len(known.rows))
     audited: Booleans = sheet.audited & ~sheet.selected
@@ -1061,7 +1061,10 @@ def _verdicts(analysis: Analysis, members: tuple[OtherRun, ...]) -> tuple[np.nda
 
 
 def _weights(analysis: Analysis, signs: np.ndarray, there: Booleans) -> Floats | Undefined:
-    """From a random sample, each example's without its own label; the selected would mislead."""
+    """Weigh the members by a random sample, for each example without its own label.
+
+    Selected examples are the hard ones, so they would mislead.
+    """
     sheet = analysis.sheet
     data = analysis.own("routing", read_routing)
     sample = data.arrays.get("sample") if isinstance(data, Data) else None
@@ -1100,7 +1103,7 @@ def _earned(analysis: Analysis, other: OtherRun) -> Floats:
 
 
 def _order(analysis: Analysis) -> np.ndarray:
-    """By rank; what is not ranked comes last."""
+    """Return the examples by rank, and last those without one."""
     ranking = analysis.sheet.ranking
     rest = np.setdiff1d(np.arange(len(analysis.sheet)), ranking)
     return np.concatenate((ranking, rest))

@@ -117,7 +117,7 @@ class NoiseFigures:
 
 
 def skills(sheet: Sheet, project: Project, run: bool = True) -> SkillFigures | Undefined:
-    """By both models of votes, over the votes that labels rest on."""
+    """Measure people by both models of votes, over the votes that labels rest on."""
     ballots = sheet.ballots
     rows, votes = ballots.rows, ballots.cast
     if isinstance(votes, Undefined):
@@ -223,7 +223,7 @@ def noise(of: Analysis) -> NoiseFigures | Undefined:
 
 
 def _with_themselves(of: Analysis) -> Figure:
-    """Over all people; a person's pairs are drawn together."""
+    """Return how often people agree with themselves. A person's pairs are drawn together."""
     again = of.own("self_agreement", read_again)
     if isinstance(again, Undefined):
         return Undefined(NOBODY_TWICE)

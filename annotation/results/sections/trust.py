@@ -229,7 +229,7 @@ def _by_routing(planned: dict[str, Any] | None) -> bool:
 
 
 def _scores_of(round_: Round, ids: Codes) -> np.ndarray:
-    """In the order of the sheet; fixed when the round selected by them."""
+    """Return the scores by which the round selected, in the order of the sheet."""
     kept = RoutingScores.objects.get(round=round_)
     return spread(ids, kept.examples, kept.scores)
 
@@ -306,7 +306,7 @@ def replacement_of(project: Project) -> Replacement:
 
 
 def alt_test(sheet: Sheet, replacement: Replacement) -> AlternativeTest | Undefined:
-    """Only where the examples were not chosen for being hard: all of them, or the audit."""
+    """Test on examples that were not chosen for being hard: on all of them, or on the audit."""
     rows = np.ones(len(sheet), bool) if sheet.everyone else sheet.audited & ~sheet.selected
     ballots = sheet.ballots
     found = alternative_annotator_test(

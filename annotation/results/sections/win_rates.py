@@ -226,7 +226,7 @@ class Preference:
 
 
 def length(sheet: Sheet) -> Preference:
-    """By the characters of response 1 less those of response 2."""
+    """Measure the preference by the characters of response 1 less those of response 2."""
     return preference(sheet, sheet.length.astype(np.float64))
 
 
@@ -569,8 +569,10 @@ def people_prefer(
 
 
 def _between(sheet: Sheet, pair: PairResult) -> AuditedLabels | Undefined:
-    """What the win rate between two models is estimated from; the audit is random among these
-    examples too."""
+    """Return the labels for the win rate between two models.
+
+    The audit is a random sample of these examples too.
+    """
     one, other = (sheet.models.index(name) for name in (pair.model_1, pair.model_2))
     there = (sheet.model_1 == one) & (sheet.model_2 == other)
     turned = (sheet.model_1 == other) & (sheet.model_2 == one)

@@ -377,7 +377,7 @@ class ComparisonTable:
         )
 
     def _gain(self, method: str) -> tuple[Figure, bool]:
-        """Over the plain mean, and whether it is beyond chance, as one of all the methods."""
+        """Return the gain over the plain mean, and whether it is more than chance."""
         if not self.over:
             return Undefined(NO_SET), False
         gain = (self._mean[method] - self._mean[PLAIN])[:, 0]

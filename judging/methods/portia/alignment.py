@@ -412,7 +412,7 @@ def semantically_aligned(
 
 
 def equidistant(boundaries: Sequence[int], length: int, k: int) -> tuple[int, ...]:
-    """For each of k-1 equidistant points, in order, take the nearest boundary that is still free.
+    """Take the nearest boundary that is still free for each of k-1 equidistant points, in order.
 
     Free: after the previous cut, with a boundary left for each point to come. Of two equally
     near ones the first. Distances are compared as integers, k times what they are.
