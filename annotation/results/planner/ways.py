@@ -131,7 +131,7 @@ def _random_places(analysis: Analysis) -> Codes | Undefined:
     if not len(chosen):
         return Undefined("no random sample was labelled yet")
     if waiting := int((~sheet.answered[chosen]).sum()):
-        # Labels that are settled first are the easy ones, so they are no random sample.
+        # Those that are settled first are the easy ones.
         return Undefined(
             f"{waiting} of {len(chosen)} labels of the random sample are still missing"
         )
@@ -311,7 +311,7 @@ def _ways_of(sample: LearningSample, goal: Goal, judge: _Judge, among: Codes) ->
 
 
 def _rules(difference: np.ndarray, valid: Booleans) -> list[StoppingRule]:
-    """Return stopping rules by the judge's own labels, so that no label of people is used twice."""
+    """By the judge's own labels, so that no label of people is used twice."""
     found = calibrated_rules(difference, valid)
     return [] if isinstance(found, Undefined) else found
 
@@ -335,7 +335,7 @@ def _routes(
 def _learned(
     sample: LearningSample, goal: Goal, judge: _Judge, shape: Mapping[str, Any]
 ) -> Iterator[Way]:
-    """Review by what labels teach about this run alone: a jury of others would have to be paid."""
+    """By what labels teach of this run alone: a jury of others would have to be paid."""
     if isinstance(judge.samples, Undefined):
         return
     analysis, run, places = sample.analysis, judge.run, sample.places

@@ -507,10 +507,6 @@ def write_text(path: Path, text: str) -> None:
         partial.write_text(text, encoding="utf-8")
 
 
-def write_lines(path: Path, lines: Iterable[str]) -> None:
-    write_text(path, "".join(f"{line}\n" for line in lines))
-
-
 KINDS = ("labels", "votes", "samples", "preferences", "people", "criteria", "trail", *OTHER_TOOLS)
 # These show neither what a judge said nor whose response is whose.
 BLIND_KINDS = ("votes", "people", "trail")

@@ -19,7 +19,7 @@ from annotation.results.planner.cheapest import (
     open_plan,
     who_labels,
 )
-from annotation.results.tables.exports import write_lines
+from annotation.results.tables.exports import whole_file
 from judging.core.commands import FairJudgeCommand, add_project, decimal_argument
 from judging.core.errors import UserError
 from judging.core.formatting import decimals, percent, usd
@@ -90,12 +90,10 @@ class Command(FairJudgeCommand):
         if options["output"] or options["people"]:
             rows = list(who_labels(project, told, options["plan"]))
             if options["output"]:
-                write_lines(
-                    options["output"], (json.dumps(row, ensure_ascii=False) for row in rows)
-                )
+                _write(options["output"], (json.dumps(row, ensure_ascii=False) for row in rows))
             if options["people"]:
                 left = (row["external_id"] for row in rows if row["label_from"] == "people")
-                write_lines(options["people"], ("external_id", *left))
+                _write(options["people"], ("external_id", *left))
         opened = None
         if options["open"]:
             opened = open_plan(project, None, told, options["plan"]).number
@@ -148,3 +146,8 @@ def _lines(told: Mapping[str, Any]) -> Iterator[str]:
         yield f"  {row['number']:>2}. {cost:>10}  {value} ({low} to {high})  {row['words']}{mark}"
     for why in told["left_out"]:
         yield f"Left out: {why}"
+
+
+def _write(path: Path, lines: Any) -> None:
+    with whole_file(path) as partial:
+        partial.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")

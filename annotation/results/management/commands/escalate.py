@@ -2,7 +2,7 @@
 
 import json
 from argparse import ArgumentTypeError
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from annotation.results.sections.routing import (
     EscalationPlan,
     escalation_asked,
 )
-from annotation.results.tables.exports import write_lines
+from annotation.results.tables.exports import whole_file
 from judging.core.commands import FairJudgeCommand, add_project, decimal_argument
 from judging.core.errors import UserError
 from judging.core.formatting import count, percent, usd
@@ -78,10 +78,10 @@ class Command(FairJudgeCommand):
             self.stdout.write(line)
         rows = list(labelled)
         if options["output"]:
-            write_lines(options["output"], (json.dumps(row, ensure_ascii=False) for row in rows))
+            _write(options["output"], (json.dumps(row, ensure_ascii=False) for row in rows))
         if options["people"]:
             left = (row["external_id"] for row in rows if row["label_from"] is None)
-            write_lines(options["people"], ("external_id", *left))
+            _write(options["people"], ("external_id", *left))
         self.tell(to_json(plan) | {"confidence": float(options["confidence"])})
 
 
@@ -119,3 +119,8 @@ def _lines(plan: EscalationPlan, confidence: float) -> Iterator[str]:
         yield f"  kept by {name}: {count(kept)} of {count(asked)}, for {cost}"
         asked -= kept
     yield f"  left to people: {count(row.people)}, for {usd(row.people_usd)}"
+
+
+def _write(path: Path, lines: Iterable[str]) -> None:
+    with whole_file(path) as partial:
+        partial.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
