@@ -174,11 +174,11 @@ class _VotesFile:
 
     def _protocol(self, fingerprint: str, name: str) -> Protocol:
         if self._asked is None:
-            for one in self._known_protocols:
-                if one.digest == fingerprint or (
-                    self._own and not fingerprint and one.name == name
+            for known_protocol in self._known_protocols:
+                if known_protocol.digest == fingerprint or (
+                    self._own and not fingerprint and known_protocol.name == name
                 ):
-                    return one
+                    return known_protocol
         return protocol_named(self._project, self._asked)
 
     def _person(self, name: str) -> Annotator:

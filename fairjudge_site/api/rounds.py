@@ -395,9 +395,9 @@ def get_practice(request: HttpRequest, slug: str, number: Number) -> dict[str, A
             "answered": person.answered,
             "seconds": person.seconds,
             "results": [
-                {name: getattr(one, name) for name in ("number", "right", "passed", "at")}
-                | {"pairs": one.n}
-                for one in person.results
+                {name: getattr(result, name) for name in ("number", "right", "passed", "at")}
+                | {"pairs": result.n}
+                for result in person.results
             ],
         }
         for person in standing.people

@@ -425,7 +425,7 @@ def get_plot(
     found = _report(access, _run_of(access, number))
     if isinstance(found, HttpResponse):
         return found
-    chosen = next((one for one in plots(found) if one.name == name), None)
+    chosen = next((plot for plot in plots(found) if plot.name == name), None)
     if chosen is None:
         raise UserError(f"There is no such plot. Plots: {', '.join(p.name for p in plots(found))}.")
     if not can_draw():

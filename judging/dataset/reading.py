@@ -127,7 +127,7 @@ class Reader:
         self, record: Record, columns: Columns, identities: Identities
     ) -> ExampleRow | Refused:
         row = to_example(record, columns, self._labels, self._ways)
-        if isinstance(row, ExampleRow) and self._images and any("![" in one for one in row.texts):
+        if isinstance(row, ExampleRow) and self._images and any("![" in text for text in row.texts):
             row = self._images().settle(row, record)
         return identities.settle(row, record) if isinstance(row, ExampleRow) else row
 

@@ -69,7 +69,7 @@ def as_latex(page: str, paper: Paper) -> str:
     also writes the references as `fairjudge-report.bib`.
     """
     blocks = PageReader(_Latex(paper)).blocks_of(page)
-    methods = " ".join(escaped(one.text) + _cited(one.keys) for one in paper.methods)
+    methods = " ".join(escaped(method.text) + _cited(method.keys) for method in paper.methods)
     works = [rf"\bibitem{{{key}}} {escaped(text)}" for key, text in paper.references.items()]
     end = [
         f"\\section*{{Methods}}\n\n{methods}\n",

@@ -597,7 +597,7 @@ def compare_lesson(
         taken = sum(len(one.tests) for one in Lesson.objects.filter(run=lesson.run))
         found = _tested(old, new, taken + 1)
         lesson.refresh_from_db()
-        last = next((one for one in reversed(lesson.tests) if one["run"] == run.number), None)
+        last = next((test for test in reversed(lesson.tests) if test["run"] == run.number), None)
         same = ("n", "better", "worse", "difference")
         if last and all(last[name] == found[name] for name in same):
             keep_answer(lesson)

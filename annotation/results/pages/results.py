@@ -233,7 +233,7 @@ def _rail(
         pages.append(RailPage(one.name, one.title, f"{url}{asked}", places))
     asked = f"?run={run.number}" if run and "run" in request.GET else ""
     url = reverse("results_page", args=[project.slug, EXPORT])
-    seven = len([one for one in pages if one.name not in _METHODS])
+    seven = len([page for page in pages if page.name not in _METHODS])
     return [*pages[:seven], RailPage(EXPORT, "Export", f"{url}{asked}", EXPORT), *pages[seven:]]
 
 

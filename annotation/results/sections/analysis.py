@@ -402,10 +402,10 @@ def _bars(words: Codes) -> list[WordsBar]:
     ]
 
 
-def questions_plot(found: Dataset) -> Plot:
+def questions_plot(dataset: Dataset) -> Plot:
     rows = [
         {"category": one.category or "(none)", "questions": one.questions}
-        for one in found.by_category
+        for one in dataset.by_category
     ]
     y = {"field": "category", "type": "nominal", "sort": None, "title": None}
     y["axis"] = {"labelLimit": 220}
@@ -422,14 +422,14 @@ def questions_plot(found: Dataset) -> Plot:
     return plot("questions-category", "Questions by category", caption, several, bars)
 
 
-def words_plot(found: Dataset) -> Plot:
-    filled = [bar for bar in found.question_words if bar.questions]
+def words_plot(dataset: Dataset) -> Plot:
+    filled = [bar for bar in dataset.question_words if bar.questions]
     rows = [
         {
             "words": f"{bar.low}–{bar.high - 1}" if bar.high else f"{bar.low} or more",
             "questions": bar.questions,
         }
-        for bar in (found.question_words if len(filled) > 1 else ())
+        for bar in (dataset.question_words if len(filled) > 1 else ())
     ]
     bars = {
         "mark": "bar",

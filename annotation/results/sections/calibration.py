@@ -298,17 +298,17 @@ def compared(
     )
 
 
-def in_words(found: CalibrationComparison) -> ComparedMethods:
+def in_words(comparison: CalibrationComparison) -> ComparedMethods:
     return ComparedMethods(
-        rows=[_titled(row) for row in found.rows],
-        n=found.n,
-        labelled=found.labelled,
-        permutations=found.permutations,
-        balanced_set=found.over or None,
-        split=found.split,
-        recommended=found.recommended,
-        because=found.because,
-        recommended_title=_title(found.recommended),
+        rows=[_titled(row) for row in comparison.rows],
+        n=comparison.n,
+        labelled=comparison.labelled,
+        permutations=comparison.permutations,
+        balanced_set=comparison.over or None,
+        split=comparison.split,
+        recommended=comparison.recommended,
+        because=comparison.because,
+        recommended_title=_title(comparison.recommended),
     )
 
 
@@ -317,17 +317,17 @@ def _title(method: str) -> str:
 
 
 def _titled(row: CalibrationRow) -> CalibratedMethod:
-    kept = {one.name: getattr(row, one.name) for one in fields(row)}
+    kept = {field.name: getattr(row, field.name) for field in fields(row)}
     if not isinstance(row.calibration, Undefined):
         fit = row.calibration.as_json().items()
         kept["calibration"] = {key: value for key, value in fit if key not in ("z", "g")}
     return CalibratedMethod(**kept, title=_title(row.method))
 
 
-def curves(found: CalibrationComparison) -> list[CalibrationCurve]:
+def curves(comparison: CalibrationComparison) -> list[CalibrationCurve]:
     """Return g(P(t1)) for each calibration that is a function of it."""
     drawn = []
-    for row in found.rows:
+    for row in comparison.rows:
         fitted = row.calibration
         points = None if isinstance(fitted, Undefined) else fitted.curve(DRAWN)
         if points is not None:

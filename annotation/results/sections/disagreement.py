@@ -137,7 +137,7 @@ class DisagreementFigures:
 
     @property
     def sentence(self) -> str:
-        shown = [one for one in self.gaps if one.shown]
+        shown = [gap for gap in self.gaps if gap.shown]
         found = f"Judge and people disagree on {count(self.n)} of {count(self.labelled)} examples. "
         if not shown:
             return (
@@ -253,7 +253,7 @@ def _explained(of: Analysis, rows: Codes) -> tuple[Floats, dict[str, str]]:
     card = of.own("judge_card", read_card)
     if isinstance(card, Data):
         pulls.append(_pull(sheet, rows, card.arrays["likelihood"]))
-    explained[:, 2] = 1 - np.prod([1 - one for one in pulls], axis=0)
+    explained[:, 2] = 1 - np.prod([1 - pull for pull in pulls], axis=0)
     if not explained[:, 2].any():
         why["pull"] = _UNMEASURED["pull"]
     pooled = sheet.ballots.pooled

@@ -374,11 +374,11 @@ def ablation(
     return rows
 
 
-def _same(one: Figure, other: Figure) -> bool:
+def _same(figure: Figure, other: Figure) -> bool:
     """A run of X0 and X1 has X0's label alone, and its samples together another."""
-    if isinstance(one, Undefined) or isinstance(other, Undefined):
+    if isinstance(figure, Undefined) or isinstance(other, Undefined):
         return False
-    return math.isclose(one.value, other.value)
+    return math.isclose(figure.value, other.value)
 
 
 def _run_row(

@@ -406,10 +406,10 @@ def settled(stages: StageLabels) -> dict[str, int]:
 
 def _uses(stages: StageLabels, question: Codes, calls: list[Json]) -> list[StageFigures]:
     """One row a stage: asked, settled, against chance, won by the first position, and the cost."""
-    cost = {one["stage"]: one for one in calls}
+    cost = {call["stage"]: call for call in calls}
     return [
         StageFigures(
-            **{one.name: getattr(use, one.name) for one in fields(use)},
+            **{field.name: getattr(use, field.name) for field in fields(use)},
             first_position=first_position_share(stages.of(use.stage), question),
             **{name: cost.get(use.stage, {}).get(name) for name in ("calls", "usd")},
         )
@@ -418,12 +418,12 @@ def _uses(stages: StageLabels, question: Codes, calls: list[Json]) -> list[Stage
 
 
 def cost_of(calls: list[Json]) -> PortiaCost:
-    amounts = {one["stage"]: one["usd"] for one in calls}
+    amounts = {call["stage"]: call["usd"] for call in calls}
     known = None not in amounts.values()
     total = sum(map(Decimal, amounts.values()), Decimal(0)) if known else None
     whole = amounts.get(Stage.UNSPLIT)
     times = float(total / Decimal(whole)) if total and whole and Decimal(whole) else None
-    return PortiaCost(total, sum(one["calls"] for one in calls), times)
+    return PortiaCost(total, sum(call["calls"] for call in calls), times)
 
 
 def _people(

@@ -427,12 +427,12 @@ REGISTERED = "preregistration"
 def registrations_of(project: Project, run: Run) -> Data | Undefined:
     """Read the plans, and the settings of the rounds that people labelled in."""
     plans = Preregistration.objects.filter(project=project).order_by("-number")
-    found = [_plain(one) for one in plans]
+    found = [_plain(plan) for plan in plans]
     if not found:
         return NOT_REGISTERED
     rounds = Round.objects.filter(project=project, kind=Round.Kind.ROUTED)
     rows = rounds.filter(run=run) | rounds.filter(run=None)
-    done = [_settings_of(one) for one in rows.select_related("protocol").order_by("number")]
+    done = [_settings_of(row) for row in rows.select_related("protocol").order_by("number")]
     return Data(plain={"plans": found, "rounds": done})
 
 

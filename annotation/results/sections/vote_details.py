@@ -242,7 +242,7 @@ def _on_scale(
     )
 
 
-def _by_judge(sheet: Sheet, arrays: Mapping[str, Codes], found: OnScale) -> ConfidenceFigures:
+def _by_judge(sheet: Sheet, arrays: Mapping[str, Codes], on_scale: OnScale) -> ConfidenceFigures:
     there = arrays["confidence"] != MISSING
     rows, n = arrays["example"][there], len(sheet)
     said = np.bincount(rows, minlength=n)
@@ -255,10 +255,10 @@ def _by_judge(sheet: Sheet, arrays: Mapping[str, Codes], found: OnScale) -> Conf
         return plus_two_mean(mean[which], (0.0, 1.0), sheet.question[which], reason=NO_JUDGE)
 
     return ConfidenceFigures(
-        n=found.n,
-        votes=found.votes,
-        counts=found.counts,
-        krippendorff_alpha=found.krippendorff_alpha,
+        n=on_scale.n,
+        votes=on_scale.votes,
+        counts=on_scale.counts,
+        krippendorff_alpha=on_scale.krippendorff_alpha,
         mean_judge_right=over(right),
         mean_judge_wrong=over(known & ~right),
     )

@@ -260,9 +260,9 @@ def _length_bias(sheet: Sheet, difference: Floats, there: Booleans) -> Covariate
     )
 
 
-def _effect(found: CovariateEffect, raw: Figure) -> PreferenceEffect:
+def _effect(effect: CovariateEffect, raw: Figure) -> PreferenceEffect:
     return PreferenceEffect(
-        raw, found.equal, found.slope, found.near, found.few_comparable, found.separated
+        raw, effect.equal, effect.slope, effect.near, effect.few_comparable, effect.separated
     )
 
 
@@ -298,7 +298,7 @@ class CategoryDifferences:
 
 def category_differences(tests: Sequence[CategoryTest | Undefined]) -> CategoryDifferences:
     return CategoryDifferences(
-        *[one if isinstance(one, Undefined) else Number(one.p) for one in tests]
+        *[test if isinstance(test, Undefined) else Number(test.p) for test in tests]
     )
 
 
@@ -543,7 +543,7 @@ def _places(names: Sequence[str], sheet: Sheet, rows: Booleans) -> tuple[Codes, 
 
 def _pairs(sheet: Sheet, rows: Booleans, pairs: Sequence[PairResult]) -> list[ModelPair]:
     labels = [_between(sheet, pair) for pair in pairs]
-    tests = [None if isinstance(one, Undefined) else win_rate_test(one) for one in labels]
+    tests = [None if isinstance(label, Undefined) else win_rate_test(label) for label in labels]
     return [
         ModelPair(
             pair.model_1,
@@ -606,11 +606,11 @@ RATES = {
 }
 
 
-def pair_names(found: ModelRanking) -> tuple[str, str] | None:
+def pair_names(ranking: ModelRanking) -> tuple[str, str] | None:
     """Return the two models if the project compares them throughout, in the same places."""
-    if not found.same_places or len(found.pairwise) != 1:
+    if not ranking.same_places or len(ranking.pairwise) != 1:
         return None
-    return found.pairwise[0].model_1, found.pairwise[0].model_2
+    return ranking.pairwise[0].model_1, ranking.pairwise[0].model_2
 
 
 def to_cite(rates: WinRates) -> str | None:
@@ -623,9 +623,9 @@ def to_cite(rates: WinRates) -> str | None:
     return min(known, key=lambda name: known[name], default=None)
 
 
-def is_of_models(found: ModelRanking) -> bool:
+def is_of_models(ranking: ModelRanking) -> bool:
     """Return False if response 1 is not the same model in every pair, so that it can't win."""
-    return pair_names(found) is not None or not found.pairwise
+    return pair_names(ranking) is not None or not ranking.pairwise
 
 
 NO_ONE_MODEL = "response 1 is not the same model in every pair: see “Models” for who wins"
@@ -661,15 +661,15 @@ def answer(rates: WinRates, models: ModelRanking, basis: str) -> Sentence:
     )
 
 
-def _verdict(found: Estimate, names: tuple[str, str] | None, whose: str) -> str:
+def _verdict(estimate: Estimate, names: tuple[str, str] | None, whose: str) -> str:
     first, second = map(in_sentence, names or ("response 1", "response 2"))
     better = "No clear winner"
-    if found.low is not None and found.low > EVEN:
+    if estimate.low is not None and estimate.low > EVEN:
         better = f"{first if names else 'Response 1'} is better than {second}"
-    elif found.high is not None and found.high < EVEN:
+    elif estimate.high is not None and estimate.high < EVEN:
         better = f"{second if names else 'Response 2'} is better than {first}"
     whom = first
-    return f"{better}: {whose} give {whom} a win rate of {share(found)}."
+    return f"{better}: {whose} give {whom} a win rate of {share(estimate)}."
 
 
 @dataclass(frozen=True)
@@ -681,10 +681,10 @@ class RestingOn:
     checked: bool
 
 
-def models_answer(found: ModelRanking, on: RestingOn) -> Sentence:
+def models_answer(ranking: ModelRanking, on: RestingOn) -> Sentence:
     """Say which model ranks first and whether clearly so; for two models, who won how often."""
-    if len(found.pairwise) == 1 and not found.apart:
-        (pair,) = found.pairwise
+    if len(ranking.pairwise) == 1 and not ranking.apart:
+        (pair,) = ranking.pairwise
         n = pair.win + pair.tie + pair.lose
         ties = f"{count(pair.tie)} {'is a tie' if pair.tie == 1 else 'are ties'}"
         return Sentence(
@@ -692,21 +692,21 @@ def models_answer(found: ModelRanking, on: RestingOn) -> Sentence:
             f"{in_sentence(pair.model_2)} wins {count(pair.lose)}; {ties}{on.more}.",
             "models",
         )
-    if not found.pairwise:
+    if not ranking.pairwise:
         return Sentence(
             "No final label compares two named models yet. If the pairs name no models, import "
             "them with the columns model_1 and model_2.",
             "models",
         )
-    if not found.ranking:
-        return Sentence(f"The models can't be ranked: {found.reason}.", "models", warns=True)
-    first, second = found.ranking[:2]
+    if not ranking.ranking:
+        return Sentence(f"The models can't be ranked: {ranking.reason}.", "models", warns=True)
+    first, second = ranking.ranking[:2]
     apart = first.rank_high == 1
     more = on.more
-    if others := [one.model for one in found.apart]:
+    if others := [one.model for one in ranking.apart]:
         more += f"; not yet comparable: {', '.join(map(in_sentence, others))}"
     return Sentence(
-        f"Of {len(found.ranking)} models, {in_sentence(first.model)} ranks first by {on.labels}, "
+        f"Of {len(ranking.ranking)} models, {in_sentence(first.model)} ranks first by {on.labels}, "
         f"{'clearly' if apart else 'but not clearly'} ahead of {in_sentence(second.model)}{more}.",
         "models",
         warns=not on.checked,
@@ -735,10 +735,10 @@ def win_rates_plot(found: WinRates, models: ModelRanking) -> Plot:
     return plot("win-rate", f"Win rate of {whose}", caption, rows, drawing)
 
 
-def categories_plot(found: Sequence[CategoryFigures]) -> Plot:
+def categories_plot(categories: Sequence[CategoryFigures]) -> Plot:
     rows = [
         {"category": row.category, "n": row.n} | value_of(row.accuracy)
-        for row in found
+        for row in categories
         if not isinstance(row.accuracy, Undefined)
     ]
     rows = rows if len(rows) > 1 else []
@@ -746,10 +746,10 @@ def categories_plot(found: Sequence[CategoryFigures]) -> Plot:
     return plot("category", "By category", caption, rows, intervals("category", "accuracy"))
 
 
-def models_plot(found: ModelRanking) -> Plot:
+def models_plot(ranking: ModelRanking) -> Plot:
     """Plot the win rate of two models, or the expected win rates of more in order of rank."""
-    if len(found.ranking) > 2:
-        rows = [{"model": one.model} | value_of(one.strength) for one in found.ranking]
+    if len(ranking.ranking) > 2:
+        rows = [{"model": one.model} | value_of(one.strength) for one in ranking.ranking]
         scale = {"zero": False}
         drawing = intervals("model", "strength (log-odds)", scale=scale, line_at=0)
         caption = "Bradley–Terry strengths with 95\u202f% intervals. The line is the mean model."
@@ -757,7 +757,7 @@ def models_plot(found: ModelRanking) -> Plot:
     rows = [
         {"model": f"{in_sentence(one.model_1)} against {in_sentence(one.model_2)}"}
         | value_of(one.win_rate)
-        for one in found.pairwise
+        for one in ranking.pairwise
         if not isinstance(one.win_rate, Undefined)
     ]
     caption = "From the final labels, with 95\u202f% intervals. The line is at one half."

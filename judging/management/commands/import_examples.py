@@ -272,14 +272,14 @@ def document_of(summary: Summary, price: PairsPrice | None = None) -> dict[str, 
         "n_problems": summary.n_problems,
         "problems": [
             {
-                "file": Path(one.place.file).name,
-                "line": one.place.line,
-                "column": one.column,
-                "sentence": one.sentence,
+                "file": Path(problem.place.file).name,
+                "line": problem.place.line,
+                "column": problem.column,
+                "sentence": problem.sentence,
             }
-            for one in summary.problems
+            for problem in summary.problems
         ],
-        "notices": [asdict(one) for one in summary.notices],
+        "notices": [asdict(notice) for notice in summary.notices],
         "refused_files": [],
         "wide": summary.wide or None,
         "price": price

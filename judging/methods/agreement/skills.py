@@ -225,7 +225,7 @@ def _of_equal_votes(votes: CastVotes, posteriors: Floats) -> Floats:
     cell = votes.rater * CLASSES + votes.label
     parts = np.split(cell, votes.starts[1:])
     seen: dict[bytes, int] = {}
-    kind = np.array([seen.setdefault(np.sort(one).tobytes(), len(seen)) for one in parts])
+    kind = np.array([seen.setdefault(np.sort(part).tobytes(), len(seen)) for part in parts])
     sums = np.zeros((len(posteriors), len(seen), CLASSES))
     for chain, own in zip(sums, posteriors, strict=True):
         np.add.at(chain, kind, own)
@@ -416,7 +416,7 @@ def _weighted_alphas(
     size = items * total
     with np.errstate(divide="ignore", invalid="ignore"):
         differ = (size * (1 - agreeing / (total * total - own))).sum(axis=1) / size.sum(axis=1)
-        expected = 1 - sum((one / size.sum(axis=1)) ** 2 for one in shares)
+        expected = 1 - sum((share / size.sum(axis=1)) ** 2 for share in shares)
         if plain:
             expected = expected * size.sum(axis=1) / (size.sum(axis=1) - 1)
         return np.asarray(np.where(expected > 0, 1 - differ / expected, np.nan))

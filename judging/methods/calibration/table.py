@@ -204,11 +204,11 @@ def _distance(column: Floats, gold: Signs, question: ArrayLike | None) -> Figure
     return Estimate(value, n, min(50 * nearest, value), max(50 * furthest, value))
 
 
-def _around(value: float, n: int, found: Figure) -> Figure:
+def _around(value: float, n: int, figure: Figure) -> Figure:
     """The value with the limits that were found, which hold it."""
-    if isinstance(found, Undefined) or found.low is None or found.high is None:
-        return replace(found, value=value, n=n) if isinstance(found, Estimate) else found
-    return Estimate(value, n, min(found.low, value), max(found.high, value))
+    if isinstance(figure, Undefined) or figure.low is None or figure.high is None:
+        return replace(figure, value=value, n=n) if isinstance(figure, Estimate) else figure
+    return Estimate(value, n, min(figure.low, value), max(figure.high, value))
 
 
 def icc_columns(p_response_1: Floats, present: Booleans) -> Floats:

@@ -375,7 +375,7 @@ def basis(
         f"{assumed} tokens per sample."
     ]
     sentences += [] if seen else [ONE_A_CALL.format(k=judge.k)]
-    pictured = any(hashes_in(*(m.content for m in one.messages)) for one in requests)
+    pictured = any(hashes_in(*(m.content for m in request.messages)) for request in requests)
     sentences += [IMAGES] if pictured else []
     sentences += [BY_STAGES] if judge.portia else []
     sentences += [IN_BATCHES] if judge.batch else []
