@@ -52,16 +52,9 @@ _DRAFT = (
     "token", "left_response", "answer", "comment", "active_seconds", "updated_at", "repeat",
 )  # fmt: skip
 _ROUND = (
-    "project",
-    "kind",
-    "state",
-    "seed",
-    "open_to_all",
-    "no_majority",
-    "nonce",
-    "after",
+    "project", "kind", "state", "seed", "open_to_all", "no_majority", "nonce", "after",
     "repeat_percent",
-)
+)  # fmt: skip
 _PROTOCOL = (
     "question_asked", "guidelines", "scale", "both_bad", "cant_judge", "criteria", "rendering",
     "criteria_rule", "hide_models", "show_reference", "ask_confidence", "reason_tags", "ask_spans",

@@ -48,15 +48,9 @@ _EPOCH_1904 = datetime(1904, 1, 1, tzinfo=UTC)
 
 # What reading a damaged workbook raises: a number or an encoding that is none, an encrypted member.
 _BROKEN = (
-    EOFError,
-    LookupError,
-    OSError,
-    RuntimeError,
-    ValueError,
-    expat.ExpatError,
-    zipfile.BadZipFile,
+    EOFError, LookupError, OSError, RuntimeError, ValueError, expat.ExpatError, zipfile.BadZipFile,
     zlib.error,
-)
+)  # fmt: skip
 
 
 class NoWorkbook(ValueError):

@@ -304,15 +304,9 @@ def mean_cost(usd: np.ndarray) -> Figure:
 
 
 ENTRIES: tuple[Callable[[Analysis], CardEntry], ...] = (
-    position_bias,
-    token_bias,
-    length_bias,
-    likelihood_bias,
-    self_preference,
-    stability,
-    unparsed,
+    position_bias, token_bias, length_bias, likelihood_bias, self_preference, stability, unparsed,
     cost,
-)
+)  # fmt: skip
 
 
 def entry_of(card: JudgeCard, key: str) -> CardEntry:
