@@ -454,10 +454,10 @@ def get_people_report(request: HttpRequest, slug: str) -> dict[str, Any]:
     It shows nothing that a judge said, so that it unblinds nobody.
     """
     project = access_to(request, slug, Role.OBSERVER).project
-    found = kept_people(project)
-    if found is None:
+    alone = kept_people(project)
+    if alone is None:
         raise UserError(f"{slug} has no votes that count. Open a round or import votes.")
-    figures: dict[str, Any] = to_json(found)
+    figures: dict[str, Any] = to_json(alone)
     return figures
 
 

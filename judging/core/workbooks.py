@@ -343,9 +343,9 @@ class _RowReader:
             if not 0 < self._row <= MOST_ROWS:
                 raise Damaged(f"it has a row {self._row}")
         elif name == "mergeCell" and self.merged is None:
-            found = _MERGED.fullmatch(values.get("ref", ""))
-            if found and found[1] != found[2]:
-                self.merged = MergedCells(found[0], int(found[1]))
+            match = _MERGED.fullmatch(values.get("ref", ""))
+            if match and match[1] != match[2]:
+                self.merged = MergedCells(match[0], int(match[1]))
 
     def _place(self) -> str:
         return f"{column_name(self._column)}{self._row}"

@@ -146,8 +146,8 @@ def bradley_terry(
         models, model_1, model_2, sign: as in `pairwise_results`.
         question: (N,) codes; None: each label has its own.
     Returns: the strongest first of the `comparable` models, or Undefined if there is no ranking."""
-    found = _strengths(models, model_1, model_2, sign, question, ties=False)
-    return found if isinstance(found, Undefined) else list(found.ranked)
+    ranking = _strengths(models, model_1, model_2, sign, question, ties=False)
+    return ranking if isinstance(ranking, Undefined) else list(ranking.ranked)
 
 
 @dataclass(frozen=True, slots=True)

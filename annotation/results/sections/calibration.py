@@ -237,14 +237,14 @@ def calibration(of: Analysis) -> CalibrationFigures | Undefined:
     if isinstance(data, Undefined):
         return data
     p, labels = own_probabilities(data), gold(of.sheet)
-    found = compared(of, data, p, labels)
+    comparison = compared(of, data, p, labels)
     return CalibrationFigures(
         asked=ChoiceSettings(**data.plain["own"]),
-        labels=labels if isinstance(labels, Undefined) else found.labelled,
+        labels=labels if isinstance(labels, Undefined) else comparison.labelled,
         mass=mean_mass(data.arrays["mass"]),
         content_free={name: len(data.plain[name]) for name in ("nothing", "random")},
-        comparison=in_words(found),
-        curves=curves(found),
+        comparison=in_words(comparison),
+        curves=curves(comparison),
         by_share=by_share(of, data, p, labels),
         runs=across_runs(of, data, labels),
     )
@@ -365,8 +365,8 @@ def across_runs(of: Analysis, data: Data, labels: Signs | Undefined) -> list[Cho
             continue
         p = choice_probabilities(table, settings["permutations"])
         methods = [method_named("uncalibrated"), method_named("calibraeval")]
-        found = compared(of, data, p, labels, methods)
-        before, after = (found.row(method.name) for method in methods)
+        comparison = compared(of, data, p, labels, methods)
+        before, after = (comparison.row(method.name) for method in methods)
         rows.append(ChoiceRun(**settings, before=_figures(before), after=_figures(after)))
     return rows
 

@@ -234,8 +234,8 @@ def _share(
         return plus_two_mean(part[apart], (0, 1), question[apart])
     there, above = apart.astype(np.float64), np.where(apart, part, 0.0)
     design = {"weight": weight, "stratum": stratum, "question": question}
-    found = plus_two_ratio(above, there, (0, 1), **design)
-    return found if isinstance(found, Undefined) else replace(found, n=int(apart.sum()))
+    figure = plus_two_ratio(above, there, (0, 1), **design)
+    return figure if isinstance(figure, Undefined) else replace(figure, n=int(apart.sum()))
 
 
 def _explained(of: Analysis, rows: Codes) -> tuple[Floats, dict[str, str]]:

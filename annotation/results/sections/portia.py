@@ -126,8 +126,8 @@ def prompts_by_parts(run: Run) -> list[Json]:
             texts = example.response_1, example.response_2
             if parts == 1:
                 (message,) = render(template, example.question, *texts, "original")
-            elif found := aligned(example, Stage.LENGTH, replace(settings, parts=parts)):
-                shown = found.parts_1, found.parts_2
+            elif alignment := aligned(example, Stage.LENGTH, replace(settings, parts=parts)):
+                shown = alignment.parts_1, alignment.parts_2
                 (message,) = render_parts(template, example.question, *shown, "original")
             else:
                 continue
@@ -471,8 +471,8 @@ def _references(
     for other in others:
         if other.named["model"] != named["model"]:
             reference = at(other.stages, rows).final
-            found = agreement_with_reference(stages, unsplit, reference, question)
-            rates = found.unsplit, found.portia, found.gain
+            agreement = agreement_with_reference(stages, unsplit, reference, question)
+            rates = agreement.unsplit, agreement.portia, agreement.gain
             yield ReferenceAgreement(other.named["run"], other.named["model"], *rates)
 
 

@@ -157,10 +157,10 @@ def orders(sheet: Sheet, samples: SampleArrays | Undefined, rng: np.random.Gener
 
 
 def _order(sheet: Sheet, labels: Signs, there: Booleans, rng: np.random.Generator) -> OrderAccuracy:
-    found = label_agreement(sheet.comparison(labels, there), rng)
+    agreement = label_agreement(sheet.comparison(labels, there), rng)
     return OrderAccuracy(
-        accuracy=found.accuracy,
-        accuracy_over_all=found.accuracy_over_all,
+        accuracy=agreement.accuracy,
+        accuracy_over_all=agreement.accuracy_over_all,
         labels={
             name: int((labels[there] == sign).sum())
             for name, sign in ((WIN, 1), (TIE, 0), (LOSE, -1))

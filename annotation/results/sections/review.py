@@ -411,12 +411,12 @@ def _errors(lines: Sequence[ReviewGain | Undefined], name: str) -> Points:
 
 
 def _independent(sheet: Sheet) -> tuple[Points, Figure]:
-    found = independent_of(sheet)
-    if isinstance(found, Undefined):
-        return [found] * len(BETAS), found
-    at = np.array(BETAS) / 100 * found.curve.total
-    values = [Estimate(float(value), found.n) for value in found.curve.accuracy(at)]
-    return values, Estimate(float(found.ceiling), found.n)
+    curve = independent_of(sheet)
+    if isinstance(curve, Undefined):
+        return [curve] * len(BETAS), curve
+    at = np.array(BETAS) / 100 * curve.curve.total
+    values = [Estimate(float(value), curve.n) for value in curve.curve.accuracy(at)]
+    return values, Estimate(float(curve.ceiling), curve.n)
 
 
 FEWEST_KNOWN = 20

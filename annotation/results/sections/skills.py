@@ -204,7 +204,7 @@ def noise(of: Analysis) -> NoiseFigures | Undefined:
     if isinstance(known, Undefined):
         return known
     rows = known.rows
-    found = without_noise(
+    attenuation = without_noise(
         sheet.judge[rows],
         sheet.judged[rows],
         sheet.ballots.counts.counts[rows],
@@ -214,10 +214,10 @@ def noise(of: Analysis) -> NoiseFigures | Undefined:
         question=sheet.question[rows],
     )
     return NoiseFigures(
-        found.with_one_vote,
-        found.between_votes,
-        found.corrected,
-        found.share,
+        attenuation.with_one_vote,
+        attenuation.between_votes,
+        attenuation.corrected,
+        attenuation.share,
         _with_themselves(of),
     )
 

@@ -309,7 +309,7 @@ def alt_test(sheet: Sheet, replacement: Replacement) -> AlternativeTest | Undefi
     """Test on examples that were not chosen for being hard: on all of them, or on the audit."""
     rows = np.ones(len(sheet), bool) if sheet.everyone else sheet.audited & ~sheet.selected
     ballots = sheet.ballots
-    found = alternative_annotator_test(
+    test = alternative_annotator_test(
         sheet.judge[rows],
         sheet.judged[rows],
         ballots.votes[rows],
@@ -317,16 +317,16 @@ def alt_test(sheet: Sheet, replacement: Replacement) -> AlternativeTest | Undefi
         ballots.names,
         replacement.epsilon,
     )
-    if isinstance(found, Undefined):
-        return found
-    n = len(found.annotators)
-    omega, mean_rho = Estimate(float(found.omega), n), Estimate(float(found.mean_rho), n)
+    if isinstance(test, Undefined):
+        return test
+    n = len(test.annotators)
+    omega, mean_rho = Estimate(float(test.omega), n), Estimate(float(test.mean_rho), n)
     return AlternativeTest(
-        found.passes,
-        float(found.epsilon),
+        test.passes,
+        float(test.epsilon),
         omega,
         mean_rho,
-        found.annotators,
+        test.annotators,
         replacement.changed,
     )
 

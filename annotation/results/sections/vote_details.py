@@ -299,14 +299,14 @@ def _on_spans(sheet: Sheet, arrays: Mapping[str, Codes], met: Booleans) -> SpanF
     number = np.cumsum(asked) - 1
     spans = arrays["spans"].copy()
     spans[:, 0] = number[spans[:, 0]]
-    found = span_overlap(
+    overlap = span_overlap(
         arrays["example"][asked], spans, arrays["lengths"], sheet.question, kept=met
     )
     return SpanFigures(
         votes=int(asked.sum()),
         marked=len(np.unique(spans[:, 0])),
-        f1=found.f1,
-        by_chance=found.by_chance,
-        pairs=found.pairs,
-        unmarked=found.unmarked,
+        f1=overlap.f1,
+        by_chance=overlap.by_chance,
+        pairs=overlap.pairs,
+        unmarked=overlap.unmarked,
     )

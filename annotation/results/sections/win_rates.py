@@ -360,13 +360,13 @@ def by_category(
     for c in largest:
         inside = code == c
         part = compared if isinstance(compared, Undefined) else _within(sheet, compared, inside)
-        found = label_agreement(part, rng)
+        agreement = label_agreement(part, rng)
         rows.append(
             CategoryFigures(
                 category=str(names[c]) or "(none)",
                 n=int(sizes[c]),
-                accuracy=found.accuracy,
-                kappa=found.kappa,
+                accuracy=agreement.accuracy,
+                kappa=agreement.kappa,
                 conflict_rate=_conflict_rate(sheet, samples, inside),
                 judge_win_rate=of_labels(sheet, sheet.judge, inside & sheet.judged),
                 p_accuracy=_adjusted(tests[0], int(c)),

@@ -140,13 +140,13 @@ def _choice(
     # Without a text, the tokens are those of the thinking that the server keeps apart.
     if not logprobs or not text.strip() or not is_spelled(logprobs, text):
         return None
-    found = parse_choice(logprobs, ids)
-    mass = None if found is None else found.mass
+    parsed = parse_choice(logprobs, ids)
+    mass = None if parsed is None else parsed.mass
     if mass is not None and is_left_over(
         logprobs, ids, mass, template.least_mass or LEAST_MASS, declined=declined
     ):
         return Parsed(Status.UNPARSED, mass=mass)
-    return found
+    return parsed
 
 
 def _point(

@@ -153,9 +153,9 @@ def mean_credit(earned: Floats, question: ArrayLike | None, confidence: float = 
     if not n:
         return Undefined(NO_LABELS)
     each = ratio(np.where(there, earned, 0).sum(axis=1), there.sum(axis=1))
-    found = plus_two_mean(each, (0, 1), question, reason=NO_LABELS, confidence=confidence)
+    figure = plus_two_mean(each, (0, 1), question, reason=NO_LABELS, confidence=confidence)
     means = ratio(np.where(there, earned, 0).sum(axis=0), there.sum(axis=0))
-    return _around(float(np.nanmean(means)), n, found)
+    return _around(float(np.nanmean(means)), n, figure)
 
 
 def rstd(earned: Floats, gold: Signs, question: ArrayLike | None) -> Figure:

@@ -323,14 +323,14 @@ def judge_bias(labels: AuditedLabels, confidence: float = 0.95) -> Figure:
     n, share = len(labels.audited), len(labels.rest) / labels.n
     if n < FEWEST_AUDITED:
         return Undefined(_too_few(n))
-    found = difference_estimate(labels, 1.0)
+    estimate = difference_estimate(labels, 1.0)
     judge = float(labels.selected.sum() + labels.rest.sum()) / labels.n
-    half = float(scipy.stats.t.ppf((1 + confidence) / 2, n - 1)) * found.plus_two_se_this_project
-    centres = [found.plus_two_centre]
+    half = float(scipy.stats.t.ppf((1 + confidence) / 2, n - 1)) * estimate.plus_two_se_this_project
+    centres = [estimate.plus_two_centre]
     if 2 * n > len(labels.rest):
-        centres.append(found.finite_centre)
+        centres.append(estimate.finite_centre)
     low, high = judge - max(centres) - half, judge - min(centres) + half
-    return Estimate(judge - found.theta, n, max(-share, low), min(share, high))
+    return Estimate(judge - estimate.theta, n, max(-share, low), min(share, high))
 
 
 def vote_noise(selected: Floats, audited: Floats, n_rest: int, total: int) -> float:

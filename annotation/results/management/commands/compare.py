@@ -41,9 +41,9 @@ class Command(FairJudgeCommand):
         runs = [find_run(project, options[name]) for name in ("run_a", "run_b")]
         for run in runs:
             run.require_ranking("Nothing was decided.")
-        found = compare_runs(project, *runs, options["margin"], restart=options["restart"])
-        for line in drift_lines(found):
+        drift = compare_runs(project, *runs, options["margin"], restart=options["restart"])
+        for line in drift_lines(drift):
             self.stdout.write(line)
-        write_outputs(options, junit=junit(found.decision), markdown=drift_markdown(found))
-        self.tell(found.document())
-        end_with(found.decision.verdict)
+        write_outputs(options, junit=junit(drift.decision), markdown=drift_markdown(drift))
+        self.tell(drift.document())
+        end_with(drift.decision.verdict)
