@@ -36,7 +36,7 @@ from annotation.models import (
 )
 from judging.core import leases, waking
 from judging.core.errors import UserError
-from judging.core.leases import Lease, delete_rows, in_chunks, new_holder
+from judging.core.leases import Lease, TakenOver, delete_rows, in_chunks, new_holder
 from judging.core.processes import stop_requested
 from judging.dataset.images import release
 from judging.dataset.models import (
@@ -61,10 +61,6 @@ AT_ONCE = 5000
 _MOST = 10_000
 _TRIES = 10
 Advance = Callable[[int], None]
-
-
-class _TakenOver(Exception):
-    """Another process deletes the project, so this one leaves."""
 
 
 def delete_project(
@@ -161,7 +157,7 @@ def go_on(key: int, advance: Advance = lambda rows: None) -> bool:
             f"Somebody still works in {deletion.slug}. Nobody sees it any more, and a worker "
             "deletes the rest later."
         )
-    except _TakenOver:
+    except TakenOver:
         return False
     finally:
         mine = LEASE.held_by(Deletion.objects.filter(pk=key), holder)
@@ -233,17 +229,17 @@ class _Rest:
         in_chunks(rows, chunk, _MOST)
 
     def _renew(self, gone: int) -> None:
-        """Keep the deletion. Raises _TakenOver, or UserError if the process has to stop."""
+        """Keep the deletion. Raises TakenOver, or UserError if the process has to stop."""
         if stop_requested.is_set():
             raise UserError("The process was stopped. A worker deletes the rest later.")
         mine = Deletion.objects.filter(pk=self.deletion.pk)
         self.deletion.n_done += gone
         if not LEASE.renew(mine, self.holder, n_done=self.deletion.n_done):
-            raise _TakenOver
+            raise TakenOver
 
 
 def _of_crowd(keys: list[int]) -> None:
-    """With their logins, which opened nothing but a round of the project."""
+    """Delete people of crowds and their logins, which opened only a round of the project."""
     crowd = Annotator.objects.filter(pk__in=keys)
     User.objects.filter(pk__in=list(crowd.values_list("user", flat=True))).delete()
     crowd.delete()

@@ -293,7 +293,7 @@ def _tell_once(kind: str, user: User, now: set[int]) -> None:
             rows.update(**{f"{kind}_told": sorted(now)})
         return
     with transaction.atomic():
-        # Of two workers that look at once, one tells.
+        # If two workers look at once, only one of them sends the mail.
         free = rows.filter(Q(**{f"{kind}_at": None}) | Q(**{f"{kind}_at__lte": since}))
         if free.update(**{f"{kind}_at": at, f"{kind}_told": sorted(now)}):
             post(kind, f"{kind}:{user.pk}:{at.isoformat()}", user=user)

@@ -544,7 +544,7 @@ class VisibleItems(LeavingOut):
     rows = {"selection__in": UNREADY}
 
     def that_use_examples(self) -> models.QuerySet["Item"]:
-        """Also items that nobody sees yet, whose examples must stay."""
+        """Return all items, also those that nobody sees yet: their examples must stay."""
         return Item.every.all()
 
 

@@ -49,7 +49,7 @@ _TEXTS: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (PointItem, ("input", "output")),
 )
 _ROWS = 500
-# Of each table with words that people wrote: how its rows lead to the project, and the column.
+# Each table with words that people wrote: how its rows lead to the project, and the column.
 _WORDS: tuple[tuple[Any, str, str], ...] = (
     (Vote.every, "example__project", "comment"),
     (VoteRevision._base_manager, "annotation__example__project", "comment"),

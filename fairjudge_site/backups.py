@@ -42,13 +42,13 @@ from judging.runs.models import Run
 _KIND = "fairjudge-backup"
 _DATABASE = {"sqlite": "database.sqlite3", "postgresql": "database.dump"}
 _UPLOADS = "uploads/"
-# Those of an object storage, by their names there.
+# The files of an object storage, by their names there.
 _STORED = "stored/"
 _REPLACED = "replaced"
 _MANIFEST = "backup.json"
 _LARGEST_MANIFEST = MEBIBYTE
 _MIGRATIONS = "django_migrations"
-# Whose keys open the site. Neither table refers to another one by them.
+# Tables whose keys open the site. No other table refers to these keys.
 _SESSIONS = (Session._meta.db_table, LoginSession._meta.db_table)
 # A dump of FairJudge has some 300 entries and a few hundred migrations.
 _MOST_ENTRIES = 20_000

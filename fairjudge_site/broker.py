@@ -10,7 +10,7 @@ from queue import Empty
 from kombu.transport import filesystem
 
 
-class Channel(filesystem.Channel):
+class FolderChannel(filesystem.Channel):
     """Writes a message under another name and renames it, so that no reader gets half of it.
 
     A worker claims a message by renaming it into the `taken` folder. Of several workers exactly one
@@ -46,8 +46,8 @@ class Channel(filesystem.Channel):
                 write_whole(self._exchange_file(exchange), [binding, *table])
 
 
-class Transport(filesystem.Transport):
-    Channel = Channel
+class FolderTransport(filesystem.Transport):
+    Channel = FolderChannel
 
 
 def write_whole(path: Path, content: object) -> None:

@@ -11,7 +11,7 @@ from kombu.transport import TRANSPORT_ALIASES
 from judging.core import tracing
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "fairjudge_site.settings")
-TRANSPORT_ALIASES["filesystem"] = "fairjudge_site.broker:Transport"
+TRANSPORT_ALIASES["filesystem"] = "fairjudge_site.broker:FolderTransport"
 # A worker that hasn't stopped so long after its calls are cut off is ended. Its runs are resumed by
 # another one.
 STOP_WITHIN = 10.0

@@ -33,33 +33,17 @@ GLOSSARY_NAME = "glossary"
 CHAPTERS = {
     "Start": ("tutorial", "pages", GLOSSARY_NAME),
     "Methods": (
-        "methods/mec",
-        "methods/bpc",
-        "methods/bpde",
-        "methods/hitlc",
-        "methods/people",
-        "methods/routing",
-        "methods/teaching",
-        "methods/cheapest",
-        "methods/portia",
-        "methods/calibration",
-        "methods/likelihood",
+        "methods/mec", "methods/bpc", "methods/bpde", "methods/hitlc", "methods/people",
+        "methods/routing", "methods/teaching", "methods/cheapest", "methods/portia",
+        "methods/calibration", "methods/likelihood",
     ),
     "Reference": (
-        "files",
-        "report",
-        "commands",
-        "api",
-        "client",
-        "gate",
-        "environment",
-        "operators",
-        "security",
-        "accessibility",
+        "files", "report", "commands", "api", "client", "gate", "environment", "operators",
+        "security", "accessibility",
     ),
     "Evidence": ("faireval", "validation", "reproduce"),
     "Code": ("architecture",),
-}
+}  # fmt: skip
 # Which page of the docs explains a page of the site, by the name of its URL or the start of it.
 HELP = {
     "account": "pages#your-account",

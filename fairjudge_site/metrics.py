@@ -169,7 +169,7 @@ def _counts_of_processes() -> Iterator[tuple[str, Counts]]:
 
 
 def _page_seconds() -> Metric:
-    found = HistogramMetricFamily(
+    family = HistogramMetricFamily(
         "fairjudge_page_seconds",
         "Seconds until a page was answered, in each web process.",
         labels=["page", "status", "process"],
@@ -181,8 +181,8 @@ def _page_seconds() -> Metric:
             for bound, n in zip((*SECONDS, "+Inf"), row[:-1], strict=True):
                 total += n
                 buckets.append((str(bound), total))
-            found.add_metric([page, status, process.removeprefix("pages-")], buckets, row[-1])
-    return found
+            family.add_metric([page, status, process.removeprefix("pages-")], buckets, row[-1])
+    return family
 
 
 # Work
@@ -271,10 +271,6 @@ def _count_work() -> dict[str, Gauge]:
         ),
     }
     return found | _of_runs(runs)
-
-
-def _votes() -> int:
-    return Vote.every.count()
 
 
 def _of_runs(runs: list[Run]) -> dict[str, Gauge]:

@@ -31,7 +31,7 @@ from judging.projects.models import Project
 
 _TARGET = "target"
 _ROWS_AT_ONCE = 2_000
-# Of images, each of some megabytes.
+# Images have some megabytes each.
 _FILES_AT_ONCE = 8
 _NOTHING = "Nothing was moved."
 

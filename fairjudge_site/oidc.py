@@ -64,7 +64,7 @@ def claims_of(request: HttpRequest, name: str) -> tuple[dict[str, Any], dict[str
     Raises UserError if they cancelled, or if anything about it can't be trusted.
     """
     try:
-        _Done.adapter_view(_Client(request, name))(request)
+        _SignOnView.adapter_view(_Client(request, name))(request)
     except _Verified as verified:
         return verified.claims, verified.state
     except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -218,7 +218,7 @@ class _Client(OpenIDConnectOAuth2Adapter):
         return claims
 
 
-class _Done(OAuth2CallbackView):
+class _SignOnView(OAuth2CallbackView):
     def _get_state(self, request: HttpRequest, provider: Any) -> Any:
         state, refused = super()._get_state(request, provider)
         self.adapter.state = state

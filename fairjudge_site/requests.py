@@ -245,7 +245,7 @@ def crowd_keeps_to_its_round(
     def process_view(request: HttpRequest, *_: Any) -> HttpResponse | None:
         match = request.resolver_match
         name = (match and match.url_name) or ""
-        # Of a login that was erased or deactivated, only the session is left.
+        # After a login was erased or deactivated, only its session is left.
         is_inside = CROWD in request.session and request.user.is_authenticated
         if not is_inside or _OF_CROWD.match(name):
             return None
@@ -294,7 +294,7 @@ class Logins(ModelBackend):
 
 @prepared
 def _users(key: Any) -> QuerySet[User]:
-    """With the language that the person chose, which every page needs."""
+    """Find a user, with the language that they chose, which every page needs."""
     return User.objects.filter(pk=key).annotate(language=F("preferences__language"))
 
 

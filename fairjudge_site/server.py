@@ -178,8 +178,8 @@ class Server(TcpWSGIServer):
         return any(channel.busy for channel in list(self.active_channels.values()))
 
 
-class Worker(GunicornWorker):
-    """One process of the site: `--worker-class=fairjudge_site.server.Worker`."""
+class SiteWorker(GunicornWorker):
+    """One process of the site: `--worker-class=fairjudge_site.server.SiteWorker`."""
 
     def run(self) -> None:
         # After the fork, and after Django is ready.

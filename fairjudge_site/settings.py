@@ -189,7 +189,7 @@ CACHES = {
 if ON_POSTGRESQL:
     CACHES["reports"] = {"BACKEND": "judging.core.storage.DatabaseCache"}
 
-# Where `move_to_postgresql` goes.
+# The database to which `move_to_postgresql` moves the site.
 NEW_DATABASE_URL = environment.text("NEW_DATABASE_URL", "")
 
 # The queue. The broker only wakes workers; the database says which work is left.
@@ -324,7 +324,7 @@ else:
     }
 FILE_UPLOAD_PERMISSIONS = 0o600
 FAIRJUDGE_MAX_UPLOAD_BYTES = 2**20 * environment.integer("FAIRJUDGE_MAX_UPLOAD_MB", 200, 1, 10_000)
-# Of each image, before it is cleaned. An import fetches images from these hosts alone.
+# The size of each image before it is cleaned. An import fetches images from these hosts alone.
 FAIRJUDGE_MAX_IMAGE_BYTES = 2**20 * environment.integer("FAIRJUDGE_MAX_IMAGE_MB", 5, 1, 50)
 FAIRJUDGE_IMAGE_HOSTS = environment.hosts("FAIRJUDGE_IMAGE_HOSTS")
 # Requests a minute that each token of the REST interface is granted.

@@ -99,6 +99,20 @@ def notes() -> Iterator[Text]:
                     yield Text(name, token.start[0], token.string)
 
 
+# A note that begins so says what it is about only by the line below it.
+_FRAGMENT = re.compile(r"# (?:Of|Whose|Those of) |(?:Of|Whose|Those of) ")
+
+
+def fragments() -> Iterator[str]:
+    """Yield where a docstring, or the first line of a comment, has no subject."""
+    before = ("", 0)
+    for path, line, text in notes():
+        goes_on = text.startswith("#") and before == (path, line - 1)
+        before = (path, line)
+        if not goes_on and _FRAGMENT.match(text):
+            yield f"{path}:{line} {text[:80]}"
+
+
 def _said(node: ast.Constant | ast.JoinedStr) -> str:
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, str) else ""
@@ -152,6 +166,10 @@ def test_no_banned_word_in_docstrings_and_comments():
     found = [f"{path}:{line} {word[0]}" for path, line, text in notes()
              if (word := _BANNED.search(" ".join(text.split())))]  # fmt: skip
     assert found == []
+
+
+def test_docstrings_and_comments_begin_with_their_subject():
+    assert list(fragments()) == []
 
 
 @pytest.mark.parametrize(

@@ -108,6 +108,13 @@ DJANGO_FOLDERS = {"commands", "management", "migrations", "templatetags"}
 WAKING = "judging/core/waking.py"
 # Which queue a task belongs to is configuration, and Celery wants it by name.
 ROUTES = "fairjudge_site/settings.py"
+SQL_ROOM = "judging/core/sql/"
+BY_HAND = {"cursor", "execute", "executemany", "raw", "extra", "RawSQL"}
+# A lock, backups, the move to another database, its health and its size.
+ABOUT_THE_WHOLE_DATABASE = {
+    "judging/core/commands.py", "fairjudge_site/backups.py", "fairjudge_site/moving.py",
+    "fairjudge_site/health.py", "fairjudge_site/status.py",
+}  # fmt: skip
 PAGES = ("README.md", "docs/architecture.md")
 DIAGRAM = "docs/architecture.md"
 
@@ -358,6 +365,29 @@ def tasks_by_name(trees: dict[str, ast.Module]) -> list[str]:
     return places
 
 
+def sql_modules(trees: dict[str, ast.Module]) -> list[str]:
+    """Return the modules that open a cursor or give the ORM a text of SQL."""
+    return [
+        path
+        for path, tree in trees.items()
+        if any(
+            isinstance(node, ast.Call)
+            and getattr(node.func, "attr", getattr(node.func, "id", "")) in BY_HAND
+            for node in ast.walk(tree)
+        )
+    ]
+
+
+def names_of_two_classes(trees: dict[str, ast.Module]) -> dict[str, list[str]]:
+    """Return the names that two modules give to a class. Django names those of commands."""
+    places: dict[str, list[str]] = {}
+    for path, tree in trees.items():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and node.name != "Command":
+                places.setdefault(node.name, []).append(path)
+    return {name: where for name, where in places.items() if len(where) > 1}
+
+
 def product_imports() -> dict[str, set[str]]:
     graph = import_graph()
     return {name: graph.find_modules_directly_imported_by(name) for name in graph.modules}
@@ -421,6 +451,16 @@ def test_every_station_is_there(page):
 
 def test_only_one_module_wakes_tasks_by_name():
     assert tasks_by_name({str(path): parsed(path) for path in product_files()}) == []
+
+
+def test_hand_made_sql_is_in_one_room():
+    trees = {str(path): parsed(path) for path in product_files()}
+    elsewhere = {path for path in sql_modules(trees) if not path.startswith(SQL_ROOM)}
+    assert elsewhere == ABOUT_THE_WHOLE_DATABASE
+
+
+def test_each_class_has_a_name_of_its_own():
+    assert names_of_two_classes({str(path): parsed(path) for path in product_files()}) == {}
 
 
 # The checks themselves, on plans that are made up.
@@ -555,3 +595,16 @@ def test_a_task_that_is_sent_by_its_name_is_found():
     assert tasks_by_name(trees) == []
     for source in ("app.send_task(X)", "T = 'old.name'", "from x import send_task"):
         assert tasks_by_name(trees | {"judging/a.py": ast.parse(source)}) == ["judging/a.py:1"]
+
+
+def test_sql_by_hand_is_found():
+    by_hand = ("connection.cursor()", "Run.objects.raw(SQL)", "rows.annotate(n=RawSQL(SQL, []))")
+    trees = {text: ast.parse(text) for text in (*by_hand, "rows.filter(raw=1)", "row.raw")}
+    assert sql_modules(trees) == list(by_hand)
+
+
+def test_a_name_of_two_classes_is_found():
+    trees = {"a.py": ast.parse("class Plan: ..."), "b.py": ast.parse("class Plan: ...")}
+    assert names_of_two_classes(trees) == {"Plan": ["a.py", "b.py"]}
+    assert names_of_two_classes({"a.py": trees["a.py"]}) == {}
+    assert names_of_two_classes({"a.py": ast.parse("class A:\n  class Meta: ...")}) == {}

@@ -200,7 +200,7 @@ def _texts(item: Item, protocol: Protocol, left: int) -> dict[str, object]:
     question, *responses = shown_of(texts, example.conversation)
     if protocol.hide_models:
         responses = [without_names(one, example.model_1, example.model_2) for one in responses]
-    first, second = (render_shown(one, how) for one in responses)
+    first, second = (render_shown(response, how) for response in responses)
     sides = (first, second) if left == 1 else (second, first)
     return {
         "question": render_shown(question, how),

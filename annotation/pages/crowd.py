@@ -12,7 +12,7 @@ from django.utils.cache import add_never_cache_headers
 from django.views.decorators.http import require_http_methods, require_POST
 
 from annotation.models import CrowdLink, Round
-from annotation.pages.forms import LinesField, Part, TranslationsField
+from annotation.pages.forms import FormText, LinesField, TranslationsField
 from annotation.people import crowds
 from annotation.people.background import (
     in_lines,
@@ -54,10 +54,10 @@ class CrowdForm(forms.ModelForm):
 
     translations = TranslationsField(
         {
-            "consent": Part("What people agree to before they start", rows=8),
-            "questions": Part("Questions about the person", rows=5),
-            "completion_text": Part("Text after the last pair", rows=3),
-            "screened_text": Part("Text for people who were screened out", rows=3),
+            "consent": FormText("What people agree to before they start", rows=8),
+            "questions": FormText("Questions about the person", rows=5),
+            "completion_text": FormText("Text after the last pair", rows=3),
+            "screened_text": FormText("Text for people who were screened out", rows=3),
         },
         label="The same in other languages",
         help_text="People whose page is in one of these languages read it, all others read the "

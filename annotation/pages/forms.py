@@ -68,7 +68,7 @@ class LinesField(forms.CharField):
 
 
 @dataclass(frozen=True)
-class Part:
+class FormText:
     """A text that is translated: its label, and how long it may be."""
 
     label: str
@@ -91,7 +91,7 @@ class TranslationsWidget(forms.Widget):
 
     use_fieldset = True
 
-    def __init__(self, parts: Mapping[str, Part]) -> None:
+    def __init__(self, parts: Mapping[str, FormText]) -> None:
         super().__init__()
         self.parts = parts
 
@@ -127,7 +127,7 @@ class TranslationsWidget(forms.Widget):
 class TranslationsField(forms.Field):
     """Texts in other languages, by language and part. A language without any text is left out."""
 
-    def __init__(self, parts: Mapping[str, Part], **kwargs: Any) -> None:
+    def __init__(self, parts: Mapping[str, FormText], **kwargs: Any) -> None:
         super().__init__(required=False, widget=TranslationsWidget(parts), **kwargs)
         self.parts = parts
 
@@ -156,9 +156,9 @@ class TranslationsField(forms.Field):
 
 
 _PARTS = {
-    "question_asked": Part("The question asked", longest=300),
-    "guidelines": Part("Guidelines", rows=8),
-    "names": Part("Criteria and reasons, one per line, such as accuracy: Genauigkeit", rows=6),
+    "question_asked": FormText("The question asked", longest=300),
+    "guidelines": FormText("Guidelines", rows=8),
+    "names": FormText("Criteria and reasons, one per line, such as accuracy: Genauigkeit", rows=6),
 }
 _COST_BASES = (("assumed", "assumed minutes per vote"), ("measured", "measured active time"))
 

@@ -116,7 +116,7 @@ def cancel(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     return redirect("round", slug, number)
 
 
-# Of a smaller round, every vote is seen at once.
+# The page of a smaller round counts every vote each time it is opened.
 FEW_ITEMS = 100
 
 

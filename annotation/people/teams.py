@@ -449,7 +449,7 @@ def whom_of(round_: Round) -> Whom | None:
 
 
 @dataclass(frozen=True)
-class Asked:
+class PeopleAsked:
     """Whom a round asks, for its page.
 
     joined, left: people whom assigning again would add, and from whom it would take the items.
@@ -465,7 +465,7 @@ class Asked:
     problem: str = ""
 
 
-def asked_in(round_: Round) -> Asked | None:
+def asked_in(round_: Round) -> PeopleAsked | None:
     """Return whom the round asks if its words are more than names."""
     words = round_.parameters.get("assigned")
     if not words:
@@ -476,7 +476,7 @@ def asked_in(round_: Round) -> Asked | None:
         assert whom is not None
         keys = _asked_teams(round_.project, whom.teams)
     except UserError as error:
-        return Asked(teams, words["tags"], [], [], problem=str(error))
+        return PeopleAsked(teams, words["tags"], [], [], problem=str(error))
     there = [*whom.people, *whom.shares]
     wanted = {person.user_id for person in there}
     if whom.teams or whom.tags:
@@ -487,4 +487,5 @@ def asked_in(round_: Round) -> Asked | None:
     may_label = {user for user, left_at, hold in rows if left_at is None and not hold}
     shares = [(person.name, say_share(share)) for person, share in whom.shares.items()]
     named = [person.name for person in whom.people]
-    return Asked(teams, words["tags"], named, shares, len(wanted - seated), len(may_label - wanted))
+    joined, left = len(wanted - seated), len(may_label - wanted)
+    return PeopleAsked(teams, words["tags"], named, shares, joined, left)

@@ -276,7 +276,7 @@ MAX_ADDED_SECONDS = 3600.0
 
 @prepared
 def drafts(item: Any, annotator: Any) -> QuerySet[Draft]:
-    """At most one."""
+    """Find the draft that the person has of the item. There is one at most."""
     return Draft.objects.filter(item=item, annotator=annotator)
 
 

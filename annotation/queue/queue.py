@@ -391,7 +391,7 @@ def _claim(slot: Slot, annotator: Annotator, seat: Seat, now: datetime) -> Draft
 
 
 def _take(slot: Slot, annotator: Annotator, now: datetime) -> bool:
-    """Raises IntegrityError if the person holds another slot of the item."""
+    """Take a free slot. Raises IntegrityError if the person holds another slot of the item."""
     until = now + lease_of(annotator)
     values = {"slot": slot.pk, "annotator": annotator.pk, "now": now, "until": until}
     return _taken.count(**values) == 1

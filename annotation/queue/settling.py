@@ -305,8 +305,10 @@ class _Facts:
 
     @cached_property
     def _aside(self) -> dict[int, set[int]]:
-        """Who doesn't vote on an item, since their vote on its example was put aside, wherever it
-        was cast."""
+        """The people who don't vote on each item, because their vote on its example was put aside.
+
+        It doesn't matter in which round they cast it.
+        """
         votes = Vote.every.filter(
             aside_at__isnull=False,
             example__items__in=self._keys,

@@ -61,7 +61,7 @@ def _parser() -> MarkdownIt:
     return md
 
 
-class Page(NamedTuple):
+class RenderedText(NamedTuple):
     """HTML that still has to pass the gate, and what it shows other than in its text.
 
     elsewhere: numbers of list items, sources of formulas, and targets that repeat the link's text.
@@ -73,14 +73,14 @@ class Page(NamedTuple):
     formula_as_written: bool
 
 
-def to_html(text: str) -> Page:
+def to_html(text: str) -> RenderedText:
     """Lay the text out without links and images."""
     env: dict[str, object] = {"elsewhere": []}
     tokens = _MARKDOWN.parse(text, env)
     if any(token.level + max(token.nesting, 0) >= NESTING for token in tokens):
         raise TooDeep
     html = _MARKDOWN.renderer.render(tokens, _MARKDOWN.options, env)
-    return Page(html, "".join(env["elsewhere"]), "formula as written" in env)
+    return RenderedText(html, "".join(env["elsewhere"]), "formula as written" in env)
 
 
 def _settle_blocks(state: StateCore) -> None:

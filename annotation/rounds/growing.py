@@ -5,7 +5,6 @@ votes and judges' answers are stored. Nobody sees them until one last short tran
 all. The plan is stored first, so that after a kill a worker goes on where the work stopped.
 """
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -27,7 +26,7 @@ from annotation.queue.settling import (
 from annotation.rounds.selecting import Ranked
 from judging.core import leases, waking
 from judging.core.errors import UserError
-from judging.core.leases import Chunks, Lease, delete_rows, in_chunks, new_holder
+from judging.core.leases import Chunks, Lease, TakenOver, delete_rows, in_chunks, new_holder
 from judging.core.processes import stop_requested
 from judging.core.sql.statements import insert, new, rows_came
 from judging.dataset.models import Example
@@ -47,19 +46,14 @@ _EVENTS = {
     Kind.SELECT: "round selected by what it learned",
 }
 _CANCELLABLE = (Kind.OPEN, Kind.EXTEND, Kind.VOTES)
-logger = logging.getLogger(__name__)
 
-# Of an item to be written: selection, example, rank, BPDE, routing score, place in the round's
+# An item to be written: selection, example, rank, BPDE, routing score, place in the round's
 # order, place in the audit, and the chance with which it was drawn.
 Row = tuple[int, int, int | None, float | None, float | None, float, int | None, float]
 
 
-class WorkTakenOver(Exception):
-    """The work was cancelled or has another process, so this one leaves."""
-
-
 @dataclass(frozen=True)
-class Planned:
+class BegunWork:
     """Work that was begun, and the parts of its plan that are not stored yet.
 
     n_rows: how much there is to write.
@@ -105,7 +99,7 @@ def begin(
     state: RoundWork.State = State.WRITING,
     learned: dict[str, Any] | None = None,
     **plan: Any,
-) -> Planned:
+) -> BegunWork:
     """Record that the work is to be done, in the transaction that decided it.
 
     Raises UserError if the round is still being worked on.
@@ -127,7 +121,7 @@ def begin(
     if learned is not None:
         # First, since the last part shows that the plan is whole.
         parts.insert(0, WorkPart(work=work, start=-1, content=learned))
-    return Planned(work.pk, work.n_total, holder, parts)
+    return BegunWork(work.pk, work.n_total, holder, parts)
 
 
 def still_at_work(round_: Round) -> UserError:
@@ -144,7 +138,7 @@ def current_work(round_: Round) -> RoundWork | None:
     return round_.works.exclude(state=State.DONE).first()
 
 
-def do(planned: Planned, advance: Advance = no_news, *, background: bool = False) -> bool:
+def do(planned: BegunWork, advance: Advance = no_news, *, background: bool = False) -> bool:
     """Do the work now, or leave it to a worker if there is much of it.
 
     Returns False if it was left to a worker. Raises UserError if somebody cancelled it meanwhile.
@@ -157,12 +151,12 @@ def do(planned: Planned, advance: Advance = no_news, *, background: bool = False
         return False
     try:
         _carry_out(planned.key, planned.holder, advance)
-    except WorkTakenOver:
+    except TakenOver:
         raise UserError("Somebody cancelled this meanwhile. Nothing was changed.") from None
     return True
 
 
-def _store_plan(planned: Planned) -> None:
+def _store_plan(planned: BegunWork) -> None:
     """Store what is to be written, so that another process can go on."""
     rest, chunks = list(planned.parts), Chunks()
     mine = LEASE.held_by(RoundWork.objects.filter(pk=planned.key), planned.holder)
@@ -185,7 +179,7 @@ def work_on(key: int, advance: Advance = no_news) -> bool:
         return False
     try:
         _carry_out(key, holder, advance)
-    except WorkTakenOver:
+    except TakenOver:
         return False
     return True
 
@@ -206,7 +200,7 @@ def cancel(round_: Round, user: AbstractUser | None, *, background: bool = False
         raise UserError("Nothing that can be cancelled is being written now.")
     subject = f"round {round_.number}"
     access.record_event(round_.project, user, "change cancelled", subject, what=work.kind)
-    do(Planned(work.pk, work.n_done, holder), background=background)
+    do(BegunWork(work.pk, work.n_done, holder), background=background)
 
 
 def _carry_out(key: int, holder: str, advance: Advance) -> None:
@@ -231,7 +225,7 @@ def _carry_out(key: int, holder: str, advance: Advance) -> None:
             _settle(ours)
         work.parts.all().delete()
         ours.move(State.DONE, plan={}, **leases.FREE)
-    except WorkTakenOver:
+    except TakenOver:
         raise
     except BaseException:
         # Free at once, so that nobody waits for the lease to run out.
@@ -246,17 +240,17 @@ class _Ours:
         self.work, self.holder = work, holder
 
     def renew(self, **fields: Any) -> None:
-        """Keep the work. Raises WorkTakenOver, or UserError if the process has to stop."""
+        """Keep the work. Raises TakenOver, or UserError if the process has to stop."""
         if stop_requested.is_set():
             raise UserError("The process was stopped. A worker goes on later.")
         same = RoundWork.objects.filter(pk=self.work.pk, state=self.work.state)
         if not LEASE.renew(same, self.holder, **fields):
-            raise WorkTakenOver
+            raise TakenOver
 
     def move(self, state: RoundWork.State, **fields: Any) -> None:
         same = RoundWork.objects.filter(pk=self.work.pk, state=self.work.state)
         if not LEASE.held_by(same, self.holder).update(state=state, **fields):
-            raise WorkTakenOver
+            raise TakenOver
         self.work.state = state
 
 

@@ -54,7 +54,7 @@ def finish(round_: Round, annotator: Annotator) -> PracticeResult | None:
         round_.project, annotator.user, did, f"round {round_.number}", passed=passed, **detail
     )
     if result.is_over:
-        # Those who can't come in are no longer waited for, where all others skipped a pair.
+        # If all others skipped a pair, nobody waits any longer for people who can't come in.
         transaction.on_commit(partial(people_changed, round_.project), robust=True)
     return result
 

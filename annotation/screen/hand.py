@@ -52,16 +52,9 @@ _DRAFT = (
     "token", "left_response", "answer", "comment", "active_seconds", "updated_at", "repeat",
 )  # fmt: skip
 _ROUND = (
-    "project",
-    "kind",
-    "state",
-    "seed",
-    "open_to_all",
-    "no_majority",
-    "nonce",
-    "after",
+    "project", "kind", "state", "seed", "open_to_all", "no_majority", "nonce", "after",
     "repeat_percent",
-)
+)  # fmt: skip
 _PROTOCOL = (
     "question_asked", "guidelines", "scale", "both_bad", "cant_judge", "criteria", "rendering",
     "criteria_rule", "hide_models", "show_reference", "ask_confidence", "reason_tags", "ask_spans",
@@ -129,7 +122,7 @@ def may_see_image(user: AbstractUser | AnonymousUser, sha256: str) -> bool:
 
 @prepared
 def _drafts(token: Any, user: Any) -> QuerySet[Draft]:
-    """With what the screen needs of the round, in one query. Nothing about the judge is read."""
+    """Find a draft and what the screen needs of the round. Nothing about the judge is read."""
     drafts = Draft.every.select_related("item__round__protocol", "annotator")
     drafts = drafts.annotate(
         slug=F("item__round__project__slug"),

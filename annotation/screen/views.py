@@ -162,7 +162,7 @@ def _words(protocol: Protocol, vote: Vote) -> str:
 
 # The keys of one character. A person may move each to another one, by its place here.
 KEYS = "123450ATBXNSFCGEDRLV?"
-# Those of what a protocol may ask in addition: how sure a person is, why, and marking text.
+# Keys for what a protocol may ask in addition: how sure a person is, why, and marking text.
 KEYS_OF_MORE = "789WM"
 _PAGE = 50
 _FINAL = _lazy("Another round that counts this vote was closed, so it can no longer be changed.")

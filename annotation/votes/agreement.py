@@ -12,7 +12,7 @@ from annotation.models import Annotator, Protocol, Round, Selection, Slot, Vote
 from annotation.queue.drafts import FIVE, label_of
 from annotation.queue.settling import counted_slots, leaving_out_unblinded
 from judging.methods.agreement.annotators import (
-    PooledSideBias,
+    PooledOddsRatio,
     SideBias,
     pooled_side_bias,
     side_bias,
@@ -109,7 +109,7 @@ def criteria_asked(project: Project) -> list[str]:
 
 
 @dataclass(frozen=True)
-class AnnotatorAgreement:
+class AnnotatorRecord:
     """How one person voted in the round.
 
     left: share of decided votes for the left response.
@@ -204,11 +204,11 @@ class RoundAgreement:
         return _figure(gwet_ac1(self._counts), self.n_items)
 
     @cached_property
-    def pooled_side(self) -> PooledSideBias | Undefined:
+    def pooled_side(self) -> PooledOddsRatio | Undefined:
         return pooled_side_bias(list(self._sides.values()))
 
     @cached_property
-    def records(self) -> tuple[AnnotatorAgreement, ...]:
+    def records(self) -> tuple[AnnotatorRecord, ...]:
         leaning = side_bias(self._sides)
         return tuple(
             self._record(place, annotator, leaning[str(annotator.pk)])
@@ -233,11 +233,11 @@ class RoundAgreement:
 
     def _record(
         self, place: int, annotator: Annotator, leaning: SideBias | Undefined
-    ) -> AnnotatorAgreement:
+    ) -> AnnotatorRecord:
         checks = [(label, gold) for by, label, gold in self._checks if by == annotator.pk]
         known = [label == gold for label, gold in checks if gold]
         agreeing = rater_against_majority(self._voted, self._present, place, own_vote=False)
-        return AnnotatorAgreement(
+        return AnnotatorRecord(
             annotator,
             n_votes=int((self._by == place).sum()) + len(checks),
             with_others=_figure(agreeing),

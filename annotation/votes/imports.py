@@ -121,7 +121,7 @@ VoteKey = tuple[int, int, int]
 
 
 class _VotesFile:
-    """Whose votes the rows of a file are, and under which protocol.
+    """Tells whose votes the rows of a file are, and under which protocol.
 
     An export of the same project is recognised by the IDs of its votes; an older one has none, and
     is recognised by most of its rows. Its pseudonyms are the project's people.
@@ -174,11 +174,11 @@ class _VotesFile:
 
     def _protocol(self, fingerprint: str, name: str) -> Protocol:
         if self._asked is None:
-            for one in self._known_protocols:
-                if one.digest == fingerprint or (
-                    self._own and not fingerprint and one.name == name
+            for known_protocol in self._known_protocols:
+                if known_protocol.digest == fingerprint or (
+                    self._own and not fingerprint and known_protocol.name == name
                 ):
-                    return one
+                    return known_protocol
         return protocol_named(self._project, self._asked)
 
     def _person(self, name: str) -> Annotator:

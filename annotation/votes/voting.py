@@ -259,7 +259,7 @@ def _recorded(draft: Draft) -> Vote | None:
 
 @prepared
 def _votes(example: Any, protocol: Any, annotator: Any) -> QuerySet[Vote]:
-    """At most one: nobody votes twice on an example under one protocol."""
+    """Find a vote. There is one at most: nobody votes twice on an example under one protocol."""
     return Vote.every.filter(example=example, protocol=protocol, annotator=annotator)
 
 

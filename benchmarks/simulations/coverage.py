@@ -22,7 +22,7 @@ from judging.methods.agreement.accuracy import Comparison, accuracy, comparison,
 from judging.methods.agreement.votes import cohen_kappa, confusion, final_kappa, kappa
 from judging.methods.arrays import Signs
 from judging.methods.intervals.estimates import Estimate, Figure, Undefined
-from judging.methods.intervals.win_rate import About, WinRateScale, judge_bias, win_rate
+from judging.methods.intervals.win_rate import About, judge_bias, win_points, win_rate
 from judging.methods.review.auroc import auroc
 from judging.methods.review.curve import CurveBand, accuracy_after, curve_band, review_curve
 
@@ -80,7 +80,7 @@ Interval = Callable[[Project, np.random.Generator], tuple[Figure, float]]
 
 
 def win_rate_here(made: Project, rng: np.random.Generator) -> tuple[Figure, float]:
-    truth = float(WinRateScale.WIN_RATE.points(made.human).mean())
+    truth = float(win_points(made.human).mean())
     return win_rate(made.labels(), about=About.THIS_PROJECT), truth
 
 
@@ -94,7 +94,7 @@ def people_alone(made: Project, rng: np.random.Generator) -> tuple[Figure, float
 
 def bias(made: Project, rng: np.random.Generator) -> tuple[Figure, float]:
     labels, rest = made.labels(), ~made.design.selected
-    human = WinRateScale.WIN_RATE.points(made.human)
+    human = win_points(made.human)
     return judge_bias(labels), float((labels.rest - human[rest]).sum() / labels.n)
 
 

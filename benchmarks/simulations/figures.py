@@ -34,7 +34,7 @@ from judging.methods.intervals.estimates import Undefined, holm, narrower, sign_
 from judging.methods.intervals.win_rate import (
     About,
     AuditedLabels,
-    WinRateScale,
+    win_points,
     win_rate,
     win_rate_test,
 )
@@ -396,7 +396,7 @@ def calibrated_checks() -> Iterator[Check]:
 
 def _calibrated(setting: Setting, pull: float, rng: Rng) -> dict[str, Found | None]:
     made, n = project(setting, rng), setting.n
-    human, judge = (WinRateScale.WIN_RATE.points(one) for one in (made.human, made.judge))
+    human, judge = (win_points(one) for one in (made.human, made.judge))
     sign, right = made.judge.astype(float), (made.judge == made.human).astype(float)
     length = rng.normal(size=n) + pull * np.where(right, 0.0, sign)
     unsure = made.score - made.score.mean()

@@ -18,7 +18,7 @@ from scipy.stats import binom
 
 from judging.methods.arrays import Codes, Floats, Signs
 from judging.methods.intervals.estimates import exact_lower_limit
-from judging.methods.intervals.win_rate import About, AuditedLabels, WinRateScale, win_rate
+from judging.methods.intervals.win_rate import About, AuditedLabels, win_points, win_rate
 from judging.methods.review.pipelines import (
     LEVEL,
     Asked,
@@ -191,7 +191,7 @@ def _reaches(
 def _half(of: Population, chain: Chain, column: int, audit: int, rng: np.random.Generator) -> float:
     """Half the width of the win rate's interval after the round."""
     drawn = rng.choice(MANY, EXAMPLES, replace=False)
-    people = WinRateScale.WIN_RATE.points(of.human[drawn])
+    people = win_points(of.human[drawn])
     left = 1 - chain.reviewed[drawn, column]
     by_people = rng.random(EXAMPLES) >= left
     apart = np.sqrt(

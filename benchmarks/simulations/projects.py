@@ -13,7 +13,7 @@ from scipy.stats import norm
 from judging.methods.agreement.accuracy import Design
 from judging.methods.agreement.votes import cohen_kappa
 from judging.methods.arrays import Codes, Floats, Signs
-from judging.methods.intervals.win_rate import AuditedLabels, WinRateScale
+from judging.methods.intervals.win_rate import AuditedLabels, win_points
 from judging.methods.review.curve import ReviewCurve, review_curve
 from judging.methods.verdicts.verdicts import cut
 
@@ -107,7 +107,7 @@ class Project:
 
     def labels(self) -> AuditedLabels:
         """What the win rate is estimated from."""
-        human, judge = (WinRateScale.WIN_RATE.points(signs) for signs in (self.human, self.judge))
+        human, judge = (win_points(signs) for signs in (self.human, self.judge))
         selected = self.design.selected
         return AuditedLabels(
             human[selected], judge[~selected], human[self.audit], judge[self.audit]

@@ -45,7 +45,7 @@ def storable(text: str) -> str:
 
 Text = Annotated[str, AfterValidator(storable)]
 Number = Annotated[int, Field(ge=1, le=LARGEST_NUMBER)]
-# Those of the pages.
+# The languages of the pages.
 Language = Literal["en", "de", "es", "fr", "zh-hans", "ar"]
 Limit = Annotated[int, Query(ge=1, le=MOST, description="How many rows the page has at most.")]
 Cursor = Annotated[

@@ -36,7 +36,7 @@ from judging.dataset.records import CONVERSATION, Place, codes_of
 from judging.dataset.scores import undo_scores
 from judging.dataset.subsets import change_tag, condition_of, undo_tag
 from judging.dataset.uploads import FirstPass, first_pass, record_checked, refused_files_of
-from judging.dataset.wide import LARGEST_SEED, Design
+from judging.dataset.wide import LARGEST_SEED, PairDesign
 from judging.projects.access import Access
 from judging.projects.models import Role
 from judging.runs.planning.estimate import price_of_pairs
@@ -302,7 +302,7 @@ def _checked(
     access: Access, path: pathlib.Path, file_format: str, options: RowOptions
 ) -> FirstPass:
     """Read the rows of a body. Raises Refusal or UserError for what can't be imported."""
-    design = Design.read(options.design, options.seed) if options.design else None
+    design = PairDesign.read(options.design, options.seed) if options.design else None
     mapping = dict(one_mapping(text) for text in options.columns)
     labels = codes_of(options.labels) if options.labels else None
     checked = first_pass(

@@ -259,7 +259,7 @@ def once_made(
     body_digest: str = "",
     alone: bool = False,
 ) -> HttpResponse:
-    """As `once`, for work that may not be in one transaction, since it asks an endpoint first.
+    """Answer as `once` does, for work that asks an endpoint before its transaction begins.
 
     Args:
         work: Gets a function that keeps the answer. It calls it in the transaction that makes what

@@ -171,9 +171,9 @@ def _membership(access: Access, number: int) -> Membership:
     return found
 
 
-def _member(one: Membership) -> dict[str, Any]:
-    named = {name: getattr(one, name) for name in ("id", "role", "joined_at")}
-    return named | {"user": one.user.get_username()}
+def _member(membership: Membership) -> dict[str, Any]:
+    named = {name: getattr(membership, name) for name in ("id", "role", "joined_at")}
+    return named | {"user": membership.user.get_username()}
 
 
 @router.get("/projects/{slug}/annotators", auth=READ, response=Page[AnnotatorOut])
@@ -281,7 +281,7 @@ def set_team_people(request: HttpRequest, body: TeamIn) -> HttpResponse:
     user = _of_all_projects(request)
 
     def work() -> HttpResponse:
-        team = set_team(user, body.name, {one.user: one.tags for one in body.people})
+        team = set_team(user, body.name, {person.user: person.tags for person in body.people})
         return answer(TeamOut(**_team(team)))
 
     return once(request, work)
@@ -345,10 +345,10 @@ def _annotator(one: Annotator) -> dict[str, Any]:
     return {name: getattr(one, name) for name in names} | {"has_login": one.user_id is not None}
 
 
-def _invitation(one: Invitation) -> dict[str, Any]:
+def _invitation(invitation: Invitation) -> dict[str, Any]:
     names = ("id", "role", "uses", "expires_at", "note")
-    found = {name: getattr(one, name) for name in names}
-    return found | {"link": link_of(one), "most_uses": one.max_uses}
+    found = {name: getattr(invitation, name) for name in names}
+    return found | {"link": link_of(invitation), "most_uses": invitation.max_uses}
 
 
 # People of a panel, by the crowd link of a round
@@ -590,11 +590,11 @@ def _crowd(round_: Round, link: CrowdLink) -> dict[str, Any]:
     }
 
 
-def _submission(one: CrowdSubmission) -> dict[str, Any]:
-    found = {name: getattr(one, name) for name in ("id", "state", "started_at", "ended_at")}
+def _submission(submission: CrowdSubmission) -> dict[str, Any]:
+    found = {name: getattr(submission, name) for name in ("id", "state", "started_at", "ended_at")}
     return found | {
-        "annotator": one.annotator.number if one.annotator else None,
-        "pseudonym": one.annotator.pseudonym if one.annotator else "",
-        "votes": one.n_votes,  # type: ignore[attr-defined]
-        "active_minutes": one.minutes,  # type: ignore[attr-defined]
+        "annotator": submission.annotator.number if submission.annotator else None,
+        "pseudonym": submission.annotator.pseudonym if submission.annotator else "",
+        "votes": submission.n_votes,  # type: ignore[attr-defined]
+        "active_minutes": submission.minutes,  # type: ignore[attr-defined]
     }

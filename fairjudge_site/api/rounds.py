@@ -395,9 +395,9 @@ def get_practice(request: HttpRequest, slug: str, number: Number) -> dict[str, A
             "answered": person.answered,
             "seconds": person.seconds,
             "results": [
-                {name: getattr(one, name) for name in ("number", "right", "passed", "at")}
-                | {"pairs": one.n}
-                for one in person.results
+                {name: getattr(result, name) for name in ("number", "right", "passed", "at")}
+                | {"pairs": result.n}
+                for result in person.results
             ],
         }
         for person in standing.people
@@ -721,9 +721,9 @@ def _standing(round_: Round) -> dict[str, Any]:
     names = StandingOut.model_fields.keys() - RoundOut.model_fields.keys()
     if round_.state == Round.State.OPENING:
         return _out(round_) | dict.fromkeys(names)
-    found = round_progress(round_)
+    progress = round_progress(round_)
     renamed = {"items": "n_items", "usd": "cost", "usd_left": "cost_left", "flags": "n_flags"}
-    return _out(round_) | {name: getattr(found, renamed.get(name, name)) for name in names}
+    return _out(round_) | {name: getattr(progress, renamed.get(name, name)) for name in names}
 
 
 Share = Annotated[float, Field(ge=0, le=1)]

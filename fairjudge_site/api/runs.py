@@ -425,7 +425,7 @@ def get_plot(
     found = _report(access, _run_of(access, number))
     if isinstance(found, HttpResponse):
         return found
-    chosen = next((one for one in plots(found) if one.name == name), None)
+    chosen = next((plot for plot in plots(found) if plot.name == name), None)
     if chosen is None:
         raise UserError(f"There is no such plot. Plots: {', '.join(p.name for p in plots(found))}.")
     if not can_draw():
@@ -454,10 +454,10 @@ def get_people_report(request: HttpRequest, slug: str) -> dict[str, Any]:
     It shows nothing that a judge said, so that it unblinds nobody.
     """
     project = access_to(request, slug, Role.OBSERVER).project
-    found = kept_people(project)
-    if found is None:
+    alone = kept_people(project)
+    if alone is None:
         raise UserError(f"{slug} has no votes that count. Open a round or import votes.")
-    figures: dict[str, Any] = to_json(found)
+    figures: dict[str, Any] = to_json(alone)
     return figures
 
 
@@ -525,8 +525,7 @@ def _retired(request: HttpRequest, slug: str, number: int, *, retired: bool) -> 
 
 
 def _report(access: Access, run: Run) -> Any:
-    if run.ranked_at is None:
-        raise UserError(run.why_unranked)
+    run.require_ranking()
     shown = shown_report(access.project, run, here=True)
     if shown.report is None or shown.renewing:
         return being_computed()

@@ -288,12 +288,12 @@ def list_exports(
     return page_of(rows, cursor, limit, _export)
 
 
-def _export(one: Export) -> dict[str, Any]:
+def _export(row: Export) -> dict[str, Any]:
     names = ("id", "what", "format", "sha256", "created_at")
-    return {name: getattr(one, name) for name in names} | {
-        "run": one.run.number if one.run else None,
-        "rows": one.n_rows,
-        "by": one.created_by.get_username() if one.created_by else "",
+    return {name: getattr(row, name) for name in names} | {
+        "run": row.run.number if row.run else None,
+        "rows": row.n_rows,
+        "by": row.created_by.get_username() if row.created_by else "",
     }
 
 

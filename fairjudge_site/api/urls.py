@@ -43,18 +43,9 @@ api = Interface(
     urls_namespace="api",
 )
 for resource in (
-    projects,
-    examples,
-    runs,
-    rounds,
-    jobs,
-    tables,
-    people,
-    verdicts,
-    lessons,
-    webhooks,
+    projects, examples, runs, rounds, jobs, tables, people, verdicts, lessons, webhooks,
     preregistrations,
-):
+):  # fmt: skip
     api.add_router("", resource.router)
 
 

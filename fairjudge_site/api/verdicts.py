@@ -371,15 +371,14 @@ def _decided(
     return once_made(request, work, alone=True)
 
 
-def _request_out(one: Job) -> dict[str, Any]:
-    by_kind = {kind.label: one.result if one.kind == kind else None for kind in Job.GATES}
-    return standing_of(one) | by_kind
+def _request_out(job: Job) -> dict[str, Any]:
+    by_kind = {kind.label: job.result if job.kind == kind else None for kind in Job.GATES}
+    return standing_of(job) | by_kind
 
 
 def _ranked(access: Access, number: int | None) -> Run:
     run = run_named(access, number)
     if run is None:
         raise UserError(f"{access.project.slug} has no run yet. Nothing was decided.")
-    if run.ranked_at is None:
-        raise UserError(f"{run.why_unranked} Nothing was decided.")
+    run.require_ranking("Nothing was decided.")
     return run

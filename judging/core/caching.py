@@ -82,7 +82,7 @@ class Dated(Protocol):
 
 
 def cache_key(name: str, row: Dated) -> str:
-    """With the time, since a restored or emptied database gives primary keys out again."""
+    """Return a key with the row's time: a restored or emptied database reuses primary keys."""
     return f"{name}:{row.pk}:{row.created_at.timestamp()}:{code_version()}"
 
 

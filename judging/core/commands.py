@@ -428,7 +428,7 @@ def add_subset(parser: CommandParser, *, seed: bool = False) -> None:
         help="only examples of this category, tag, model or text; may be repeated",
     )
     parser.add_argument(
-        "--sample", type=_sample_size, metavar="N", help="only N of these examples, at random"
+        "--sample", type=positive, metavar="N", help="only N of these examples, at random"
     )
     parser.add_argument(
         "--examples", type=Path, metavar="FILE", help="only the IDs in this file, one per line"
@@ -437,7 +437,7 @@ def add_subset(parser: CommandParser, *, seed: bool = False) -> None:
         parser.add_argument("--seed", type=int, help="repeats a sample; default: random")
 
 
-def _sample_size(text: str) -> int:
+def positive(text: str) -> int:
     if not text.isdecimal() or len(text) > 9 or int(text) < 1:
         raise ArgumentTypeError(f"{text!r} is not a whole number above 0, of nine digits at most")
     return int(text)

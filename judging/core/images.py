@@ -23,7 +23,7 @@ MOST_GROWN = 4
 # about this many, and OpenAI's rule of tiles gives at most 1,445 for a model such as GPT-4o.
 TOKENS = 1_600
 _LONGEST_ALT = 1_000
-# Of a JPEG file: where the picture begins and ends, and the segments that say something about it.
+# Markers in a JPEG file: where the picture begins and ends, and which segments describe it.
 _SCAN, _END, _SAYINGS, _JFIF_BYTES = 0xDA, b"\xff\xd9", (*range(0xE0, 0xF0), 0xFE), 16
 _CODE = (
     r"^[ ]{0,3}(?P<fence>`{3,}|~{3,})[^\n]*$(?s:.*?)(?:^[ ]{0,3}(?P=fence)[`~]*[ \t]*$|\Z)"

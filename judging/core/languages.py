@@ -11,7 +11,7 @@ from django.conf import settings
 from django.utils import translation
 
 ENGLISH = "en"
-# Of a tag of BCP 47, such as pt-BR, as forms and files may state it.
+# The longest tag of BCP 47, such as pt-BR, that forms and files may state.
 LONGEST_TAG = 35
 _TAG = re.compile(r"[a-z]{2,3}(?:-[a-z0-9]{2,8})*", re.ASCII | re.IGNORECASE)
 

@@ -44,6 +44,10 @@ LONGEST = timedelta(minutes=5)
 FREE = {"holder": "", "lease_until": None}
 
 
+class TakenOver(Exception):
+    """Another process has the row now, or its work was cancelled or undone: this one leaves."""
+
+
 @dataclass(frozen=True)
 class Lease:
     """A kind of lease: how long a holder may be silent, and the lookups of its two columns.

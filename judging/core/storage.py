@@ -1,4 +1,4 @@
-"""Where the site's own files and computed figures are, so that each machine of a site finds them.
+"""The store of the site's own files and computed figures, in which each machine finds them.
 
 Work on files needs a folder of this machine, `MEDIA_ROOT`. `share` moves what is in a folder of
 uploads to the store, as one archive for each part, and `at_hand` brings it back for a while. Where
@@ -325,7 +325,7 @@ class DatabaseCache(BaseCache):
     def add(
         self, key: str, value: Any, timeout: Any = DEFAULT_TIMEOUT, version: int | None = None
     ) -> bool:
-        """Of several that add the same key at once, on any machine, one succeeds."""
+        """Keep a figure unless there is one. If several machines add the same key, one succeeds."""
         row = self._row(key, version)
         packed = self._packed(row, value, timeout)
         over = KeptFigure.objects.filter(pk=row, until__lt=timezone.now())

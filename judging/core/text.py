@@ -279,12 +279,12 @@ def hide_names(text: str, *names: str) -> str:
     return pattern.sub(_hidden, text) if pattern else text
 
 
-def _hidden(found: re.Match[str]) -> str:
-    return _introduction(found) + HIDDEN_NAME
+def _hidden(match: re.Match[str]) -> str:
+    return _introduction(match) + HIDDEN_NAME
 
 
-def _introduction(found: re.Match[str]) -> str:
-    return found["before"] or found["as"] or ""
+def _introduction(match: re.Match[str]) -> str:
+    return match["before"] or match["as"] or ""
 
 
 def places_of_names(text: str, *names: str) -> list[tuple[int, int]]:

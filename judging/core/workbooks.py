@@ -48,15 +48,9 @@ _EPOCH_1904 = datetime(1904, 1, 1, tzinfo=UTC)
 
 # What reading a damaged workbook raises: a number or an encoding that is none, an encrypted member.
 _BROKEN = (
-    EOFError,
-    LookupError,
-    OSError,
-    RuntimeError,
-    ValueError,
-    expat.ExpatError,
-    zipfile.BadZipFile,
+    EOFError, LookupError, OSError, RuntimeError, ValueError, expat.ExpatError, zipfile.BadZipFile,
     zlib.error,
-)
+)  # fmt: skip
 
 
 class NoWorkbook(ValueError):
@@ -67,7 +61,7 @@ class NoSheet(ValueError):
     """The workbook has no such sheet. The message names those that it has."""
 
 
-class Merged(ValueError):
+class MergedCells(ValueError):
     """Cells of several rows are merged, so that all rows but the first one lack their value.
 
     The message is the cells, such as `A2:A5`, and `row` the first row.
@@ -110,7 +104,7 @@ def sheet_rows(path: Path, sheet: str = "") -> Iterator[WorkbookRow]:
 
     Raises:
         NoWorkbook, NoSheet: before the first row.
-        Merged: after the last row.
+        MergedCells: after the last row.
         TooLarge, Damaged: as `Archive` and the XML demand.
     """
     try:
@@ -123,7 +117,7 @@ def sheet_rows(path: Path, sheet: str = "") -> Iterator[WorkbookRow]:
                 yield from _Sheet(archive).rows(member)
                 return
             raise NoWorkbook
-    except (NoWorkbook, NoSheet, Merged, TooLarge, Damaged):
+    except (NoWorkbook, NoSheet, MergedCells, TooLarge, Damaged):
         raise
     except _BROKEN:
         raise Damaged("the workbook is damaged") from None
@@ -311,7 +305,7 @@ class _RowReader:
         self, value: Callable[[Callable[[], str], str, str, str | None, bool], Cell]
     ) -> None:
         self.rows: deque[WorkbookRow] = deque()
-        self.merged: Merged | None = None
+        self.merged: MergedCells | None = None
         self.parser = _parser(self._start)
         self.parser.EndElementHandler = self._end
         self.parser.CharacterDataHandler = self._characters
@@ -349,9 +343,9 @@ class _RowReader:
             if not 0 < self._row <= MOST_ROWS:
                 raise Damaged(f"it has a row {self._row}")
         elif name == "mergeCell" and self.merged is None:
-            found = _MERGED.fullmatch(values.get("ref", ""))
-            if found and found[1] != found[2]:
-                self.merged = Merged(found[0], int(found[1]))
+            match = _MERGED.fullmatch(values.get("ref", ""))
+            if match and match[1] != match[2]:
+                self.merged = MergedCells(match[0], int(match[1]))
 
     def _place(self) -> str:
         return f"{column_name(self._column)}{self._row}"

@@ -45,7 +45,7 @@ from judging.core.text import (
     undecoded,
     unescape_cell,
 )
-from judging.core.workbooks import Cell, Fault, Merged, NoSheet, NoWorkbook, sheet_rows
+from judging.core.workbooks import Cell, Fault, MergedCells, NoSheet, NoWorkbook, sheet_rows
 from judging.dataset.columnar import ARROW_FILE, arrow_for, columnar
 from judging.dataset.images import UNPACKED
 from judging.dataset.layouts import answer_of, answers_by_turn, is_answers, later_turns, question_of
@@ -54,8 +54,8 @@ from judging.dataset.records import (
     BOOLEANS,
     KNOWN,
     Place,
-    Problem,
     Record,
+    RecordProblem,
     Refused,
     canonical,
     expected_sentence,
@@ -614,7 +614,7 @@ def workbook(source: Source) -> Iterator[Record | Refused]:
                 yield _of_workbook(place(), header, cells, begins)
     except NoWorkbook:
         yield stopped("The file is a ZIP archive and no workbook. Unpack it first.")
-    except Merged as error:
+    except MergedCells as error:
         row = error.row
         yield stopped(
             f"The cells {error} are merged, and only the first of them has a value. Unmerge them, "
@@ -718,8 +718,9 @@ def faireval(sources: Sequence[Source]) -> Iterator[Record | Refused]:
         sentences = _missing(number, asked, dict(zip(models, answers, strict=True)))
         asked.add(number)
         if sentences:
-            problems = (Problem(record.place, "question_id", sentence) for sentence in sentences)
-            yield Refused(tuple(problems), record.raw)
+            place = record.place, "question_id"
+            problems = tuple(RecordProblem(*place, sentence) for sentence in sentences)
+            yield Refused(problems, record.raw)
             continue
         values = {
             "external_id": ":".join((number, *models)),

@@ -38,7 +38,7 @@ from judging.core.leases import delete_rows
 from judging.core.outbound import Unreachable
 from judging.core.storage import FOLDER
 from judging.dataset.models import ExampleImage, Image, Import
-from judging.dataset.records import ExampleRow, Problem, Record, Refused, quoted
+from judging.dataset.records import ExampleRow, Record, RecordProblem, Refused, quoted
 
 UNPACKED = "unpacked"
 BOUNDS = ArchiveBounds(members=20_000, inflated=4096 * MEBIBYTE, free=256 * MEBIBYTE)
@@ -207,7 +207,7 @@ class Images:
 
     def settle(self, row: ExampleRow, record: Record) -> ExampleRow | Refused:
         """Return the row with hashes for images, or all that is wrong with these."""
-        problems: list[Problem] = []
+        problems: list[RecordProblem] = []
         notes: list[str] = []
         lists = conversations.unpacked(row.conversation) if row.conversation else {}
         texts: dict[str, str] = {}
@@ -217,7 +217,7 @@ class Images:
                 try:
                     found = self._hash(row, target, required=required)
                 except NoImage as error:
-                    problems.append(Problem(row.place, field, f"{_named(target)} {error}."))
+                    problems.append(RecordProblem(row.place, field, f"{_named(target)} {error}."))
                     return ""
                 if not found and LEFT_AS_TEXT not in notes:
                     notes.append(LEFT_AS_TEXT)
@@ -234,7 +234,7 @@ class Images:
                 texts[field] = replaced(text, put)
         if len(hashes_in(*texts.values())) > MOST_IN_A_ROW:
             sentence = f"The row has more than {MOST_IN_A_ROW} images. Leave some of them out."
-            problems.append(Problem(row.place, "", sentence))
+            problems.append(RecordProblem(row.place, "", sentence))
         if problems:
             return Refused(tuple(problems), record.raw)
         packed = conversations.dumped(lists) if lists else None

@@ -550,7 +550,7 @@ def _preferred(prompt: Any, chosen: Any, rejected: Any) -> tuple[Any, Any, Any]:
         return unlisted(prompt, "question"), *responses
     question, *responses = _parted(*sides, ("chosen", "rejected"))
     if not isinstance(question, list):
-        # Of one question and its answers, the prompt is the question, whatever is before it there.
+        # With one question and its answers, the prompt is the question, whatever comes before it.
         return prompt, *responses
     if prompt not in [turn.text for turn in conversations.turns(question)]:
         raise Unreadable("prompt", "The prompt is no message that both conversations begin with.")

@@ -220,11 +220,11 @@ def _names_of(groups: Iterable[Sequence[Output]]) -> dict[tuple[str, str], str]:
 def _names_of_files(files: Sequence[str]) -> dict[str, str]:
     """Return the names of files without their endings, or of the folders by which they differ."""
     parts = [Path(file).parts for file in files]
-    names = [Path(unpacked_name(one[-1])).stem for one in parts]
+    names = [Path(unpacked_name(part[-1])).stem for part in parts]
     for up in range(2, min(map(len, parts), default=0) + 1):
         if len(set(names)) == len(files):
             break
-        names = [one[-up] for one in parts]
+        names = [part[-up] for part in parts]
     return dict(zip(files, names, strict=True))
 
 

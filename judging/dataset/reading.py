@@ -37,8 +37,8 @@ from judging.dataset.records import (
     Identities,
     Notice,
     Place,
-    Problem,
     Record,
+    RecordProblem,
     Refused,
     canonical,
     documented,
@@ -50,7 +50,7 @@ from judging.dataset.records import (
     to_example,
     way_of,
 )
-from judging.dataset.wide import RESPONSE, SIGNS, Design, Wide
+from judging.dataset.wide import RESPONSE, SIGNS, PairDesign, Wide
 
 # JSON objects may each have other columns. What is remembered of them stays bounded.
 MOST_LAYOUTS = 1000
@@ -127,7 +127,7 @@ class Reader:
         self, record: Record, columns: Columns, identities: Identities
     ) -> ExampleRow | Refused:
         row = to_example(record, columns, self._labels, self._ways)
-        if isinstance(row, ExampleRow) and self._images and any("![" in one for one in row.texts):
+        if isinstance(row, ExampleRow) and self._images and any("![" in text for text in row.texts):
             row = self._images().settle(row, record)
         return identities.settle(row, record) if isinstance(row, ExampleRow) else row
 
@@ -142,7 +142,7 @@ class Reader:
         if not self._signs[names]:
             return None
         if self.wide is None:
-            self.wide = Wide(Design.stored_in({"design": self._design}), self._mapped_responses)
+            self.wide = Wide(PairDesign.stored_in({"design": self._design}), self._mapped_responses)
         return self.wide.pairs_of(record, self._mapping)
 
     def _settled(
@@ -274,7 +274,7 @@ class Summary:
     n_refused: int = 0
     n_problems: int = 0
     fatal: bool = False
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[RecordProblem] = field(default_factory=list)
     notices: list[Notice] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     columns: dict[str, str] = field(default_factory=dict)

@@ -74,7 +74,7 @@ def unpacked_name(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class RecordProblem:
     """One reason to refuse a record; `column` is empty if it isn't about one column."""
 
     place: Place
@@ -92,7 +92,7 @@ class Refused:
     After a `fatal` one the rest of the file can't be trusted and is not read.
     """
 
-    problems: tuple[Problem, ...]
+    problems: tuple[RecordProblem, ...]
     raw: str = ""
     fatal: bool = False
 
@@ -101,7 +101,7 @@ def refusal(
     place: Place, column: str, sentence: str, raw: str = "", *, fatal: bool = False
 ) -> Refused:
     """Refuse a record for one reason."""
-    return Refused((Problem(place, column, sentence),), raw, fatal)
+    return Refused((RecordProblem(place, column, sentence),), raw, fatal)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +239,7 @@ class Cells:
     def __init__(
         self, record: Record, columns: Mapping[str, str] | None = None, *, booleans: bool = True
     ) -> None:
-        self.problems: list[Problem] = []
+        self.problems: list[RecordProblem] = []
         self._record, self._values = record, record.values
         self._columns = {name: name for name in record.values} if columns is None else columns
         self._booleans = booleans
@@ -253,7 +253,7 @@ class Cells:
 
     def complain(self, field: str, sentence: str) -> None:
         """Note a problem with a field."""
-        self.problems.append(Problem(self._record.place, self.column(field), sentence))
+        self.problems.append(RecordProblem(self._record.place, self.column(field), sentence))
 
     def expect(self, field: str, expected: str, found: object) -> None:
         """Note that a field should be something else than what was found."""
@@ -472,7 +472,7 @@ class KeptRows(Generic[AnyRow]):
 
 
 @dataclass
-class Comparison(Generic[AnyValueRow]):
+class Compared(Generic[AnyValueRow]):
     """Rows parted into new ones, ones that the project has, and conflicts."""
 
     new: list[AnyValueRow] = field(default_factory=list)
@@ -482,12 +482,12 @@ class Comparison(Generic[AnyValueRow]):
 
 def compare(
     rows: Iterable[AnyValueRow], held: Mapping[Any, Any], key: Callable[[AnyValueRow], Hashable]
-) -> Comparison[AnyValueRow]:
+) -> Compared[AnyValueRow]:
     """Part rows by the values that a project has for their keys. What is there always stays.
 
     A row that repeats a new one counts as known.
     """
-    compared: Comparison[AnyValueRow] = Comparison()
+    compared: Compared[AnyValueRow] = Compared()
     new = set()
     for row in rows:
         name = key(row)

@@ -27,7 +27,7 @@ from judging.dataset.files import Records, check_format
 from judging.dataset.models import HumanScore, Import, PointItem
 from judging.dataset.records import (
     Cells,
-    Comparison,
+    Compared,
     Place,
     Record,
     Refused,
@@ -280,7 +280,7 @@ def _write(
     user: Any,
     checked: CheckedScores,
     items: Sequence[ScoreRow],
-    found: Comparison[ScoreRow],
+    found: Compared[ScoreRow],
     would: ScoresImported,
     keep: Keep,
 ) -> ScoresImported:

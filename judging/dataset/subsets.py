@@ -225,13 +225,6 @@ def freeze(project: Project, subset: Subset, within: Frame | None = None) -> Fra
     return frame
 
 
-def said(frame: Frame | None, n: int) -> str:
-    """Say which examples a figure is about: `120 examples with category math`."""
-    if frame is None:
-        return f"all {number_of(n, 'example')}"
-    return f"{number_of(n, 'example')} {words_of(frame.subset)}"
-
-
 def subset_from(options: Mapping[str, Any]) -> Subset:
     """Return what a command's options choose. Raises UserError."""
     path: Path | None = options["examples"]

@@ -34,7 +34,7 @@ from judging.dataset.reading import Reader, Summary, check, mapping_faults
 from judging.dataset.records import (
     IDENTITY_FIELDS,
     Codes,
-    Comparison,
+    Compared,
     ExampleRow,
     KeptRows,
     Refused,
@@ -42,7 +42,7 @@ from judging.dataset.records import (
     documented,
     unpacked_name,
 )
-from judging.dataset.wide import Design
+from judging.dataset.wide import PairDesign
 from judging.projects.access import BRINGS_TEXTS, need_texts, next_number
 from judging.projects.models import Project
 
@@ -221,7 +221,7 @@ def files_of(imported: Import) -> Iterator[list[Path]]:
 
 
 def _at_hand(names: Iterable[str]) -> AbstractContextManager[Path]:
-    """What a command reads is on its machine already."""
+    """Bring uploads to this machine. What a command reads is here already."""
     uploads = list(filter(is_upload, names))
     return storage.at_hand(uploads) if uploads else nullcontext(Path(settings.MEDIA_ROOT))
 
@@ -281,7 +281,7 @@ SHOWN_CONFLICTS = 100
 SHOWN_TEXT = 160
 
 
-def compare_examples(project_id: int | None, rows: Sequence[ExampleRow]) -> Comparison[ExampleRow]:
+def compare_examples(project_id: int | None, rows: Sequence[ExampleRow]) -> Compared[ExampleRow]:
     """Compare rows to a project with one query. If there is no project yet, all are new."""
     held: dict[str, tuple[Any, ...]] = {}
     if project_id is not None:
@@ -315,7 +315,7 @@ class ImportComparison:
         self.add(compare_examples(self._project_id, self._waiting))
         self._waiting.clear()
 
-    def add(self, compared: Comparison[ExampleRow]) -> None:
+    def add(self, compared: Compared[ExampleRow]) -> None:
         self.n_new += len(compared.new)
         self.n_known += compared.n_known
         self.n_conflicts += len(compared.conflicts)
@@ -359,7 +359,7 @@ def first_pass(
     labels: Codes | None = None,
     *,
     sheet: str = "",
-    design: Design | None = None,
+    design: PairDesign | None = None,
     known_images: Mapping[str, str] | None = None,
     keep: bool = False,
 ) -> FirstPass:
@@ -398,7 +398,7 @@ def _first_pass(
     images: Any,
     *,
     sheet: str,
-    design: Design | None,
+    design: PairDesign | None,
     keep: bool,
 ) -> FirstPass:
     if faults := mapping_faults(mapping):
@@ -424,13 +424,13 @@ def _first_pass(
 
 
 def _staged(
-    design: Design,
+    design: PairDesign,
     project: Project | None,
     paths: Sequence[Path],
     file_format: str,
     mapping: Mapping[str, str],
     sheet: str,
-) -> Design:
+) -> PairDesign:
     """Read the files for their models, of which the design has those that it had before first."""
     reader = Reader(paths, file_format, mapping, options={"sheet": sheet})
     for _ in reader:
@@ -441,11 +441,11 @@ def _staged(
     return design.staged(reader.wide.models if reader.wide else (), earlier)
 
 
-def designs_of(project: Project) -> Iterator[Design]:
+def designs_of(project: Project) -> Iterator[PairDesign]:
     """Yield the designs by which examples of the project became pairs, the oldest first."""
     done = project.imports.filter(state=Import.State.DONE)
     for options in done.order_by("number").values_list("options", flat=True):
-        if design := Design.stored_in(options):
+        if design := PairDesign.stored_in(options):
             yield design
 
 
@@ -489,7 +489,7 @@ def check_again(
     file_format: str,
     mapping: Mapping[str, str],
     labels: Codes | None = None,
-    design: Design | None = None,
+    design: PairDesign | None = None,
 ) -> bool:
     """Read the files again with another mapping; False if the import has begun already."""
     sheet = imported.options.get("sheet", "")

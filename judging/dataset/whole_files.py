@@ -23,7 +23,7 @@ from django.utils import timezone
 
 from judging.core.errors import UserError
 from judging.dataset.models import Import
-from judging.dataset.records import AnyRow, Comparison, Refused
+from judging.dataset.records import AnyRow, Compared, Refused
 from judging.projects.access import next_number
 from judging.projects.models import Project
 
@@ -70,7 +70,7 @@ def record_import(
     path: Path,
     sha256: str,
     n_rows: int,
-    found: Comparison[Any],
+    found: Compared[Any],
     **fields: Any,
 ) -> Import:
     """Keep what was imported; to be called in the transaction that writes it."""

@@ -62,7 +62,7 @@ HOW = (
 
 
 @dataclass(frozen=True)
-class Design:
+class PairDesign:
     """How the responses to a question become pairs.
 
     kind: all, baseline, random or blocks; the other fields are for those that need them.
@@ -169,12 +169,12 @@ class Wide:
         columns: those that were mapped as the responses of a model.
     """
 
-    def __init__(self, design: Design | None, columns: Collection[str] = ()) -> None:
+    def __init__(self, design: PairDesign | None, columns: Collection[str] = ()) -> None:
         self.design = design
         self.questions = self.responses = 0
         self.models: dict[str, None] = {}
         self.balance = Balance()
-        self._used = design or Design()
+        self._used = design or PairDesign()
         self._columns = columns
         self._shapes: dict[tuple[str, ...], _Shape | None] = {}
         self._names: dict[str, None] = {}
@@ -269,7 +269,7 @@ _OF_ALL = ("gold_label", "is_check", "check_for")
 
 @dataclass(frozen=True)
 class _Shape:
-    """Where a wide row has its responses.
+    """Which columns of a wide row hold its responses.
 
     pairs: the columns of each response and of its model, "" if the response's column names it.
     """

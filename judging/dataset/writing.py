@@ -24,7 +24,7 @@ from django.utils import timezone
 from judging.core import leases, storage, waking
 from judging.core.errors import UserError
 from judging.core.formatting import number_of
-from judging.core.leases import Chunks, Lease, in_chunks, is_dead, is_over, new_holder
+from judging.core.leases import Chunks, Lease, TakenOver, in_chunks, is_dead, is_over, new_holder
 from judging.core.processes import stop_requested
 from judging.core.sql.statements import insert, new, rows_came
 from judging.dataset.images import delete_unused, link, release
@@ -46,7 +46,7 @@ from judging.dataset.uploads import (
     remove_uploads,
     share_refused,
 )
-from judging.dataset.wide import HOW, Design
+from judging.dataset.wide import HOW, PairDesign
 from judging.projects import access
 from judging.projects.access import tell
 from judging.projects.models import Project
@@ -193,10 +193,6 @@ Advance = Callable[[int], None]
 Kept = KeptRows[ExampleRow] | None
 
 
-class ImportTakenOver(Exception):
-    """The import was undone or has another writer, so this one leaves."""
-
-
 def import_files(
     project: Project,
     user: AbstractUser | None,
@@ -206,7 +202,7 @@ def import_files(
     mapping: Mapping[str, str] | None = None,
     labels: Codes | None = None,
     sheet: str = "",
-    design: Design | None = None,
+    design: PairDesign | None = None,
     skip_invalid: bool = False,
     advance: Advance | None = None,
 ) -> Import:
@@ -314,7 +310,7 @@ def write(import_id: int, advance: Advance | None = None, kept: Kept = None) -> 
         remove_leftovers(imported.project_id)
         with files_of(imported) as paths:
             _write_files(imported, paths, holder, advance or (lambda rows: None), kept)
-    except ImportTakenOver:
+    except TakenOver:
         return False
     except UserError as error:
         interrupt(import_id, holder, str(error))
@@ -364,7 +360,7 @@ def _start_again(imported: Import, holder: str) -> None:
     """Remove the rows of a file that is not the checked one: to resume must not build on them."""
     held = Import.objects.filter(pk=imported.pk, state=State.WRITING, holder=holder)
     if not held.update(n_written=0, n_known=0, n_conflicts=0):
-        raise ImportTakenOver
+        raise TakenOver
     _delete(Example.objects.filter(source=imported))
 
 
@@ -382,7 +378,7 @@ def _write_chunk(
     """Write in a transaction whose first statement makes sure that the import is still ours."""
     held = LEASE.held_by(Import.objects.filter(pk=imported.pk, state=State.WRITING), holder)
     if not LEASE.renew(held, holder):
-        raise ImportTakenOver
+        raise TakenOver
     compared = compare_examples(imported.project_id, chunk)
     seen.add(compared)
     others = Example.objects.filter(project=imported.project_id)
@@ -428,7 +424,7 @@ def _finish(
         held = LEASE.held_by(Import.objects.filter(pk=imported.pk, state=State.WRITING), holder)
         done = {"state": State.DONE, "summary": summary, "finished_at": timezone.now()}
         if not held.update(**done, **leases.FREE):
-            raise ImportTakenOver
+            raise TakenOver
         rows_came(imported.n_rows, Example)
         access.record_event(
             imported.project,

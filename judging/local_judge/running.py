@@ -98,7 +98,7 @@ def sha256(path: Path) -> str:
 
 @dataclass(frozen=True)
 class LocalJudge:
-    """Where it answers, and its process if this process started it."""
+    """A running local judge: its address, and its process if this process started it."""
 
     base_url: str
     server: subprocess.Popen[str] | None

@@ -37,8 +37,7 @@ STYLE_DECIDES = Undefined(
 LEVEL = 0.05
 # The solver keeps its limits up to 1e-7.
 NO_AGREEMENT = 1e-6
-# Of strengths in log odds, before any label: nine of ten models win between 4 and 96 % against the
-# average one.
+# The prior of strengths in log odds: nine of ten models win between 4 and 96 % against the average.
 PRIOR_SD = 2.0
 
 
@@ -147,8 +146,8 @@ def bradley_terry(
         models, model_1, model_2, sign: as in `pairwise_results`.
         question: (N,) codes; None: each label has its own.
     Returns: the strongest first of the `comparable` models, or Undefined if there is no ranking."""
-    found = _strengths(models, model_1, model_2, sign, question, ties=False)
-    return found if isinstance(found, Undefined) else list(found.ranked)
+    ranking = _strengths(models, model_1, model_2, sign, question, ties=False)
+    return ranking if isinstance(ranking, Undefined) else list(ranking.ranked)
 
 
 @dataclass(frozen=True, slots=True)

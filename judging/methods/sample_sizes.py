@@ -17,7 +17,7 @@ from judging.methods.agreement.votes import kappa as kappa_of
 from judging.methods.arrays import Counts, Floats
 from judging.methods.intervals.bootstrap import FEWEST_AUDITED, plus_two_of_sums
 from judging.methods.intervals.estimates import Undefined, width, wilson_parts
-from judging.methods.intervals.win_rate import WinRateScale, expected_width
+from judging.methods.intervals.win_rate import LIMITS, expected_width
 
 MOST, MOST_AUDITED = 100_000, 10_000
 # Tables drawn for a mean width of kappa: its standard error is about one percent of the width.
@@ -266,11 +266,10 @@ def _enough_wins(ties: Floats, n: int, reach: float) -> Floats:
 
     One more than n - ties if no number of wins is enough.
     """
-    limits = WinRateScale.WIN_RATE.limits
     below, above = np.zeros_like(ties), n - ties + 1
     while (below < above).any():
         wins = np.floor((below + above) / 2)
-        centre, variance = plus_two_of_sums(wins + ties / 2, wins + ties / 4, n, limits)
+        centre, variance = plus_two_of_sums(wins + ties / 2, wins + ties / 4, n, LIMITS)
         is_above = centre - reach * np.sqrt(variance) > 0.5
         above = np.where(is_above, np.minimum(wins, above), above)
         below = np.where(is_above, below, np.minimum(wins + 1, above))

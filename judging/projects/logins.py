@@ -38,7 +38,7 @@ _NOTED_EVERY = timedelta(minutes=10)
 
 
 @dataclass(frozen=True)
-class Expected:
+class FirstStep:
     """Who has given the first step of a login, and where they want to go."""
 
     user: User
@@ -68,7 +68,7 @@ def enter(request: HttpRequest, user: AbstractUser, next_: str, *, has_second: b
     return next_
 
 
-def expected_at(request: HttpRequest) -> Expected | None:
+def expected_at(request: HttpRequest) -> FirstStep | None:
     """Return who has to give a second factor now, or None if nobody does or it took too long."""
     kept = request.session.get(_EXPECTED)
     if not kept or kept["until"] < time.time():
@@ -76,7 +76,7 @@ def expected_at(request: HttpRequest) -> Expected | None:
     user = User.objects.filter(pk=kept["user"], is_active=True).first()
     if user is None or not hmac.compare_digest(kept["password"], user.get_session_auth_hash()):
         return None
-    return Expected(user, kept["next"])
+    return FirstStep(user, kept["next"])
 
 
 def log_in(request: HttpRequest, user: AbstractUser, *, has_second: bool = False) -> None:

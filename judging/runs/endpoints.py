@@ -27,7 +27,7 @@ LOCAL_URL = "http://local/v1"
 _VARIABLE = re.compile(r"(?!FAIRJUDGE_|DJANGO_|AWS_)[A-Z][A-Z0-9_]*_(KEY|TOKEN)")
 
 
-# Those of the environment, which no page changes.
+# Endpoints of the environment, which no page changes.
 FIXED = ("default", LOCAL)
 LONGEST_NAME, LONGEST_URL, LONGEST_VARIABLE = 80, 500, 100
 

@@ -35,8 +35,8 @@ class Method(models.TextChoices):
 Form = JudgeForm
 
 
-# Of these the log-probabilities of one token are read. A sample then says everything: by default it
-# is one sample of a few tokens at temperature 0.
+# For these, the log-probabilities of one token are read. One sample then says everything: by
+# default, a few tokens at temperature 0.
 BY_LOGPROBS = (Form.CHOICE, Form.POINTWISE)
 # These give both responses a score.
 SCORED = (Form.SCORE, Form.CRITERIA)
@@ -140,6 +140,11 @@ class Run(Leased):
         if self.method == Method.IMPORTED:
             return tuple(self.parameters.get("orders", ORDERS))
         return ORDERS[:1]
+
+    def require_ranking(self, safe: str = "") -> None:
+        """Raise UserError if the run has no ranking. `safe` is a sentence for the end of it."""
+        if self.ranked_at is None:
+            raise UserError(f"{self.why_unranked} {safe}".rstrip())
 
     @property
     def why_unranked(self) -> str:

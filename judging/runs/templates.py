@@ -21,18 +21,18 @@ from judging.core.queries import count_of
 from judging.dataset.models import Example, Label
 from judging.dataset.subsets import Subset
 from judging.llm.own_templates import TemplateRefused, read_template
-from judging.llm.parsing.parse import Reading, parse, turn_back
+from judging.llm.parsing.parse import JudgeReading, parse, turn_back
 from judging.llm.prompts.marks import fold
 from judging.llm.prompts.templates import (
     BY_ONE_TOKEN,
     LEAST_MASS,
     ORDERS,
     JudgeForm,
-    Lesson,
     NoResponseBlocks,
     ReplyFormat,
     Scale,
     Shot,
+    TaughtPairs,
     Template,
     UnknownTemplate,
     default_template,
@@ -139,7 +139,7 @@ def with_criteria(project: Project, chosen: Template, criteria: str) -> Template
             f"{LONGEST_CRITERION} characters at most. Nothing was started."
         )
     rule = project.criteria_rule
-    # Of other criteria, the protocol says nothing: then the means decide.
+    # The protocol says nothing about other criteria: then the means decide.
     applies = rule is not None and set(rule.criteria) <= set(names)
     return replace(chosen, criteria=tuple(names), rule=rule if applies else None)
 
@@ -232,7 +232,7 @@ def restored(name: str, text: str, form: str, output: dict[str, Any]) -> Templat
     if "least_mass" in output:
         optional["least_mass"] = float(output["least_mass"])
     optional["enforced"] = output.get("enforced")
-    optional["lesson"] = Lesson.from_json(output["lesson"]) if "lesson" in output else None
+    optional["lesson"] = TaughtPairs.from_json(output["lesson"]) if "lesson" in output else None
     if "criteria" in output:
         optional["criteria"] = tuple(output["criteria"])
         optional["rule"] = CriteriaRule.from_json(output.get("rule", {}))
@@ -262,7 +262,7 @@ class SolvedPairs:
 
     @classmethod
     def of(cls, taught: Template) -> Self:
-        """Raises UserError if one of them is no longer in the project."""
+        """Find the solved pairs of a template. Raises UserError if one has left the project."""
         lesson = taught.lesson
         if lesson is None:
             return cls()
@@ -288,8 +288,8 @@ class SolvedPairs:
             for one, better in self.sets[slot % len(self.sets)]
             if one.pk != example.pk and one.question != getattr(example, "question", None)
         ]
-        # Of every other example, the pattern of sides is turned, so that no place favours a side.
-        # Of every other annotator, too.
+        # The pattern of sides is turned for every other example, and for every other annotator, so
+        # that no place favours a side.
         place = (getattr(example, "number", None) or 0) + (slot if self.simulated else 0)
         return solved_pairs(
             others[: self.shown], part, first=place % 2 == 0, by_one_person=self.simulated
@@ -322,8 +322,8 @@ class TemplateTrial:
     """
 
     messages: tuple[str, ...]
-    first: Reading
-    second: Reading
+    first: JudgeReading
+    second: JudgeReading
     whole: str
     has_reply: bool = True
 
@@ -443,7 +443,7 @@ def simulating(project: Project, name: str) -> dict[str, Any]:
     return {"method": Method.MEC_BPC, "k": len(annotators), "adaptive": None}
 
 
-def lesson_of(project: Project, chosen: Template) -> Lesson | None:
+def lesson_of(project: Project, chosen: Template) -> TaughtPairs | None:
     """Return what the newest version of its name was taught, retired or not, or else its text.
 
     A taught text may come back under another name, or in a file. A text that is also there

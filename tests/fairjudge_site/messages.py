@@ -16,7 +16,7 @@ PADDING = "x" * 100_000
 
 
 def connection(folder: Path) -> Connection:
-    TRANSPORT_ALIASES["filesystem"] = "fairjudge_site.broker:Transport"
+    TRANSPORT_ALIASES["filesystem"] = "fairjudge_site.broker:FolderTransport"
     options = {"data_folder_in": str(folder / "messages")}
     options |= {"data_folder_out": str(folder / "messages")}
     options |= {

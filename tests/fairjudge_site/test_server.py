@@ -255,7 +255,7 @@ def test_a_request_that_is_being_answered_is_finished_before_the_server_stops(
     (tmp_path / "slow_application.py").write_text(SLOW_APPLICATION)
     address = ("127.0.0.1", free_port())
     gunicorn = [sys.executable, "-m", "gunicorn", f"--pythonpath={tmp_path},{ROOT}"]
-    gunicorn += ["--worker-class=fairjudge_site.server.Worker", "--workers=1", "--threads=2"]
+    gunicorn += ["--worker-class=fairjudge_site.server.SiteWorker", "--workers=1", "--threads=2"]
     gunicorn += ["--no-control-socket", "--bind={}:{}".format(*address), "slow_application"]
     log = (tmp_path / "log").open("w+")
     process = subprocess.Popen(gunicorn, cwd=ROOT, env=own_environment, stdout=log, stderr=log)

@@ -35,7 +35,7 @@ from judging.runs.models import Run, Verdict
 
 PAGE = 50
 EXCERPT = 300
-# Of how many examples one page reads texts and names of models to find those that match.
+# For how many examples one page reads texts and names of models to find those that match.
 SEARCHED_AT_ONCE = 5_000
 # How many examples one page merges at most to find those that match, and how many at a time.
 MERGED_AT_MOST = 500

@@ -156,7 +156,7 @@ def totals_of(says: Iterable[HumanLabel]) -> PeopleTotals:
 
 
 def run_totals(project: Project, run: Run | None) -> PeopleTotals:
-    """Of the rounds of this run; without one, of the rounds that no run ranked.
+    """Sum up the rounds of this run; without a run, the rounds that no run ranked.
 
     The database sums up what the rounds of a run are by their selections alone: tens of thousands
     of votes are not read.

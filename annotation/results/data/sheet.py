@@ -278,7 +278,7 @@ def signs(labels: Sequence[str | None]) -> tuple[Signs, Booleans]:
 
 
 def _levels(rows: NDArray[np.void]) -> Floats:
-    """By the learned score where there is one, else by BPDE; what is pending has neither."""
+    """Return what examples are ranked by: the learned score if there is one, else BPDE."""
     score = np.where(np.isnan(rows["score"]), rows["bpde"], rows["score"])
     state = rows["state"]
     return routing_level(score, state == _UNJUDGED, state == _INCONSISTENT)
@@ -361,12 +361,12 @@ class Sheet(VerdictRows):
 
     @property
     def reviewed(self) -> Booleans:
-        """Whose label people gave because a round of this run selected them."""
+        """Mark the examples that people labelled because a round of this run selected them."""
         return self.selected & self.answered
 
     @property
     def audited_alone(self) -> Booleans:
-        """Whose label people gave only because an audit drew them."""
+        """Mark the examples that people labelled only because an audit drew them."""
         return self.audited & ~self.selected & self.answered
 
     @cached_property
@@ -479,9 +479,9 @@ def _finals(verdicts: VerdictRows, says: _Says) -> tuple[Signs, Booleans]:
 
 
 def _why(kinds: NDArray[np.str_]) -> tuple[Booleans, Booleans]:
-    """Who was selected, and who was drawn at random from the others.
+    """Tell which examples were selected, and which were drawn at random from the others.
 
-    A learning sample belongs to the selection that it led to (SCIENCE: learned routing). Where
+    A learning sample belongs to the selection that it led to (SCIENCE: learned routing). If
     its round was closed before it led to one, it is a random sample of all examples.
     """
     by_rank = np.isin(kinds, _BY_RANK)
@@ -500,7 +500,7 @@ def _elsewhere(examples: ExampleRows, everywhere: dict[int, HumanLabel]) -> int:
 def _known(
     examples: ExampleRows, everywhere: dict[int, HumanLabel], asked: dict[int, HumanLabel]
 ) -> tuple[str, Signs, Booleans, tuple[HumanLabel | None, ...]]:
-    """What the labels are compared with: everyone's votes, else known labels, else the rounds'."""
+    """Return what labels are compared with: all votes, else known labels, else the rounds' votes."""
     ids = examples.ids.tolist()
     voted = all(pk in everywhere and everywhere[pk].votes for pk in ids)
     # Without a run, `human_labels` gives the same labels twice.

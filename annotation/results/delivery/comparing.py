@@ -81,33 +81,33 @@ def compare_labels(content: bytes, sheet: Sheet) -> Iterator[str]:
     yield from _by_model(content, given)
 
 
-def _labels(given: Columns, sheet: Sheet) -> Iterator[tuple[str, Booleans]]:
-    yield "judge_label", _other(given["judge_label"], sheet.judge, sheet.judged)
-    yield "final_label", _other(given["final_label"], sheet.final, sheet.has_final)
-    selection = np.array(given["selection"], dtype=np.str_)
+def _labels(columns: Columns, sheet: Sheet) -> Iterator[tuple[str, Booleans]]:
+    yield "judge_label", _other(columns["judge_label"], sheet.judge, sheet.judged)
+    yield "final_label", _other(columns["final_label"], sheet.final, sheet.has_final)
+    selection = np.array(columns["selection"], dtype=np.str_)
     if sheet.basis == "gold":
-        yield "gold_label", _other(given["gold_label"], sheet.human, sheet.labelled)
+        yield "gold_label", _other(columns["gold_label"], sheet.human, sheet.labelled)
     elif sheet.basis == "round":
         # Labels of other rounds are in the file, and not in the figures of this run.
-        human = _other(given["human_label"], sheet.human, sheet.labelled)
+        human = _other(columns["human_label"], sheet.human, sheet.labelled)
         yield "human_label", human & sheet.labelled
     else:
         # If a round asked again, the file has the label of the round.
-        human = _other(given["human_label"], sheet.human, sheet.labelled)
+        human = _other(columns["human_label"], sheet.human, sheet.labelled)
         yield "human_label", human & (selection == "")
     yield "selection", (selection == "audit") != (sheet.audited & ~sheet.selected)
     votes = sheet.ballots.counts.counts
     comparable = votes.any(axis=1) & ((selection == "") | (sheet.basis == "round"))
     for place, name in enumerate(VOTES):
-        counts = np.nan_to_num(_numbers(given[f"votes_{name}"]))
+        counts = np.nan_to_num(_numbers(columns[f"votes_{name}"]))
         yield f"votes_{name}", (counts != votes[:, place]) & comparable
 
 
-def _judge(given: Columns, sheet: Sheet) -> Iterator[tuple[str, Booleans]]:
-    yield "bpde", ~_close(_numbers(given["bpde"]), sheet.bpde)
-    gap = np.abs(_numbers(given["score_1"]) - _numbers(given["score_2"]))
+def _judge(columns: Columns, sheet: Sheet) -> Iterator[tuple[str, Booleans]]:
+    yield "bpde", ~_close(_numbers(columns["bpde"]), sheet.bpde)
+    gap = np.abs(_numbers(columns["score_1"]) - _numbers(columns["score_2"]))
     yield "the gap between score_1 and score_2", ~_close(gap, sheet.gap) & ~np.isnan(gap)
-    rank = _numbers(given["rank"])
+    rank = _numbers(columns["rank"])
     order = np.argsort(rank, kind="stable")[: int(np.isfinite(rank).sum())]
     moved = np.zeros(len(sheet), bool)
     if len(order) == len(sheet.ranking):
@@ -117,21 +117,21 @@ def _judge(given: Columns, sheet: Sheet) -> Iterator[tuple[str, Booleans]]:
     yield "rank", moved
 
 
-def _texts(given: Columns, sheet: Sheet) -> Iterator[tuple[str, Booleans]]:
+def _texts(columns: Columns, sheet: Sheet) -> Iterator[tuple[str, Booleans]]:
     names = np.array([*sheet.models], dtype=np.str_)
     for column, codes in (("model_1", sheet.model_1), ("model_2", sheet.model_2)):
-        yield column, np.array(given[column], dtype=np.str_) != names[codes]
-    yield "category", np.array(given["category"], dtype=np.str_) != sheet.category
-    pairs = zip(given["response_1"], given["response_2"], strict=True)
+        yield column, np.array(columns[column], dtype=np.str_) != names[codes]
+    yield "category", np.array(columns["category"], dtype=np.str_) != sheet.category
+    pairs = zip(columns["response_1"], columns["response_2"], strict=True)
     length = np.array([len(one) - len(two) for one, two in pairs], dtype=np.int64)
     yield "the difference in length", length != sheet.length
 
 
-def _merged(given: Columns) -> Iterator[str]:
+def _merged(columns: Columns) -> Iterator[str]:
     """Check each final label against the column from which its source says it comes."""
     names = ("source", "judge_label", "final_label", *(f"votes_{name}" for name in VOTES))
     wrong = 0
-    for source, judge, final, *votes in zip(*(given[name] for name in names), strict=True):
+    for source, judge, final, *votes in zip(*(columns[name] for name in names), strict=True):
         expected: Any = final
         if source in JUDGE_SOURCES:
             expected = judge
@@ -147,9 +147,9 @@ def _merged(given: Columns) -> Iterator[str]:
 POSTERIOR = ("external_id", "source", "final_label", "p_win", "p_tie", "p_lose")
 
 
-def _by_model(content: bytes, given: Columns) -> Iterator[str]:
+def _by_model(content: bytes, columns: Columns) -> Iterator[str]:
     """Yield how labels of a model differ from the likeliest ones by the model's probabilities."""
-    if not any(source in MODEL_SOURCES for source in given["source"]):
+    if not any(source in MODEL_SOURCES for source in columns["source"]):
         return
     wrong = 0
     for _, source, final, *chances in rows(content, POSTERIOR):

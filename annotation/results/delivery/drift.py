@@ -202,7 +202,7 @@ def _win_rate_kept(
 
 
 def _within(figure: Figure, margin: float) -> Ruling:
-    """Both sides must hold: two one-sided tests, each at the error of this look."""
+    """Decide by two one-sided tests, each at the error of this look. Both must pass."""
     above = decide(figure, -margin, at_least=True)
     below = decide(figure, margin, at_least=False)
     if Ruling.FAIL in (above, below):

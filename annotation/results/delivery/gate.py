@@ -129,15 +129,15 @@ class Decision:
             "examples": self.examples,
             "requirements": [
                 {
-                    "requirement": one.requirement,
-                    "meaning": one.meaning,
-                    "verdict": str(one.verdict),
-                    "bound": str(one.bound),
-                    "at_least": one.at_least,
-                    "figure": one.figure.as_json(),
-                    "reason": one.reason,
+                    "requirement": answer.requirement,
+                    "meaning": answer.meaning,
+                    "verdict": str(answer.verdict),
+                    "bound": str(answer.bound),
+                    "at_least": answer.at_least,
+                    "figure": answer.figure.as_json(),
+                    "reason": answer.reason,
                 }
-                for one in self.answers
+                for answer in self.answers
             ],
             "needed": found
             and {
@@ -210,7 +210,7 @@ def _certified(found: CertificateFigures, by_interval: Ruling, bound: float) -> 
 
 def overall(answers: Sequence[Decided]) -> Ruling:
     """All must pass. One that fails is enough to fail."""
-    verdicts = {one.verdict for one in answers}
+    verdicts = {answer.verdict for answer in answers}
     if Ruling.FAIL in verdicts:
         return Ruling.FAIL
     return Ruling.INCONCLUSIVE if Ruling.INCONCLUSIVE in verdicts else Ruling.PASS

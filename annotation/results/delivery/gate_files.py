@@ -22,14 +22,14 @@ def measured(answer: Decided) -> str:
     return figure_text(answer.figure)
 
 
-def figure_text(found: Figure) -> str:
+def figure_text(figure: Figure) -> str:
     """Return the value with its interval and n, or why there is none."""
-    if not isinstance(found, Estimate):
-        return f"no figure: {found.reason}"
+    if not isinstance(figure, Estimate):
+        return f"no figure: {figure.reason}"
     limits = ""
-    if found.low is not None and found.high is not None:
-        limits = f" [{interval(found.low, found.high, 3)}]"
-    return f"{decimals(found.value, 3)}{limits}, n = {found.n}"
+    if figure.low is not None and figure.high is not None:
+        limits = f" [{interval(figure.low, figure.high, 3)}]"
+    return f"{decimals(figure.value, 3)}{limits}, n = {figure.n}"
 
 
 def _because(answer: Decided) -> str:
@@ -39,8 +39,8 @@ def _because(answer: Decided) -> str:
 
 def text_lines(decision: Decision) -> Iterator[str]:
     yield f"{decision.verdict.upper()}: {_about(decision)}"
-    for one in decision.answers:
-        yield f"  {one.verdict:<12} {one.requirement}: {measured(one)}{_because(one)}"
+    for answer in decision.answers:
+        yield f"  {answer.verdict:<12} {answer.requirement}: {measured(answer)}{_because(answer)}"
     yield f"  {_look(decision)}"
     if decision.needed is not None:
         yield decision.needed.sentence
@@ -66,9 +66,9 @@ def _look(decision: Decision) -> str:
 def markdown(decision: Decision) -> str:
     """Return a summary that shows every name as text, whatever it holds."""
     rows = [
-        f"| {MARKS[one.verdict]} | {plain(one.requirement)} | {plain(measured(one))}"
-        f"{plain(_because(one))} |"
-        for one in decision.answers
+        f"| {MARKS[answer.verdict]} | {plain(answer.requirement)} | {plain(measured(answer))}"
+        f"{plain(_because(answer))} |"
+        for answer in decision.answers
     ]
     parts = [
         f"### {MARKS[decision.verdict]}: {plain(_about(decision))}",
@@ -89,24 +89,24 @@ def markdown(decision: Decision) -> str:
     return "\n".join(parts) + "\n"
 
 
-def drift_lines(found: Drift) -> Iterator[str]:
-    yield from text_lines(found.decision)
+def drift_lines(drift: Drift) -> Iterator[str]:
+    yield from text_lines(drift.decision)
     yield ""
-    yield f"Labels that changed: {figure_text(found.changed)}"
-    yield f"Shift of the win rate of response 1: {figure_text(found.shift)}"
-    yield f"Difference of accuracy: {figure_text(found.accuracy_difference)}"
-    yield f"Paired test: p {'not known' if found.p is None else p_value(found.p)}"
-    for one in found.by_category:
+    yield f"Labels that changed: {figure_text(drift.changed)}"
+    yield f"Shift of the win rate of response 1: {figure_text(drift.shift)}"
+    yield f"Difference of accuracy: {figure_text(drift.accuracy_difference)}"
+    yield f"Paired test: p {'not known' if drift.p is None else p_value(drift.p)}"
+    for one in drift.by_category:
         p = "not known" if one.p_holm is None else p_value(one.p_holm)
         yield f"  {one.category or '(no category)'}: changed {figure_text(one.changed)}"
         yield f"    shift {figure_text(one.shift)}, adjusted p {p}"
 
 
-def drift_markdown(found: Drift) -> str:
+def drift_markdown(drift: Drift) -> str:
     rows = [
         f"| {plain(one.category or '(no category)')} | {one.n} | {plain(figure_text(one.changed))} "
         f"| {plain(figure_text(one.shift))} | {'' if one.p_holm is None else p_value(one.p_holm)} |"
-        for one in found.by_category
+        for one in drift.by_category
     ]
     parts = [
         "",
@@ -114,7 +114,7 @@ def drift_markdown(found: Drift) -> str:
         "|---|---|---|---|---|",
         *rows,
     ]
-    return markdown(found.decision) + "\n".join(parts) + "\n"
+    return markdown(drift.decision) + "\n".join(parts) + "\n"
 
 
 def plain(text: str) -> str:
@@ -125,7 +125,7 @@ def plain(text: str) -> str:
 
 def junit(decision: Decision) -> str:
     """Return JUnit XML: a requirement is a test case, and an inconclusive one is an error."""
-    verdicts = [one.verdict for one in decision.answers]
+    verdicts = [answer.verdict for answer in decision.answers]
     suite = ElementTree.Element(
         "testsuite",
         name=_xml(_about(decision)),

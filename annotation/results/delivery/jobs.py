@@ -175,10 +175,6 @@ def _frame(project: Project, key: int | None) -> Frame | None:
     return None if key is None else Frame.objects.get(project=project, pk=key)
 
 
-class _TakenOver(Exception):
-    """Another process does this now, so this one leaves."""
-
-
 def work_on(key: int) -> None:
     """Do the job of this key if it waits, unless another process is at it.
 
@@ -196,14 +192,14 @@ def work_on(key: int) -> None:
 
     def keep(document: dict[str, Any]) -> None:
         if not end(Job.State.DONE, result=document):
-            raise _TakenOver
+            raise leases.TakenOver
 
     try:
         with leases.kept(lambda: LEASE.renew(rows, holder), _RENEW_SECONDS, f"job {key}"):
             # A person who has lost their role meanwhile opens no round and spends no error.
             project_for(job.user or AnonymousUser(), job.project.slug, role_of(job))
             answer_asked(job.project, job.user, job.kind, job.asked, keep)
-    except (_TakenOver, *DATABASE_AWAY):
+    except (leases.TakenOver, *DATABASE_AWAY):
         # The sweep finds it again.
         return
     except UserError as error:

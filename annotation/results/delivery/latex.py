@@ -69,7 +69,7 @@ def as_latex(page: str, paper: Paper) -> str:
     also writes the references as `fairjudge-report.bib`.
     """
     blocks = PageReader(_Latex(paper)).blocks_of(page)
-    methods = " ".join(escaped(one.text) + _cited(one.keys) for one in paper.methods)
+    methods = " ".join(escaped(method.text) + _cited(method.keys) for method in paper.methods)
     works = [rf"\bibitem{{{key}}} {escaped(text)}" for key, text in paper.references.items()]
     end = [
         f"\\section*{{Methods}}\n\n{methods}\n",
@@ -148,7 +148,7 @@ _INLINE = {
     "kbd": r"\texttt", "sub": r"\textsubscript", "sup": r"\textsuperscript",
 }  # fmt: skip
 _SECTIONS = {"h1": r"\section*", "h2": r"\subsection*", "h3": r"\subsubsection*"}
-# Of more signs a cell is broken into lines, and the type of a row is small.
+# A cell with more characters is broken into lines, and a row with more is set in small type.
 LONG_CELL, LONG_ROW = 40, 80
 
 

@@ -61,7 +61,6 @@ from annotation.results.sections.trust import (
 )
 from annotation.results.tables.exports import ExportRequest, export, in_frame, whole_file
 from judging.core.bounds import MEBIBYTE, Archive, ArchiveBounds
-from judging.core.errors import UserError
 from judging.core.sql.statements import snapshot
 from judging.dataset.models import Frame
 from judging.methods.agreement.annotators import Expertise
@@ -83,11 +82,11 @@ def code() -> str:
 
 
 _ARRAYS = [
-    one.name
-    for one in fields(Sheet)
-    if one.name not in ("models", "basis", "unsettled", "people", "asked")
+    field.name
+    for field in fields(Sheet)
+    if field.name not in ("models", "basis", "unsettled", "people", "asked")
 ]
-_COSTS = [one.name for one in fields(Costs) if one.name != "runs"]
+_COSTS = [field.name for field in fields(Costs) if field.name != "runs"]
 # Costs that are no amount of money.
 _COUNTED = ("n_votes", "votes_an_example", "measured_votes", "measured_minutes")
 ARRAY_BOUNDS = ArchiveBounds(members=10_000, inflated=2048 * MEBIBYTE, free=256 * MEBIBYTE)
@@ -319,7 +318,7 @@ def deliver(
             partial.write_text(as_latex(page, paper_of(figures)), encoding="utf-8")
         elif path.suffix == ".pdf":
             title = f"{figures.project.name}: {run.name}"
-            drawn = {one.name: one for one in plots(figures)}
+            drawn = {plot.name: plot for plot in plots(figures)}
             partial.write_bytes(as_pdf(_page(run, figures), paper_of(figures), title, drawn))
         else:
             partial.write_text(as_html(run, figures), encoding="utf-8")
@@ -332,8 +331,7 @@ def open_report(project: Project, run: Run, user: AbstractUser, kind: str) -> Bi
     Raises:
         UserError: The run isn't ranked, or the file can't be written.
     """
-    if run.ranked_at is None:
-        raise UserError(run.why_unranked)
+    run.require_ranking()
     with TemporaryDirectory() as folder:
         path = Path(folder) / f"{project.slug}-run{run.number}-report.{kind}"
         deliver(project, run, user, path)
@@ -345,9 +343,9 @@ def as_html(run: Run, figures: Report, *, with_drawings: bool = True) -> str:
     """Return the report as one page with its styles and drawings. It loads nothing else."""
     body = _page(run, figures)
     styles = Path(str(finders.find("css/report.css"))).read_text(encoding="utf-8")
-    for one in plots(figures):
-        drawing = _drawing(one) if with_drawings else ""
-        body = body.replace(f"<!-- drawing:{one.name} -->", drawing)
+    for plot in plots(figures):
+        drawing = _drawing(plot) if with_drawings else ""
+        body = body.replace(f"<!-- drawing:{plot.name} -->", drawing)
     return f'<!doctype html>\n<html lang="en">\n<style>\n{styles}</style>\n{body}</html>\n'
 
 

@@ -87,8 +87,8 @@ def _unshown(said: str, source: str) -> set[str]:
     return {sign for sign in named if sign not in _ASCII} or changing
 
 
-def _escaped(found: re.Match[str]) -> str:
-    return chr(int(found[1], 16)) if found[1] else found[2]
+def _escaped(match: re.Match[str]) -> str:
+    return chr(int(match[1], 16)) if match[1] else match[2]
 
 
 def _typst() -> Any:

@@ -35,8 +35,7 @@ from judging.llm.client.messages import JudgeRequest, Message
 from judging.llm.own_templates import TemplateRefused, problems
 from judging.llm.prices import PriceSnapshot
 from judging.llm.prompts.marks import disarm
-from judging.llm.prompts.templates import Lesson as Taught
-from judging.llm.prompts.templates import Template, default_template
+from judging.llm.prompts.templates import TaughtPairs, Template, default_template
 from judging.methods.arrays import Booleans, Codes
 from judging.methods.intervals.estimates import Estimate, Undefined
 from judging.methods.intervals.looks import Ruling, Spending
@@ -205,8 +204,7 @@ def plan_lesson(
         budget: The most that the draft may cost, in USD.
     """
     access.need_texts(project, "They teach the judge.")
-    if run.ranked_at is None:
-        raise UserError(f"{run.why_unranked} {NOTHING}")
+    run.require_ranking(NOTHING)
     if run.form == Form.POINTWISE:
         raise UserError(f"Run {run.name} scored single responses, and pairs teach. {NOTHING}")
     if way not in Lesson.Way.values:
@@ -535,7 +533,7 @@ def taught_template(lesson: Lesson, rubric: str) -> Template:
         raise UserError(f"A rubric has at most {LONGEST_RUBRIC:,} characters.")
     text = (_RUBRIC.format(rubric=rubric) if rubric else "") + base.text
     names = "pairs", "shown", "taught", "number", "annotators"
-    taught = Taught.from_json({name: getattr(lesson, name) for name in names})
+    taught = TaughtPairs.from_json({name: getattr(lesson, name) for name in names})
     made = replace(base, name=lesson.name, text=text, lesson=taught, source="taught by people")
     before = problems(base)
     if new := [reason for reason in problems(made) if reason not in before]:
@@ -593,14 +591,13 @@ def compare_lesson(
         )
     if lesson.version is None or run.pk not in {one.pk for one in runs_of(lesson)}:
         raise UserError(f"{run.name} is no run with the template of lesson {lesson.number}.")
-    if run.ranked_at is None:
-        raise UserError(run.why_unranked)
+    run.require_ranking()
     old, new = Analysis(lesson.project, lesson.run, run.frame), Analysis(lesson.project, run)
     while True:
         taken = sum(len(one.tests) for one in Lesson.objects.filter(run=lesson.run))
         found = _tested(old, new, taken + 1)
         lesson.refresh_from_db()
-        last = next((one for one in reversed(lesson.tests) if one["run"] == run.number), None)
+        last = next((test for test in reversed(lesson.tests) if test["run"] == run.number), None)
         same = ("n", "better", "worse", "difference")
         if last and all(last[name] == found[name] for name in same):
             keep_answer(lesson)

@@ -59,19 +59,9 @@ OTHER_CODE = (
 )
 # What can be raised by reading a file that somebody has changed.
 BROKEN = (
-    ArithmeticError,
-    AttributeError,
-    EOFError,
-    LookupError,
-    MemoryError,
-    OSError,
-    RecursionError,
-    TypeError,
-    ValueError,
-    csv.Error,
-    zipfile.BadZipFile,
-    zlib.error,
-)
+    ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, OSError, RecursionError,
+    TypeError, ValueError, csv.Error, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
 _DRAWING = re.compile(r"<(style|figure)>")
 # This line of methods.md names the releases that computed it. Others may verify it.
 _VERSIONS = "Computed with "

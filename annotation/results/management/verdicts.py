@@ -9,14 +9,14 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from annotation.results.delivery.gate import votes_missing
-from annotation.results.tables.exports import whole_file
+from annotation.results.tables.exports import write_text
 from judging.core.commands import FairJudgeCommand, decimal_argument
 from judging.core.errors import Interrupted
 from judging.core.formatting import number_of
 from judging.methods.intervals.looks import Ruling
 from judging.runs.models import Run
 
-# Of a command, in docs/commands.md. A program tells them from failures of the command itself.
+# The exit codes of docs/commands.md. Failures of the command itself have other ones.
 EXITS = {Ruling.PASS: 0, Ruling.FAIL: 10, Ruling.INCONCLUSIVE: 11}
 LOOK_EVERY = 5.0
 
@@ -40,8 +40,7 @@ def write_outputs(options: dict[str, Any], **texts: str) -> None:
     """Write each of these texts to the file that the option of the same name gives, if any."""
     for name, text in texts.items():
         if options[name] is not None:
-            with whole_file(options[name]) as partial:
-                partial.write_text(text, encoding="utf-8")
+            write_text(options[name], text)
 
 
 def end_with(verdict: Ruling) -> None:

@@ -23,7 +23,7 @@ MODELS: dict[str, Any] = {
     Project.LabelRule.DAWID_SKENE: dawid_skene,
     Project.LabelRule.HIERARCHICAL: hierarchical,
 }
-# Of an example under a protocol: the probabilities of win, tie and lose.
+# The probabilities of win, tie and lose for an example under a protocol.
 Posterior = tuple[float, float, float]
 NO_VOTES = Undefined("no vote that counts was given yet")
 

@@ -137,7 +137,7 @@ class ExampleFilter(forms.Form):
         )
 
     def people_asked(self) -> People:
-        """Only with labels on the page, and without a judge nobody can disagree with it."""
+        """Return which votes were asked for; any, if the page has no labels or judge to tell."""
         asked = People(self.cleaned_data.get("people", ""))
         impossible = not self.with_people or (self.run is None and asked == People.DIFFERS)
         return People.ANY if impossible else asked

@@ -20,7 +20,7 @@ from annotation.models import Round
 from annotation.results.data.figures import Plot, colour, named_lines, plot, tooltip, x_axis, y_axis
 from annotation.results.planner.planning import (
     EPSILONS,
-    Plan,
+    ReviewPlan,
     advice,
     audit_for,
     errors_allowed,
@@ -191,7 +191,7 @@ class PlanForm(SubsetForm):
         "nothing in the round.",
     )
     partial = forms.BooleanField(required=False, label="Open even though the run isn't finished")
-    # Of the plan that was filled in: the goal, its value and the confidence.
+    # The goal, its value and the confidence of the plan that was filled in.
     goal = forms.RegexField(
         r"^(accuracy|win_rate|certificate):0\.\d{1,10}:0\.\d{1,10}$",
         required=False,
@@ -348,7 +348,7 @@ def defaults(access: Access, chosen: QueryDict) -> PlanForm:
 CURVE, BAND, CHANCE, CHOSEN = "by BPDE", "at least", "at random", "chosen"
 
 
-def cost_curve(expected: Expectation | Unforeseen, plan: Plan) -> Plot:
+def cost_curve(expected: Expectation | Unforeseen, plan: ReviewPlan) -> Plot:
     """Plot accuracy by cost, one point per β; without known labels the plot has no rows.
 
     The lower bound is valid at all β at once, so also at the β that you pick from it.
@@ -490,14 +490,14 @@ def _says_how_right_the_judge_is(found: dict[str, Any]) -> bool:
     return bool(found.get("expected") or (at_k and at_k.accuracy) or found.get("cascades"))
 
 
-def _audit(plan: Plan, epsilon: float, looks: tuple[int, ...]) -> dict[str, Any]:
+def _audit(plan: ReviewPlan, epsilon: float, looks: tuple[int, ...]) -> dict[str, Any]:
     """Return how many errors the audit may have, by its sizes, for published errors and yours."""
     epsilons = sorted({*EPSILONS, epsilon})
     sizes = looks or ((plan.audit,) if plan.audit else ())
     return {"epsilons": epsilons, "looks": may_certify(sizes, epsilons)}
 
 
-def _expected(report: Report, plan: Plan) -> dict[str, Any]:
+def _expected(report: Report, plan: ReviewPlan) -> dict[str, Any]:
     known = report.expected
     found = {
         "expected": expected_at(known, float(plan.beta), plan.n_frame, plan.usd),

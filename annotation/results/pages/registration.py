@@ -45,7 +45,7 @@ _AIMS = {
 }
 
 
-class PlanForm(forms.Form):
+class RegisterForm(forms.Form):
     """What a study promises. `sizes` holds the values of the page *How many labels?*, if any."""
 
     goal = forms.CharField(
@@ -164,7 +164,7 @@ def preregistration(request: HttpRequest, slug: str) -> HttpResponse:
 def preregistration_new(request: HttpRequest, slug: str) -> HttpResponse:
     """Store a plan, or an amendment if there is one."""
     access = project_for(request.user, slug, Role.RESEARCHER)
-    form = PlanForm(access.project, request.POST)
+    form = RegisterForm(access.project, request.POST)
     if form.is_valid():
         try:
             stored = register(access.project, access.user, form.plan())
@@ -177,7 +177,7 @@ def preregistration_new(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 def _page(
-    request: HttpRequest, access: Access, made: list[Preregistration], form: PlanForm
+    request: HttpRequest, access: Access, made: list[Preregistration], form: RegisterForm
 ) -> HttpResponse:
     context = {
         **access.under("plan"),
@@ -198,7 +198,7 @@ def _shown(request: HttpRequest, access: Access) -> list[Preregistration]:
     return made
 
 
-def _begun(request: HttpRequest, access: Access, made: list[Preregistration]) -> PlanForm:
+def _begun(request: HttpRequest, access: Access, made: list[Preregistration]) -> RegisterForm:
     """Return the form as it is shown first: an amendment begins with the newest version."""
     plan = json.loads(made[0].text)["plan"] if made else {}
     start = {
@@ -216,10 +216,10 @@ def _begun(request: HttpRequest, access: Access, made: list[Preregistration]) ->
         for name in ("epsilon", "alpha"):
             if plan[name] is not None:
                 start[name] = f"{100 * plan[name]:g}"
-    return PlanForm(access.project, initial=start)
+    return RegisterForm(access.project, initial=start)
 
 
-def _needs(form: PlanForm) -> tuple[Need, ...]:
+def _needs(form: RegisterForm) -> tuple[Need, ...]:
     """Return what each goal takes, if the form has sizes that can be read."""
     try:
         study = study_of(str(form["sizes"].value() or ""))

@@ -46,7 +46,7 @@ from judging.runs.models import Form, Method, Run, Verdict, find_run, run_to_sho
 
 @dataclass(frozen=True)
 class Reselection:
-    """Of the `m` items that a round selected by rank, `differ` are no longer among the first m."""
+    """A round whose ranks changed: `differ` of its `m` items are no longer among the first m."""
 
     round: Round
     m: int
@@ -233,7 +233,7 @@ def _rail(
         pages.append(RailPage(one.name, one.title, f"{url}{asked}", places))
     asked = f"?run={run.number}" if run and "run" in request.GET else ""
     url = reverse("results_page", args=[project.slug, EXPORT])
-    seven = len([one for one in pages if one.name not in _METHODS])
+    seven = len([page for page in pages if page.name not in _METHODS])
     return [*pages[:seven], RailPage(EXPORT, "Export", f"{url}{asked}", EXPORT), *pages[seven:]]
 
 

@@ -267,7 +267,7 @@ def _check_size(plans: Plans, place: int, asked: Asked, sample: LearningSample) 
         return int(plans.audit[place])
     share = float(plans.share[place])
     epsilon, wrong = _left_to_judges(plans, place, asked, sample)
-    # Where no label was wrong, half of one counts.
+    # If no label was wrong, half of one counts as wrong.
     wrong = max(wrong, 0.5 / (plans.n * (1 - share)))
     if not 0 < wrong < epsilon:
         return None
@@ -414,7 +414,7 @@ def frontier_plot(told: Mapping[str, Any]) -> Plot:
     return plot("cheapest", "Cost against what is reached", caption, rows, drawing)
 
 
-# Where a name is written, from its point: the plans that are named are often neighbours.
+# Where a name is written next to its point: plans that are named are often neighbours.
 _BESIDE = {
     RECOMMENDED: ("right", -6, -12), RUNNER_UP: ("left", 8, 16),
     CHEAPER: ("left", 10, 4), ALONE: ("right", -4, -12),

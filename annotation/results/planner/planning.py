@@ -116,7 +116,7 @@ def known_votes(
 
 
 @dataclass(frozen=True)
-class Plan:
+class ReviewPlan:
     """m items by rank and `audit` at random of `n_frame`; hours and USD of the new votes.
 
     learn: how many of the m are drawn at random first; the rank of the others is learned then.
@@ -209,8 +209,8 @@ class Plan:
         return by_rank + (self.known.total - by_rank) * drawn // drawn_from
 
 
-def plan(project: Project, run: Run | None, settings: RoundSettings) -> Plan:
-    """Raises UserError where the settings make no round. A few queries that count."""
+def plan(project: Project, run: Run | None, settings: RoundSettings) -> ReviewPlan:
+    """Plan a round by a few queries that count. Raises UserError if the settings make none."""
     frame, n = _frame(project, run, settings)
     if not n:
         raise UserError(_nothing(settings))
@@ -227,7 +227,7 @@ def plan(project: Project, run: Run | None, settings: RoundSettings) -> Plan:
         check_learning(n, m, settings.learn)
     alike, questions = _alike(project, run, settings, frame, n)
     is_large = _is_large(run, settings, n)
-    return Plan(
+    return ReviewPlan(
         m=m,
         audit=settings.audit,
         n_frame=n,
@@ -419,7 +419,7 @@ def expected_at(
 
 @dataclass(frozen=True)
 class Width:
-    """Of the interval of people's win rate after the round.
+    """How wide the interval of people's win rate is after the round.
 
     most: if people alone are believed, half of the examples are won, and those of a question have
     the same label. expected: with the judge calibrated by as many labels as the last audit had, and
@@ -434,7 +434,7 @@ class Width:
 _WIDEST = 0.25
 
 
-def width_of(report: Report | None, plan: Plan) -> Width | None:
+def width_of(report: Report | None, plan: ReviewPlan) -> Width | None:
     """Return None if the round can give no interval."""
     sizes = {"total": plan.n_frame, "n_rest": plan.n_frame - plan.m, "audit": plan.audit}
     sizes["questions"] = plan.questions
@@ -463,7 +463,10 @@ class PlannedLook:
 
 
 def may_certify(looks: Sequence[int], epsilons: Sequence[float] = EPSILONS) -> list[PlannedLook]:
-    """If all audited are in the certified set, and that is large; the looks share the error."""
+    """Say how many errors each audit may find. The looks share the error.
+
+    It holds for a large certified set that has all audited examples.
+    """
     alpha = ALPHA / len(looks) if looks else ALPHA
     return [
         PlannedLook(size, tuple(wrong_allowed(epsilon, size, alpha) for epsilon in epsilons))
@@ -476,7 +479,7 @@ def audit_for(epsilon: float, n_looks: int = 1) -> int:
     return audit_needed(epsilon, 0, ALPHA / max(1, n_looks))
 
 
-def errors_allowed(plan: Plan, epsilon: float, n_looks: int = 1) -> int | None:
+def errors_allowed(plan: ReviewPlan, epsilon: float, n_looks: int = 1) -> int | None:
     """Return how many errors the audit may find and still certify all unreviewed labels.
 
     None if it is too small to certify anything. Of the whole rest, which has a label by the judge.
@@ -505,7 +508,7 @@ class Advice:
 
 def advice(
     report: Report | None,
-    plan: Plan,
+    plan: ReviewPlan,
     target: Decimal | None,
     epsilon: float,
     budget: Decimal | None,
@@ -545,7 +548,7 @@ def advice(
     return _best_gain(expected, area, plan, labels)
 
 
-def _without_judge(plan: Plan) -> Advice:
+def _without_judge(plan: ReviewPlan) -> Advice:
     """There is no label of a judge that a review could correct, or an audit certify."""
     return Advice(
         "No share (β) can be recommended before a judge has labelled the examples. Wait for "
@@ -555,7 +558,7 @@ def _without_judge(plan: Plan) -> Advice:
     )
 
 
-def _without_labels(reason: str, plan: Plan, epsilon: float) -> Advice:
+def _without_labels(reason: str, plan: ReviewPlan, epsilon: float) -> Advice:
     needed = audit_needed(epsilon, 0)
     if needed > plan.n_frame - plan.m:
         return Advice(
@@ -573,7 +576,7 @@ def _without_labels(reason: str, plan: Plan, epsilon: float) -> Advice:
     )
 
 
-def _for_target(expected: Expectation, plan: Plan, target: Decimal, labels: str) -> Advice:
+def _for_target(expected: Expectation, plan: ReviewPlan, target: Decimal, labels: str) -> Advice:
     beta = beta_for(expected, float(target) / 100)
     rests_on = f"a lower bound from {labels}, valid whichever β you choose"
     if beta is None:
@@ -592,10 +595,11 @@ def _for_target(expected: Expectation, plan: Plan, target: Decimal, labels: str)
     )
 
 
-def _best_gain(expected: Expectation, area: Figure, plan: Plan, labels: str) -> Advice:
-    """Where the curve is farthest above a random choice: beyond, a random label corrects more.
+def _best_gain(expected: Expectation, area: Figure, plan: ReviewPlan, labels: str) -> Advice:
+    """Recommend the β at which the curve is farthest above a random choice.
 
-    Where errors do not come first on the whole, what the curve gains somewhere is its noise.
+    Beyond it, a label drawn at random corrects more. If the ranking finds no more errors than
+    chance on the whole, a gain at one β is noise.
     """
     if area and area.value <= EVEN:
         return Advice(

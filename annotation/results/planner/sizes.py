@@ -172,11 +172,11 @@ def _size(goal: str, study: Study) -> tuple[Size | Undefined, str, str]:
     return found, question, "probability of the certificate"
 
 
-def _of(study: Study, found: Size | Undefined) -> Size | Undefined:
+def _of(study: Study, size: Size | Undefined) -> Size | Undefined:
     """A size that the study's examples can't give is none."""
-    if isinstance(found, Undefined) or study.examples is None or found.n <= study.examples:
-        return found
-    needed = number_of(found.n, "labelled example")
+    if isinstance(size, Undefined) or study.examples is None or size.n <= study.examples:
+        return size
+    needed = number_of(size.n, "labelled example")
     return Undefined(f"{needed} are needed, and there are {count(study.examples)}")
 
 

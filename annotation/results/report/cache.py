@@ -179,7 +179,7 @@ def _computed(project: Project, run: Run, state: str) -> Report:
 
 
 def kept_disagreements(run: Run) -> Disagreements | None:
-    """Those of the newest report there is; None before the first."""
+    """Return the disagreements of the newest report; None before the first one."""
     found = report_cache.get(cache_key("disagreements", run))
     return found[1] if found else None
 
@@ -203,7 +203,7 @@ def kept_agreements(shown: Mapping[Project, Run | None]) -> dict[Project, Figure
 
 
 def shown_report(project: Project, run: Run, *, here: bool = False) -> Shown:
-    """For a page, which opens at once however large the project: the last report meanwhile.
+    """Return the report for a page, or the last one while a large project's is computed.
 
     here: compute a large report in this process if no worker runs. Somebody asked for that.
     """

@@ -119,7 +119,7 @@ _LINES = ("unreviewed_accuracy", "errors_found", "errors_expected", "errors_p", 
 
 
 @dataclass(frozen=True)
-class Part:
+class ShownSection:
     """A section as a page shows it, with its plots."""
 
     section: Section
@@ -198,10 +198,10 @@ def has_value(figure: Figure) -> bool:
     return not isinstance(figure, Undefined)
 
 
-def parts_of(chapter: Chapter, report: Report) -> list[Part]:
+def parts_of(chapter: Chapter, report: Report) -> list[ShownSection]:
     """Return the chapter's sections with their plots; the first one is shown at once."""
     shown = [section for section in chapter.sections if section.has(report)]
-    return [Part(section, drawn(report, section)) for section in shown]
+    return [ShownSection(section, drawn(report, section)) for section in shown]
 
 
 def no_people(report: Report) -> str:

@@ -705,7 +705,7 @@ def report_json(analysis: Analysis) -> Json:
 
 
 def plots(report: Report) -> list[Plot]:
-    """Those that have something to show, in the order of the chapters."""
+    """Return the plots that have something to show, in the order of the chapters."""
     return [one for section in SECTIONS for one in drawn(report, section)]
 
 

@@ -22,22 +22,22 @@ def label_table(rows: Iterable[Merged]) -> Iterator[str]:
     header = ("example", "judge", "CS 1", "CS 2", "BPDE", "rank", "votes", "final", "source")
     yield _line(header)
     finals: Counter[str] = Counter()
-    for one in rows:
-        verdict = one.verdict
+    for row in rows:
+        verdict = row.verdict
         judged = verdict is not None and verdict.cs_1 is not None
-        votes = one.people.counts if one.people and one.people.votes else {}
-        finals[one.label or "none"] += 1
+        votes = row.people.counts if row.people and row.people.votes else {}
+        finals[row.label or "none"] += 1
         yield _line(
             (
-                one.example.external_id,
+                row.example.external_id,
                 (verdict.label if verdict else None) or "–",
                 f"{verdict.cs_1:.2f}" if judged else "–",
                 f"{verdict.cs_2:.2f}" if judged else "–",
                 f"{verdict.bpde:.3f}" if judged else "–",
                 str(verdict.rank or "–") if verdict else "–",
                 "-".join(str(votes[label]) for label in ("win", "tie", "lose")) if votes else "–",
-                one.label or "–",
-                one.source,
+                row.label or "–",
+                row.source,
             )
         )
     yield "final labels: " + ", ".join(f"{count(n)} {label}" for label, n in sorted(finals.items()))
@@ -130,8 +130,8 @@ def _disagreement(found: DisagreementFigures | Undefined) -> Iterator[str]:
         return
     said = f"{count(found.n)} of {count(found.labelled)}"
     yield _figures_text_line("judge and people disagree on", said)
-    for one in found.parts:
-        yield _figures_text_line(f"  {NAMES[one.source]}", figure(one.share))
+    for part in found.parts:
+        yield _figures_text_line(f"  {NAMES[part.source]}", figure(part.share))
     for gap in found.gaps:
         if gap.shown:
             numbers = f"{count(gap.gaps)} of {count(gap.inside)}, {p_value(gap.p_holm)}"
@@ -150,24 +150,24 @@ NAMES = {
 }
 
 
-def _skills(found: SkillFigures | Undefined) -> Iterator[str]:
-    if isinstance(found, Undefined):
+def _skills(skills: SkillFigures | Undefined) -> Iterator[str]:
+    if isinstance(skills, Undefined):
         return
     alpha = "  Krippendorff's alpha, for other annotators too"
-    yield _figures_text_line(alpha, figure(found.two_way_alpha))
-    for one in found.annotators:
-        yield _figures_text_line(f"skill of {one.annotator}", figure(one.skill))
-    for rule in found.labels:
+    yield _figures_text_line(alpha, figure(skills.two_way_alpha))
+    for annotator in skills.annotators:
+        yield _figures_text_line(f"skill of {annotator.annotator}", figure(annotator.skill))
+    for rule in skills.labels:
         shares = {"win": rule.win, "tie": rule.tie, "lose": rule.lose}
         yield _figures_text_line(f"labels by the {rule.name} rule", _counts(shares))
 
 
-def _agreement(name: str, found: LabelAgreement) -> Iterator[str]:
-    yield _figures_text_line(f"{name}: accuracy", figure(found.accuracy))
+def _agreement(name: str, agreement: LabelAgreement) -> Iterator[str]:
+    yield _figures_text_line(f"{name}: accuracy", figure(agreement.accuracy))
     yield _figures_text_line(
-        "  over all examples (no label = wrong)", figure(found.accuracy_over_all)
+        "  over all examples (no label = wrong)", figure(agreement.accuracy_over_all)
     )
-    yield _figures_text_line("  Cohen's kappa", figure(found.kappa))
+    yield _figures_text_line("  Cohen's kappa", figure(agreement.kappa))
 
 
 def _review_gain(lines: ReviewGain | Undefined, audited: int) -> Iterator[str]:

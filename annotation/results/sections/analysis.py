@@ -163,7 +163,7 @@ class Analysis:
 
     @cached_property
     def band(self) -> CurveBand | Undefined:
-        """Of the curve by rank, once for all tables that show it."""
+        """The band of the curve by rank, computed once for all tables that show it."""
         return self.review if isinstance(self.review, Undefined) else self.review.band(self.rng)
 
     def lines(self) -> ReviewGain | Undefined:
@@ -178,7 +178,7 @@ class Analysis:
 
     @cached_property
     def unchecked(self) -> Figure:
-        """How often the judge is right where nobody was asked by rank: line (a), else the audit."""
+        """How often the judge is right on what was not reviewed by rank: line (a), or the audit."""
         lines, known = self.lines(), self.sheet.known
         if not isinstance(lines, Undefined):
             return lines.unreviewed
@@ -349,7 +349,7 @@ def dataset_of(of: Analysis) -> Dataset:
     assert isinstance(data, Data)
     question, responses = data.arrays["question"], data.arrays["responses"]
     first = np.unique(question, return_index=True)[1]
-    # Of a text that was removed, only its length is known.
+    # Only the length of a text is known after it was removed.
     words = data.arrays["words"][first if of.project.texts_removed_at is None else []]
     known = sheet.known
     labels: dict[str, int] | Undefined = known if isinstance(known, Undefined) else {}
@@ -402,10 +402,10 @@ def _bars(words: Codes) -> list[WordsBar]:
     ]
 
 
-def questions_plot(found: Dataset) -> Plot:
+def questions_plot(dataset: Dataset) -> Plot:
     rows = [
         {"category": one.category or "(none)", "questions": one.questions}
-        for one in found.by_category
+        for one in dataset.by_category
     ]
     y = {"field": "category", "type": "nominal", "sort": None, "title": None}
     y["axis"] = {"labelLimit": 220}
@@ -422,14 +422,14 @@ def questions_plot(found: Dataset) -> Plot:
     return plot("questions-category", "Questions by category", caption, several, bars)
 
 
-def words_plot(found: Dataset) -> Plot:
-    filled = [bar for bar in found.question_words if bar.questions]
+def words_plot(dataset: Dataset) -> Plot:
+    filled = [bar for bar in dataset.question_words if bar.questions]
     rows = [
         {
             "words": f"{bar.low}–{bar.high - 1}" if bar.high else f"{bar.low} or more",
             "questions": bar.questions,
         }
-        for bar in (found.question_words if len(filled) > 1 else ())
+        for bar in (dataset.question_words if len(filled) > 1 else ())
     ]
     bars = {
         "mark": "bar",

@@ -237,14 +237,14 @@ def calibration(of: Analysis) -> CalibrationFigures | Undefined:
     if isinstance(data, Undefined):
         return data
     p, labels = own_probabilities(data), gold(of.sheet)
-    found = compared(of, data, p, labels)
+    comparison = compared(of, data, p, labels)
     return CalibrationFigures(
         asked=ChoiceSettings(**data.plain["own"]),
-        labels=labels if isinstance(labels, Undefined) else found.labelled,
+        labels=labels if isinstance(labels, Undefined) else comparison.labelled,
         mass=mean_mass(data.arrays["mass"]),
         content_free={name: len(data.plain[name]) for name in ("nothing", "random")},
-        comparison=in_words(found),
-        curves=curves(found),
+        comparison=in_words(comparison),
+        curves=curves(comparison),
         by_share=by_share(of, data, p, labels),
         runs=across_runs(of, data, labels),
     )
@@ -298,17 +298,17 @@ def compared(
     )
 
 
-def in_words(found: CalibrationComparison) -> ComparedMethods:
+def in_words(comparison: CalibrationComparison) -> ComparedMethods:
     return ComparedMethods(
-        rows=[_titled(row) for row in found.rows],
-        n=found.n,
-        labelled=found.labelled,
-        permutations=found.permutations,
-        balanced_set=found.over or None,
-        split=found.split,
-        recommended=found.recommended,
-        because=found.because,
-        recommended_title=_title(found.recommended),
+        rows=[_titled(row) for row in comparison.rows],
+        n=comparison.n,
+        labelled=comparison.labelled,
+        permutations=comparison.permutations,
+        balanced_set=comparison.over or None,
+        split=comparison.split,
+        recommended=comparison.recommended,
+        because=comparison.because,
+        recommended_title=_title(comparison.recommended),
     )
 
 
@@ -317,17 +317,17 @@ def _title(method: str) -> str:
 
 
 def _titled(row: CalibrationRow) -> CalibratedMethod:
-    kept = {one.name: getattr(row, one.name) for one in fields(row)}
+    kept = {field.name: getattr(row, field.name) for field in fields(row)}
     if not isinstance(row.calibration, Undefined):
         fit = row.calibration.as_json().items()
         kept["calibration"] = {key: value for key, value in fit if key not in ("z", "g")}
     return CalibratedMethod(**kept, title=_title(row.method))
 
 
-def curves(found: CalibrationComparison) -> list[CalibrationCurve]:
-    """g of P(t1) for each calibration that is a function of it."""
+def curves(comparison: CalibrationComparison) -> list[CalibrationCurve]:
+    """Return g(P(t1)) for each calibration that is a function of it."""
     drawn = []
-    for row in found.rows:
+    for row in comparison.rows:
         fitted = row.calibration
         points = None if isinstance(fitted, Undefined) else fitted.curve(DRAWN)
         if points is not None:
@@ -365,8 +365,8 @@ def across_runs(of: Analysis, data: Data, labels: Signs | Undefined) -> list[Cho
             continue
         p = choice_probabilities(table, settings["permutations"])
         methods = [method_named("uncalibrated"), method_named("calibraeval")]
-        found = compared(of, data, p, labels, methods)
-        before, after = (found.row(method.name) for method in methods)
+        comparison = compared(of, data, p, labels, methods)
+        before, after = (comparison.row(method.name) for method in methods)
         rows.append(ChoiceRun(**settings, before=_figures(before), after=_figures(after)))
     return rows
 

@@ -137,7 +137,7 @@ class DisagreementFigures:
 
     @property
     def sentence(self) -> str:
-        shown = [one for one in self.gaps if one.shown]
+        shown = [gap for gap in self.gaps if gap.shown]
         found = f"Judge and people disagree on {count(self.n)} of {count(self.labelled)} examples. "
         if not shown:
             return (
@@ -234,8 +234,8 @@ def _share(
         return plus_two_mean(part[apart], (0, 1), question[apart])
     there, above = apart.astype(np.float64), np.where(apart, part, 0.0)
     design = {"weight": weight, "stratum": stratum, "question": question}
-    found = plus_two_ratio(above, there, (0, 1), **design)
-    return found if isinstance(found, Undefined) else replace(found, n=int(apart.sum()))
+    figure = plus_two_ratio(above, there, (0, 1), **design)
+    return figure if isinstance(figure, Undefined) else replace(figure, n=int(apart.sum()))
 
 
 def _explained(of: Analysis, rows: Codes) -> tuple[Floats, dict[str, str]]:
@@ -253,7 +253,7 @@ def _explained(of: Analysis, rows: Codes) -> tuple[Floats, dict[str, str]]:
     card = of.own("judge_card", read_card)
     if isinstance(card, Data):
         pulls.append(_pull(sheet, rows, card.arrays["likelihood"]))
-    explained[:, 2] = 1 - np.prod([1 - one for one in pulls], axis=0)
+    explained[:, 2] = 1 - np.prod([1 - pull for pull in pulls], axis=0)
     if not explained[:, 2].any():
         why["pull"] = _UNMEASURED["pull"]
     pooled = sheet.ballots.pooled
@@ -337,7 +337,7 @@ def _groups(
 
 
 def _effect(sheet: Sheet, data: Data) -> ProtocolEffect | Undefined:
-    """Of the newest version of the protocol that asked again, and of the one before it."""
+    """Compare the newest version of the protocol that asked again with the one before it."""
     labels, names = data.arrays["labels"], data.plain["protocols"]
     there = labels != NO_LABEL
     for after in range(len(names) - 1, 0, -1):

@@ -56,7 +56,7 @@ _WORD = re.compile(r"[a-z]+(?:\d(?![a-z\d]))?")
 
 
 def family_of(model: str) -> str | None:
-    """By a known word in the name; a name without one is a family of its own where not empty."""
+    """Return the family that a known word in the name tells, or else the name itself."""
     name = model.rpartition("/")[2].casefold()
     words = [word for word in _WORD.findall(name) if word]
     for family, known in _FAMILIES.items():
@@ -162,7 +162,7 @@ def position_bias(of: Analysis) -> CardEntry:
 
 
 def by_orders(of: Analysis) -> Figure:
-    """From the labels of each order's mean."""
+    """Return the first position's advantage, by the label of each order's mean."""
     samples = two_orders(of.samples)
     if isinstance(samples, Undefined):
         return samples
@@ -304,15 +304,9 @@ def mean_cost(usd: np.ndarray) -> Figure:
 
 
 ENTRIES: tuple[Callable[[Analysis], CardEntry], ...] = (
-    position_bias,
-    token_bias,
-    length_bias,
-    likelihood_bias,
-    self_preference,
-    stability,
-    unparsed,
+    position_bias, token_bias, length_bias, likelihood_bias, self_preference, stability, unparsed,
     cost,
-)
+)  # fmt: skip
 
 
 def entry_of(card: JudgeCard, key: str) -> CardEntry:

@@ -202,7 +202,7 @@ def _derived(
 
 
 def prompt_share_of(run: Run) -> Decimal:
-    """Of a run's cost the part that does not grow with k."""
+    """Return the share of a run's cost that does not grow with k."""
     if run.price is None:
         return Decimal(0)
     price = PriceSnapshot.from_json(run.price)
@@ -289,7 +289,7 @@ def _own_name(run: Run, beta: float, more: str = "") -> dict[str, Any]:
     bpc = len(run.orders) == 2
     written = NAMES.get(run.method) if run.form != Form.CHOICE else None
     name = written or _name(run, bpc, run.k)
-    # Of a choice the permutations of one order are its samples.
+    # In a choice, the permutations of one order are its samples.
     k = run.k * len(run.parts) // len(run.orders) if run.form == Form.CHOICE else run.k
     return {"name": name + more, "k": k, "bpc": bpc, "beta": beta}
 
@@ -374,11 +374,11 @@ def ablation(
     return rows
 
 
-def _same(one: Figure, other: Figure) -> bool:
+def _same(figure: Figure, other: Figure) -> bool:
     """A run of X0 and X1 has X0's label alone, and its samples together another."""
-    if isinstance(one, Undefined) or isinstance(other, Undefined):
+    if isinstance(figure, Undefined) or isinstance(other, Undefined):
         return False
-    return math.isclose(one.value, other.value)
+    return math.isclose(figure.value, other.value)
 
 
 def _run_row(

@@ -126,8 +126,8 @@ def prompts_by_parts(run: Run) -> list[Json]:
             texts = example.response_1, example.response_2
             if parts == 1:
                 (message,) = render(template, example.question, *texts, "original")
-            elif found := aligned(example, Stage.LENGTH, replace(settings, parts=parts)):
-                shown = found.parts_1, found.parts_2
+            elif alignment := aligned(example, Stage.LENGTH, replace(settings, parts=parts)):
+                shown = alignment.parts_1, alignment.parts_2
                 (message,) = render_parts(template, example.question, *shown, "original")
             else:
                 continue
@@ -162,7 +162,7 @@ def runs_beside(run: Run) -> Sequence[Run]:
 
 
 def stage_arrays(run: Run, ids: Codes) -> StageArrays:
-    """By the samples, and by what the verdicts say of each example's end."""
+    """Read each stage's labels from the samples, and the last stage from the verdicts."""
     n = len(ids)
     labels = np.zeros((n, len(STAGES), 2), np.int8)
     there, asked = np.zeros(labels.shape, bool), np.zeros(labels.shape[:2], bool)
@@ -406,10 +406,10 @@ def settled(stages: StageLabels) -> dict[str, int]:
 
 def _uses(stages: StageLabels, question: Codes, calls: list[Json]) -> list[StageFigures]:
     """One row a stage: asked, settled, against chance, won by the first position, and the cost."""
-    cost = {one["stage"]: one for one in calls}
+    cost = {call["stage"]: call for call in calls}
     return [
         StageFigures(
-            **{one.name: getattr(use, one.name) for one in fields(use)},
+            **{field.name: getattr(use, field.name) for field in fields(use)},
             first_position=first_position_share(stages.of(use.stage), question),
             **{name: cost.get(use.stage, {}).get(name) for name in ("calls", "usd")},
         )
@@ -418,12 +418,12 @@ def _uses(stages: StageLabels, question: Codes, calls: list[Json]) -> list[Stage
 
 
 def cost_of(calls: list[Json]) -> PortiaCost:
-    amounts = {one["stage"]: one["usd"] for one in calls}
+    amounts = {call["stage"]: call["usd"] for call in calls}
     known = None not in amounts.values()
     total = sum(map(Decimal, amounts.values()), Decimal(0)) if known else None
     whole = amounts.get(Stage.UNSPLIT)
     times = float(total / Decimal(whole)) if total and whole and Decimal(whole) else None
-    return PortiaCost(total, sum(one["calls"] for one in calls), times)
+    return PortiaCost(total, sum(call["calls"] for call in calls), times)
 
 
 def _people(
@@ -471,8 +471,8 @@ def _references(
     for other in others:
         if other.named["model"] != named["model"]:
             reference = at(other.stages, rows).final
-            found = agreement_with_reference(stages, unsplit, reference, question)
-            rates = found.unsplit, found.portia, found.gain
+            agreement = agreement_with_reference(stages, unsplit, reference, question)
+            rates = agreement.unsplit, agreement.portia, agreement.gain
             yield ReferenceAgreement(other.named["run"], other.named["model"], *rates)
 
 

@@ -95,7 +95,7 @@ class TwoOrders(Position):
 
 @dataclass(frozen=True, kw_only=True)
 class OrderAccuracy:
-    """Of one order's own label; `accuracy_over_all` counts an example without one as not right.
+    """How often one order alone is right. `accuracy_over_all` counts a missing label as wrong.
 
     labels: how many examples this order labels win, tie and lose.
     """
@@ -128,7 +128,7 @@ def position(sheet: Sheet, samples: SampleArrays | Undefined, run: Run) -> Posit
     first, second = win_rate_by_position(labels, there, sheet.question)
     figures = figures_of_labels(run.orders, labels, there, sheet.question)
     given = (samples.signs, samples.valid, sheet.question)
-    # Where the samples of one order bear different option IDs, none repeats another.
+    # If the samples of one order bear different option IDs, none of them repeats another.
     repeats = len(run.counted_parts) <= len(run.orders)
     return TwoOrders(
         win_rate_first=first,
@@ -157,10 +157,10 @@ def orders(sheet: Sheet, samples: SampleArrays | Undefined, rng: np.random.Gener
 
 
 def _order(sheet: Sheet, labels: Signs, there: Booleans, rng: np.random.Generator) -> OrderAccuracy:
-    found = label_agreement(sheet.comparison(labels, there), rng)
+    agreement = label_agreement(sheet.comparison(labels, there), rng)
     return OrderAccuracy(
-        accuracy=found.accuracy,
-        accuracy_over_all=found.accuracy_over_all,
+        accuracy=agreement.accuracy,
+        accuracy_over_all=agreement.accuracy_over_all,
         labels={
             name: int((labels[there] == sign).sum())
             for name, sign in ((WIN, 1), (TIE, 0), (LOSE, -1))

@@ -192,7 +192,7 @@ class Review:
         )
 
     def chosen(self, reviewed: Booleans) -> "Review":
-        """With these examples first, which people saw, and all others after them."""
+        """Return the review with these examples, which people saw, before all others."""
         m, first = int(reviewed.sum()), reviewed[self.order]
         if self.plain and first[:m].all():
             return self
@@ -218,8 +218,10 @@ class Review:
         return accuracy_after(*given)
 
     def _weighted_lines(self, m: int) -> ReviewGain:
-        """From the selected and an audit of the rest: who was reviewed is known, how many errors
-        the whole has is estimated, so that no exact probability can be given."""
+        """Return the lines by the selected examples and an audit of the rest.
+
+        The audit only estimates how many errors there are, so no exact probability can be given.
+        """
         reached = self.after(m)
         left = unreviewed_part(reached, m / self.curve.total, EVERYTHING)
         if isinstance(left, Estimate):
@@ -243,7 +245,7 @@ class Review:
 
 
 def review_of(sheet: Sheet, ties: Ties = Ties.HALF) -> Review | Undefined:
-    """Over the examples whose label is known, each with its weight."""
+    """Return the review of the examples whose label is known, each with its weight."""
     known = sheet.known
     if isinstance(known, Undefined):
         return known
@@ -270,7 +272,7 @@ NO_CURVE = Undefined("nothing is reviewed")
 
 
 def independent_of(sheet: Sheet) -> IndependentCurve | Undefined:
-    """One vote is the truth and the others review: a curve with people's agreement as ceiling."""
+    """Take one vote for the truth and let the others review: people's agreement is the ceiling."""
     known = sheet.known
     if isinstance(known, Undefined):
         return known
@@ -281,7 +283,7 @@ def independent_of(sheet: Sheet) -> IndependentCurve | Undefined:
 
 
 def one_order_level(samples: SampleArrays | Undefined) -> Floats | Undefined:
-    """Entropy of the first order's outcomes alone: what half the calls would have ranked by."""
+    """Return the entropy of the first order's outcomes: half the calls would rank by it."""
     if isinstance(samples, Undefined):
         return samples
     if samples.orders < 2:
@@ -293,7 +295,7 @@ def one_order_level(samples: SampleArrays | Undefined) -> Floats | Undefined:
 
 
 def margin_level(sheet: Sheet) -> Floats:
-    """The smaller the gap between the calibrated scores, the sooner reviewed."""
+    """Return a level that is higher the smaller the gap between the calibrated scores is."""
     return np.where(np.isnan(sheet.gap), np.inf, -sheet.gap)
 
 
@@ -373,7 +375,7 @@ def hitlc(
 
 
 def _varies(sheet: Sheet) -> bool:
-    """Of one sample BPDE is always 0: then only the examples without a label come first."""
+    """Return False if all examples have one BPDE: with one sample, it is always 0."""
     return len(np.unique(sheet.bpde[sheet.judged & ~np.isnan(sheet.bpde)])) > 1
 
 
@@ -409,12 +411,12 @@ def _errors(lines: Sequence[ReviewGain | Undefined], name: str) -> Points:
 
 
 def _independent(sheet: Sheet) -> tuple[Points, Figure]:
-    found = independent_of(sheet)
-    if isinstance(found, Undefined):
-        return [found] * len(BETAS), found
-    at = np.array(BETAS) / 100 * found.curve.total
-    values = [Estimate(float(value), found.n) for value in found.curve.accuracy(at)]
-    return values, Estimate(float(found.ceiling), found.n)
+    curve = independent_of(sheet)
+    if isinstance(curve, Undefined):
+        return [curve] * len(BETAS), curve
+    at = np.array(BETAS) / 100 * curve.curve.total
+    values = [Estimate(float(value), curve.n) for value in curve.curve.accuracy(at)]
+    return values, Estimate(float(curve.ceiling), curve.n)
 
 
 FEWEST_KNOWN = 20

@@ -38,7 +38,7 @@ from judging.methods.intervals.estimates import (
     design_total,
     narrower,
 )
-from judging.methods.intervals.win_rate import WinRateScale, best_lambda, win_rate
+from judging.methods.intervals.win_rate import best_lambda, win_points, win_rate
 from judging.methods.review.auroc import AurocDifference, auroc
 from judging.methods.review.certificate import first_sure, stage_prices, trust_or_escalate
 from judging.methods.review.panels import (
@@ -94,7 +94,7 @@ NOTABLE = math.log(1.5)
 
 
 def sentence(name: str, ratio: Estimate) -> str:
-    """As in “wrong more often when it prefers the longer response: ×2.1 [1.4–3.3] per sd”."""
+    """Say “wrong more often when it prefers the longer response: ×2.1 [1.4–3.3] per sd”."""
     value, low, high = ratio.value, ratio.low, ratio.high
     category = name.startswith(CATEGORY)
     shown = set_apart(name.removeprefix(CATEGORY))
@@ -193,7 +193,7 @@ NO_ROUND = Undefined("no round of this run has learned from a random sample of l
 
 
 def read_routing(analysis: Analysis) -> Data | Undefined:
-    """Of the newest round of this run that learned. Arrays are in the order of the sheet:
+    """Read what the newest round of this run learned. Arrays are in the order of the sheet:
     `sample`, where it learned, and `scores`, NaN without one; `plain` says which round it was and
     what it kept, or how far one is that still learns. Without one, and with the label of every
     example known, what it would have learned from."""
@@ -261,7 +261,7 @@ def _after_the_cut(round_: Round, sheet: Sheet, scores: Floats, sample: Codes) -
 
 
 def learning_places(round_: Round, sheet: Sheet) -> Codes:
-    """Where in the sheet the labelled learning sample is."""
+    """Return the places in the sheet of the labelled learning sample."""
     items = Item.objects.filter(round=round_, selection__kind=Selection.Kind.LEARN)
     here = set(items.values_list("example_id", flat=True))
     drawn = np.array([pk in here for pk in sheet.ids.tolist()], dtype=bool)
@@ -416,7 +416,7 @@ def _next(sheet: Sheet, data: Data) -> Figure:
 
 
 def _of_known_labels(analysis: Analysis, data: Data) -> RoutingFigures | Undefined:
-    """Nothing was spent here and nothing is left to find: the labels are all there."""
+    """Return what all known labels teach. No vote was spent on it, and no error is left to find."""
     sheet, samples = analysis.sheet, analysis.samples
     rows = np.flatnonzero(sheet.labelled)
     if isinstance(samples, Undefined) or not len(rows):
@@ -477,7 +477,7 @@ def _labels(sheet: Sheet) -> np.ndarray:
 
 
 def _held_out(analysis: Analysis, data: Data) -> RoutingScoreFigures:
-    """On examples that were not learned from, each with its weight."""
+    """Measure the scores on examples that they were not learned from, each with its weight."""
     sheet, known = analysis.sheet, analysis.sheet.known
     if isinstance(known, Undefined):
         return RoutingScoreFigures(known, known, known)
@@ -522,14 +522,14 @@ def _errors_found(sheet: Sheet, data: Data) -> ErrorsByRoute:
 
 
 def _total(sheet: Sheet, known: KnownLabels, values: Floats) -> Figure:
-    """Over the project, from the selected and the audit."""
+    """Estimate the total over the project from the selected examples and the audit."""
     if sheet.everyone:
         return Estimate(float(values[known.rows].sum()), len(known.rows))
     audited: Booleans = sheet.audited & ~sheet.selected
     return design_total(values[sheet.selected], values[audited], int((~sheet.selected).sum()))
 
 
-# Where in the package, and among a page's sections, it is that the data of `calibrated` belong.
+# The section whose data, in the package and on the page, `calibrated` belongs to.
 NAME = "win_rate"
 ALL_KNOWN = Undefined("every label is known, so the judge's labels need no calibration")
 
@@ -585,7 +585,7 @@ def calibrated(analysis: Analysis) -> tuple[Figure, Calibrated]:
         return _not_calibrated(samples if isinstance(samples, Undefined) else data, n)
     preferred, right = _calibrating(analysis, samples, data)
     selected, audited = sheet.selected, sheet.audited & ~sheet.selected
-    human, judge = (WinRateScale.WIN_RATE.points(one) for one in (sheet.human, sheet.judge))
+    human, judge = (win_points(one) for one in (sheet.human, sheet.judge))
     verdict = np.where(sheet.judged, judge, EVEN)
     given = (preferred, human, verdict, selected, audited, analysis.rng)
     found = calibrated_labels(*given, question=sheet.question)
@@ -980,8 +980,7 @@ def escalation_asked(
     if len(runs) > MOST_JUDGES:
         raise UserError(f"{len(runs)} runs are named; {MOST_JUDGES} judges in a row are the most.")
     for run in runs:
-        if run.ranked_at is None:
-            raise UserError(f"{run.why_unranked} Nothing was decided.")
+        run.require_ranking("Nothing was decided.")
     analysis, given = _audited(project, runs)
     known = {one.name: one for one in (as_judge(analysis), *analysis.others)}
     if missing := [run.name for run in runs if run.name not in known]:
@@ -1062,7 +1061,10 @@ def _verdicts(analysis: Analysis, members: tuple[OtherRun, ...]) -> tuple[np.nda
 
 
 def _weights(analysis: Analysis, signs: np.ndarray, there: Booleans) -> Floats | Undefined:
-    """From a random sample, each example's without its own label; the selected would mislead."""
+    """Weigh the members by a random sample, for each example without its own label.
+
+    Selected examples are the hard ones, so they would mislead.
+    """
     sheet = analysis.sheet
     data = analysis.own("routing", read_routing)
     sample = data.arrays.get("sample") if isinstance(data, Data) else None
@@ -1101,7 +1103,7 @@ def _earned(analysis: Analysis, other: OtherRun) -> Floats:
 
 
 def _order(analysis: Analysis) -> np.ndarray:
-    """By rank; what is not ranked comes last."""
+    """Return the examples by rank, and last those without one."""
     ranking = analysis.sheet.ranking
     rest = np.setdiff1d(np.arange(len(analysis.sheet)), ranking)
     return np.concatenate((ranking, rest))

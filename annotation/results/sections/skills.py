@@ -117,7 +117,7 @@ class NoiseFigures:
 
 
 def skills(sheet: Sheet, project: Project, run: bool = True) -> SkillFigures | Undefined:
-    """By both models of votes, over the votes that labels rest on."""
+    """Measure people by both models of votes, over the votes that labels rest on."""
     ballots = sheet.ballots
     rows, votes = ballots.rows, ballots.cast
     if isinstance(votes, Undefined):
@@ -172,7 +172,7 @@ def _labels(
 
 
 def _accuracy(sheet: Sheet, rows: Codes, labels: Signs, there: Booleans) -> Figure:
-    """Of the judge, over the examples whose votes give this label, as if it were the right one."""
+    """Return how often the judge is right if the label that the votes give is the right one."""
     known = sheet.known
     if isinstance(known, Undefined):
         return known
@@ -204,7 +204,7 @@ def noise(of: Analysis) -> NoiseFigures | Undefined:
     if isinstance(known, Undefined):
         return known
     rows = known.rows
-    found = without_noise(
+    attenuation = without_noise(
         sheet.judge[rows],
         sheet.judged[rows],
         sheet.ballots.counts.counts[rows],
@@ -214,16 +214,16 @@ def noise(of: Analysis) -> NoiseFigures | Undefined:
         question=sheet.question[rows],
     )
     return NoiseFigures(
-        found.with_one_vote,
-        found.between_votes,
-        found.corrected,
-        found.share,
+        attenuation.with_one_vote,
+        attenuation.between_votes,
+        attenuation.corrected,
+        attenuation.share,
         _with_themselves(of),
     )
 
 
 def _with_themselves(of: Analysis) -> Figure:
-    """Over all people; a person's pairs are drawn together."""
+    """Return how often people agree with themselves. A person's pairs are drawn together."""
     again = of.own("self_agreement", read_again)
     if isinstance(again, Undefined):
         return Undefined(NOBODY_TWICE)

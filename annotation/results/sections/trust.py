@@ -75,7 +75,7 @@ def unblinded(sheet: Sheet) -> Unblinded:
 
 
 def _says(sheet: Sheet) -> Iterator[tuple[int, HumanLabel]]:
-    """Whose votes the figures rest on, and whose the final labels."""
+    """Yield whose votes the figures rest on, and then whose votes the final labels rest on."""
     yield from sheet.asked.items()
     for pk, say in zip(sheet.ids.tolist(), sheet.people, strict=True):
         if say is not None:
@@ -116,7 +116,7 @@ class Audit:
 
 @dataclass(frozen=True)
 class SimultaneousBound:
-    """Of the examples with a score of at most the threshold, the largest share that is wrong."""
+    """The largest share that may be wrong among the examples scored at most the threshold."""
 
     threshold: float
     n_set: int
@@ -229,7 +229,7 @@ def _by_routing(planned: dict[str, Any] | None) -> bool:
 
 
 def _scores_of(round_: Round, ids: Codes) -> np.ndarray:
-    """In the order of the sheet; fixed when the round selected by them."""
+    """Return the scores by which the round selected, in the order of the sheet."""
     kept = RoutingScores.objects.get(round=round_)
     return spread(ids, kept.examples, kept.scores)
 
@@ -306,10 +306,10 @@ def replacement_of(project: Project) -> Replacement:
 
 
 def alt_test(sheet: Sheet, replacement: Replacement) -> AlternativeTest | Undefined:
-    """Only where the examples were not chosen for being hard: all of them, or the audit."""
+    """Test on examples that were not chosen for being hard: on all of them, or on the audit."""
     rows = np.ones(len(sheet), bool) if sheet.everyone else sheet.audited & ~sheet.selected
     ballots = sheet.ballots
-    found = alternative_annotator_test(
+    test = alternative_annotator_test(
         sheet.judge[rows],
         sheet.judged[rows],
         ballots.votes[rows],
@@ -317,16 +317,16 @@ def alt_test(sheet: Sheet, replacement: Replacement) -> AlternativeTest | Undefi
         ballots.names,
         replacement.epsilon,
     )
-    if isinstance(found, Undefined):
-        return found
-    n = len(found.annotators)
-    omega, mean_rho = Estimate(float(found.omega), n), Estimate(float(found.mean_rho), n)
+    if isinstance(test, Undefined):
+        return test
+    n = len(test.annotators)
+    omega, mean_rho = Estimate(float(test.omega), n), Estimate(float(test.mean_rho), n)
     return AlternativeTest(
-        found.passes,
-        float(found.epsilon),
+        test.passes,
+        float(test.epsilon),
         omega,
         mean_rho,
-        found.annotators,
+        test.annotators,
         replacement.changed,
     )
 
@@ -427,12 +427,12 @@ REGISTERED = "preregistration"
 def registrations_of(project: Project, run: Run) -> Data | Undefined:
     """Read the plans, and the settings of the rounds that people labelled in."""
     plans = Preregistration.objects.filter(project=project).order_by("-number")
-    found = [_plain(one) for one in plans]
+    found = [_plain(plan) for plan in plans]
     if not found:
         return NOT_REGISTERED
     rounds = Round.objects.filter(project=project, kind=Round.Kind.ROUTED)
     rows = rounds.filter(run=run) | rounds.filter(run=None)
-    done = [_settings_of(one) for one in rows.select_related("protocol").order_by("number")]
+    done = [_settings_of(row) for row in rows.select_related("protocol").order_by("number")]
     return Data(plain={"plans": found, "rounds": done})
 
 

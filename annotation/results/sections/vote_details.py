@@ -242,7 +242,7 @@ def _on_scale(
     )
 
 
-def _by_judge(sheet: Sheet, arrays: Mapping[str, Codes], found: OnScale) -> ConfidenceFigures:
+def _by_judge(sheet: Sheet, arrays: Mapping[str, Codes], on_scale: OnScale) -> ConfidenceFigures:
     there = arrays["confidence"] != MISSING
     rows, n = arrays["example"][there], len(sheet)
     said = np.bincount(rows, minlength=n)
@@ -255,10 +255,10 @@ def _by_judge(sheet: Sheet, arrays: Mapping[str, Codes], found: OnScale) -> Conf
         return plus_two_mean(mean[which], (0.0, 1.0), sheet.question[which], reason=NO_JUDGE)
 
     return ConfidenceFigures(
-        n=found.n,
-        votes=found.votes,
-        counts=found.counts,
-        krippendorff_alpha=found.krippendorff_alpha,
+        n=on_scale.n,
+        votes=on_scale.votes,
+        counts=on_scale.counts,
+        krippendorff_alpha=on_scale.krippendorff_alpha,
         mean_judge_right=over(right),
         mean_judge_wrong=over(known & ~right),
     )
@@ -299,14 +299,14 @@ def _on_spans(sheet: Sheet, arrays: Mapping[str, Codes], met: Booleans) -> SpanF
     number = np.cumsum(asked) - 1
     spans = arrays["spans"].copy()
     spans[:, 0] = number[spans[:, 0]]
-    found = span_overlap(
+    overlap = span_overlap(
         arrays["example"][asked], spans, arrays["lengths"], sheet.question, kept=met
     )
     return SpanFigures(
         votes=int(asked.sum()),
         marked=len(np.unique(spans[:, 0])),
-        f1=found.f1,
-        by_chance=found.by_chance,
-        pairs=found.pairs,
-        unmarked=found.unmarked,
+        f1=overlap.f1,
+        by_chance=overlap.by_chance,
+        pairs=overlap.pairs,
+        unmarked=overlap.unmarked,
     )

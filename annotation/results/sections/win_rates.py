@@ -35,10 +35,10 @@ from judging.methods.intervals.covariates import (
 from judging.methods.intervals.estimates import Estimate, Figure, Undefined, holm_of_tested, width
 from judging.methods.intervals.win_rate import (
     AuditedLabels,
-    WinRateScale,
     everyone_labelled,
     judge_bias,
     vote_noise,
+    win_points,
     win_rate,
     win_rate_test,
 )
@@ -111,7 +111,7 @@ def of_labels(sheet: Sheet, labels: Signs, rows: Booleans) -> Figure:
 
 def mean_of(labels: Signs, question: Codes) -> Figure:
     """Other examples like these would be of other questions."""
-    values = WinRateScale.WIN_RATE.points(labels)
+    values = win_points(labels)
     effect, questions = design_effect(values, question)
     return everyone_labelled(values, effect=effect, questions=questions)
 
@@ -127,7 +127,7 @@ def audited_labels(
     if isinstance(known, Undefined):
         return known
     rows = np.ones(len(sheet), bool) if inside is None else inside
-    human, judge = WinRateScale.WIN_RATE.points(sheet.human), _judge(sheet)
+    human, judge = win_points(sheet.human), _judge(sheet)
     if turned is not None:
         human, judge = (np.where(turned, 1 - one, one) for one in (human, judge))
     if sheet.everyone:
@@ -175,15 +175,15 @@ def _noisy(labels: AuditedLabels, noise: float | Undefined, lam: float | None = 
 
 
 def _judge(sheet: Sheet) -> np.ndarray:
-    return np.where(sheet.judged, WinRateScale.WIN_RATE.points(sheet.judge), EVEN)
+    return np.where(sheet.judged, win_points(sheet.judge), EVEN)
 
 
 def _bias(sheet: Sheet, labels: AuditedLabels) -> Figure:
-    """Where people labelled everything it is known and not estimated."""
+    """Return the judge's bias: known, not estimated, if people labelled everything."""
     known = sheet.known
     if not sheet.everyone or isinstance(known, Undefined):
         return judge_bias(labels)
-    error = _judge(sheet)[known.rows] - WinRateScale.WIN_RATE.points(sheet.human[known.rows])
+    error = _judge(sheet)[known.rows] - win_points(sheet.human[known.rows])
     return Estimate(float(error.mean()), len(error), note="every label is known")
 
 
@@ -226,7 +226,7 @@ class Preference:
 
 
 def length(sheet: Sheet) -> Preference:
-    """By the characters of response 1 less those of response 2."""
+    """Measure the preference by the characters of response 1 less those of response 2."""
     return preference(sheet, sheet.length.astype(np.float64))
 
 
@@ -260,9 +260,9 @@ def _length_bias(sheet: Sheet, difference: Floats, there: Booleans) -> Covariate
     )
 
 
-def _effect(found: CovariateEffect, raw: Figure) -> PreferenceEffect:
+def _effect(effect: CovariateEffect, raw: Figure) -> PreferenceEffect:
     return PreferenceEffect(
-        raw, found.equal, found.slope, found.near, found.few_comparable, found.separated
+        raw, effect.equal, effect.slope, effect.near, effect.few_comparable, effect.separated
     )
 
 
@@ -298,15 +298,16 @@ class CategoryDifferences:
 
 def category_differences(tests: Sequence[CategoryTest | Undefined]) -> CategoryDifferences:
     return CategoryDifferences(
-        *[one if isinstance(one, Undefined) else Number(one.p) for one in tests]
+        *[test if isinstance(test, Undefined) else Number(test.p) for test in tests]
     )
 
 
 def category_tests(
     sheet: Sheet, samples: SampleArrays | Undefined
 ) -> list[CategoryTest | Undefined]:
-    """Of accuracy, conflict rate and the judge's win rate; a draw of their own, so that no other
-    figure depends on them."""
+    """Test accuracy, conflict rate and the judge's win rate for differences between categories.
+
+    They have a generator of their own, so that no other figure depends on their draws."""
     _, code = np.unique(sheet.category, return_inverse=True)
     code, rng = code.reshape(-1), np.random.default_rng(len(sheet))
     compared, samples = sheet.comparison(sheet.judge, sheet.judged), two_orders(samples)
@@ -336,7 +337,7 @@ def category_tests(
         differ = labels[both, 0] != labels[both, 1]
         tests.append(categories_differ(differ, code[both], rng, question=sheet.question[both]))
     rows = sheet.judged
-    points = WinRateScale.WIN_RATE.points(sheet.judge[rows])
+    points = win_points(sheet.judge[rows])
     tests.append(categories_differ(points, code[rows], rng, question=sheet.question[rows]))
     return tests
 
@@ -359,13 +360,13 @@ def by_category(
     for c in largest:
         inside = code == c
         part = compared if isinstance(compared, Undefined) else _within(sheet, compared, inside)
-        found = label_agreement(part, rng)
+        agreement = label_agreement(part, rng)
         rows.append(
             CategoryFigures(
                 category=str(names[c]) or "(none)",
                 n=int(sizes[c]),
-                accuracy=found.accuracy,
-                kappa=found.kappa,
+                accuracy=agreement.accuracy,
+                kappa=agreement.kappa,
                 conflict_rate=_conflict_rate(sheet, samples, inside),
                 judge_win_rate=of_labels(sheet, sheet.judge, inside & sheet.judged),
                 p_accuracy=_adjusted(tests[0], int(c)),
@@ -542,7 +543,7 @@ def _places(names: Sequence[str], sheet: Sheet, rows: Booleans) -> tuple[Codes, 
 
 def _pairs(sheet: Sheet, rows: Booleans, pairs: Sequence[PairResult]) -> list[ModelPair]:
     labels = [_between(sheet, pair) for pair in pairs]
-    tests = [None if isinstance(one, Undefined) else win_rate_test(one) for one in labels]
+    tests = [None if isinstance(label, Undefined) else win_rate_test(label) for label in labels]
     return [
         ModelPair(
             pair.model_1,
@@ -568,8 +569,10 @@ def people_prefer(
 
 
 def _between(sheet: Sheet, pair: PairResult) -> AuditedLabels | Undefined:
-    """What the win rate between two models is estimated from; the audit is random among these
-    examples too."""
+    """Return the labels for the win rate between two models.
+
+    The audit is a random sample of these examples too.
+    """
     one, other = (sheet.models.index(name) for name in (pair.model_1, pair.model_2))
     there = (sheet.model_1 == one) & (sheet.model_2 == other)
     turned = (sheet.model_1 == other) & (sheet.model_2 == one)
@@ -584,7 +587,7 @@ def _ranked(models: Sequence[RankedModel]) -> list[ModelStrength]:
 
 
 def _win_rate(sheet: Sheet, rows: Booleans, pair: PairResult) -> Figure:
-    """Of the pair's first model, wherever it was shown; a tie is half a win."""
+    """Return the win rate of the pair's first model, wherever it was shown; a tie is half a win."""
     one, other = (sheet.models.index(name) for name in (pair.model_1, pair.model_2))
     first, second = sheet.model_1[rows], sheet.model_2[rows]
     there = (first == one) & (second == other)
@@ -603,11 +606,11 @@ RATES = {
 }
 
 
-def pair_names(found: ModelRanking) -> tuple[str, str] | None:
-    """Where the project compares the same two models throughout, in the same places."""
-    if not found.same_places or len(found.pairwise) != 1:
+def pair_names(ranking: ModelRanking) -> tuple[str, str] | None:
+    """Return the two models if the project compares them throughout, in the same places."""
+    if not ranking.same_places or len(ranking.pairwise) != 1:
         return None
-    return found.pairwise[0].model_1, found.pairwise[0].model_2
+    return ranking.pairwise[0].model_1, ranking.pairwise[0].model_2
 
 
 def to_cite(rates: WinRates) -> str | None:
@@ -620,9 +623,9 @@ def to_cite(rates: WinRates) -> str | None:
     return min(known, key=lambda name: known[name], default=None)
 
 
-def is_of_models(found: ModelRanking) -> bool:
+def is_of_models(ranking: ModelRanking) -> bool:
     """Return False if response 1 is not the same model in every pair, so that it can't win."""
-    return pair_names(found) is not None or not found.pairwise
+    return pair_names(ranking) is not None or not ranking.pairwise
 
 
 NO_ONE_MODEL = "response 1 is not the same model in every pair: see “Models” for who wins"
@@ -658,30 +661,30 @@ def answer(rates: WinRates, models: ModelRanking, basis: str) -> Sentence:
     )
 
 
-def _verdict(found: Estimate, names: tuple[str, str] | None, whose: str) -> str:
+def _verdict(estimate: Estimate, names: tuple[str, str] | None, whose: str) -> str:
     first, second = map(in_sentence, names or ("response 1", "response 2"))
     better = "No clear winner"
-    if found.low is not None and found.low > EVEN:
+    if estimate.low is not None and estimate.low > EVEN:
         better = f"{first if names else 'Response 1'} is better than {second}"
-    elif found.high is not None and found.high < EVEN:
+    elif estimate.high is not None and estimate.high < EVEN:
         better = f"{second if names else 'Response 2'} is better than {first}"
     whom = first
-    return f"{better}: {whose} give {whom} a win rate of {share(found)}."
+    return f"{better}: {whose} give {whom} a win rate of {share(estimate)}."
 
 
 @dataclass(frozen=True)
 class RestingOn:
-    """Whose the final labels are, what else is to be said, and whether people gave them all."""
+    """Who gave the final labels, a sentence about them, and whether people gave them all."""
 
     labels: str
     more: str
     checked: bool
 
 
-def models_answer(found: ModelRanking, on: RestingOn) -> Sentence:
+def models_answer(ranking: ModelRanking, on: RestingOn) -> Sentence:
     """Say which model ranks first and whether clearly so; for two models, who won how often."""
-    if len(found.pairwise) == 1 and not found.apart:
-        (pair,) = found.pairwise
+    if len(ranking.pairwise) == 1 and not ranking.apart:
+        (pair,) = ranking.pairwise
         n = pair.win + pair.tie + pair.lose
         ties = f"{count(pair.tie)} {'is a tie' if pair.tie == 1 else 'are ties'}"
         return Sentence(
@@ -689,21 +692,21 @@ def models_answer(found: ModelRanking, on: RestingOn) -> Sentence:
             f"{in_sentence(pair.model_2)} wins {count(pair.lose)}; {ties}{on.more}.",
             "models",
         )
-    if not found.pairwise:
+    if not ranking.pairwise:
         return Sentence(
             "No final label compares two named models yet. If the pairs name no models, import "
             "them with the columns model_1 and model_2.",
             "models",
         )
-    if not found.ranking:
-        return Sentence(f"The models can't be ranked: {found.reason}.", "models", warns=True)
-    first, second = found.ranking[:2]
+    if not ranking.ranking:
+        return Sentence(f"The models can't be ranked: {ranking.reason}.", "models", warns=True)
+    first, second = ranking.ranking[:2]
     apart = first.rank_high == 1
     more = on.more
-    if others := [one.model for one in found.apart]:
+    if others := [one.model for one in ranking.apart]:
         more += f"; not yet comparable: {', '.join(map(in_sentence, others))}"
     return Sentence(
-        f"Of {len(found.ranking)} models, {in_sentence(first.model)} ranks first by {on.labels}, "
+        f"Of {len(ranking.ranking)} models, {in_sentence(first.model)} ranks first by {on.labels}, "
         f"{'clearly' if apart else 'but not clearly'} ahead of {in_sentence(second.model)}{more}.",
         "models",
         warns=not on.checked,
@@ -732,10 +735,10 @@ def win_rates_plot(found: WinRates, models: ModelRanking) -> Plot:
     return plot("win-rate", f"Win rate of {whose}", caption, rows, drawing)
 
 
-def categories_plot(found: Sequence[CategoryFigures]) -> Plot:
+def categories_plot(categories: Sequence[CategoryFigures]) -> Plot:
     rows = [
         {"category": row.category, "n": row.n} | value_of(row.accuracy)
-        for row in found
+        for row in categories
         if not isinstance(row.accuracy, Undefined)
     ]
     rows = rows if len(rows) > 1 else []
@@ -743,10 +746,10 @@ def categories_plot(found: Sequence[CategoryFigures]) -> Plot:
     return plot("category", "By category", caption, rows, intervals("category", "accuracy"))
 
 
-def models_plot(found: ModelRanking) -> Plot:
-    """Of two models one win rate, of more their expected win rates in the order of the ranking."""
-    if len(found.ranking) > 2:
-        rows = [{"model": one.model} | value_of(one.strength) for one in found.ranking]
+def models_plot(ranking: ModelRanking) -> Plot:
+    """Plot the win rate of two models, or the expected win rates of more in order of rank."""
+    if len(ranking.ranking) > 2:
+        rows = [{"model": one.model} | value_of(one.strength) for one in ranking.ranking]
         scale = {"zero": False}
         drawing = intervals("model", "strength (log-odds)", scale=scale, line_at=0)
         caption = "Bradley–Terry strengths with 95\u202f% intervals. The line is the mean model."
@@ -754,7 +757,7 @@ def models_plot(found: ModelRanking) -> Plot:
     rows = [
         {"model": f"{in_sentence(one.model_1)} against {in_sentence(one.model_2)}"}
         | value_of(one.win_rate)
-        for one in found.pairwise
+        for one in ranking.pairwise
         if not isinstance(one.win_rate, Undefined)
     ]
     caption = "From the final labels, with 95\u202f% intervals. The line is at one half."

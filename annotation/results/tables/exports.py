@@ -193,7 +193,7 @@ TEXTS = ("question", "response_1", "response_2", "reference", "conversation")
 # working.
 IDENTITY = ("vote_id", "protocol_fingerprint")
 UNBLINDED = "unblinded"
-# Of the page on which the vote was cast.
+# The language of the page on which the vote was cast.
 LANGUAGE = "language"
 
 
@@ -500,6 +500,11 @@ def whole_file(path: Path) -> Iterator[Path]:
             partial.unlink(missing_ok=True)
     except OSError as error:
         raise UserError(f"{path} could not be written: {error.strerror}.") from error
+
+
+def write_text(path: Path, text: str) -> None:
+    with whole_file(path) as partial:
+        partial.write_text(text, encoding="utf-8")
 
 
 KINDS = ("labels", "votes", "samples", "preferences", "people", "criteria", "trail", *OTHER_TOOLS)

@@ -264,8 +264,8 @@ def _self_agreement(person: _Person, repeated: Sequence[bool]) -> dict[str, Any]
 
 def _repeats(repeats: Sequence[Repeat]) -> dict[str, Any]:
     """How many pairs the person answered again, and what that took and costs."""
-    timed = [one.active_seconds for one in repeats if one.active_seconds is not None]
-    usd = sum((_usd(one.round, one.active_seconds) for one in repeats), Decimal(0))
+    timed = [repeat.active_seconds for repeat in repeats if repeat.active_seconds is not None]
+    usd = sum((_usd(repeat.round, repeat.active_seconds) for repeat in repeats), Decimal(0))
     seconds = sum(timed) if timed else None
     return {"repeats": len(repeats), "repeat_seconds": seconds, "repeat_usd": usd}
 

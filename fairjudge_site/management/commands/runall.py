@@ -113,7 +113,7 @@ def command_of(name: str) -> list[str]:
         gunicorn = [sys.executable, "-m", "gunicorn", "fairjudge_site.wsgi"]
         return [
             *gunicorn,
-            "--worker-class=fairjudge_site.server.Worker",
+            "--worker-class=fairjudge_site.server.SiteWorker",
             f"--bind={settings.FAIRJUDGE_BIND}",
             f"--workers={settings.FAIRJUDGE_WEB_PROCESSES}",
             f"--threads={settings.FAIRJUDGE_WEB_THREADS}",

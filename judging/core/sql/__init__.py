@@ -2,7 +2,8 @@
 
 A statement belongs here only if `python -m benchmarks.sql` shows that the ORM takes more than a
 quarter longer. Everything else uses the ORM. Other rooms write querysets: only this one holds SQL
-text for tables of the product.
+text for single tables of the product. What is about a database as a whole has its statements where
+it is done: backups, the move to PostgreSQL, health, sizes, and the lock of migrations.
 
 What each part buys, as medians of `python -m benchmarks.sql --postgres URL` in microseconds, ORM
 against this room. They were measured on a busy machine with two cores, so only ratios mean much.

@@ -47,7 +47,7 @@ from judging.dataset.uploads import (
     refused_names_of,
     store,
 )
-from judging.dataset.wide import LARGEST_SEED, MOST_RESPONSES, RESPONSE, SIZES, Design
+from judging.dataset.wide import LARGEST_SEED, MOST_RESPONSES, RESPONSE, SIZES, PairDesign
 from judging.dataset.writing import refuse_invalid, undo
 from judging.projects.access import Access, project_for, version_of
 from judging.projects.models import Role
@@ -213,14 +213,14 @@ class MappingForm(forms.Form):
         return codes_of(said) if said and not other_column else None
 
     @property
-    def design(self) -> Design | None:
+    def design(self) -> PairDesign | None:
         """Which pairs to make of wide rows. Raises UserError."""
         said = self.cleaned_data
         if not said.get("design"):
             return None
         values = {"baseline": said["baseline"], "all": ""}
         value = values.get(said["design"], said["size"] or "")
-        return Design.read(f"{said['design']}={value}", said["seed"] or 0)
+        return PairDesign.read(f"{said['design']}={value}", said["seed"] or 0)
 
     def mapping(self, before: Mapping[str, str]) -> dict[str, str]:
         """Return what was mapped before, with the form's changes."""

@@ -236,7 +236,7 @@ def _end_of_day_limit(
     if "retryDelay" in error.everything or "quotaId" in error.everything:
         # Google's delay is that of the minute's limit, whichever limit was reached.
         return (now - GOOGLE_MIDNIGHT) // DAY * DAY + DAY + GOOGLE_MIDNIGHT
-    # Where a day's limit refills all the time, the stated wait is for one request only.
+    # If a day's limit refills all the time, the stated wait is for one request only.
     return now + max(wait or 0.0, HOUR)
 
 

@@ -33,7 +33,7 @@ DEFAULT_LIMITS = Limits()
 MOST_ADAPTATIONS = 12
 
 
-class Watch(Protocol):
+class RequestWatch(Protocol):
     """Is told of each request, in the task that sends it."""
 
     def leaving(self) -> None:
@@ -60,7 +60,7 @@ class JudgeClient(Opened):
         shared: SharedLimits | None = None,
         retry: RetryPolicy = DEFAULT_RETRY,
         learned: Mapping[str, EndpointCapabilities] | None = None,
-        watch: Watch | None = None,
+        watch: RequestWatch | None = None,
     ) -> None:
         self._watch = watch
         self.endpoint = endpoint

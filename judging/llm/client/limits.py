@@ -332,7 +332,7 @@ class ProcessLimits:
         return Pause(left, self._why) if left > 0 else Pause()
 
     async def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: limits within the process hold nothing open."""
 
 
 # Redis's own clock counts, in microseconds, so that the workers' clocks need not agree.

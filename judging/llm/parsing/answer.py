@@ -89,7 +89,7 @@ class Parsed:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class JudgeReading:
     """What was read in a reply, turned back to responses 1 and 2.
 
     Only `p_first` stays with the position.
@@ -111,17 +111,17 @@ _LABELS = {Preferred.FIRST: Label.WIN, Preferred.SECOND: Label.LOSE, Preferred.T
 PREFERRED = {label: preferred for preferred, label in _LABELS.items()}
 
 
-def turn_back(parsed: Parsed, template: Template, part: str) -> Reading:
+def turn_back(parsed: Parsed, template: Template, part: str) -> JudgeReading:
     """Return what was read by position as values of responses 1 and 2."""
     if template.form is JudgeForm.POINTWISE:
-        return Reading(parsed.status, parsed.evidence, rating=parsed.rating, mass=parsed.mass)
+        return JudgeReading(parsed.status, parsed.evidence, rating=parsed.rating, mass=parsed.mass)
     variant = PromptVariant.parse(part)
     rating, outcome = parsed.rating, _outcome(parsed, template)
     if variant.swapped:
         rating = None if rating is None else template.scale.turned(rating)
         outcome = outcome and outcome.turned
     score_1, score_2 = variant.shown(parsed.first, parsed.second)
-    return Reading(
+    return JudgeReading(
         parsed.status,
         parsed.evidence,
         score_1=score_1,

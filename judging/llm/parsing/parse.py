@@ -16,9 +16,9 @@ from decimal import Decimal
 from judging.llm.client.messages import TokenLogprobs
 from judging.llm.parsing.answer import (
     Answer,
+    JudgeReading,
     Parsed,
     Preferred,
-    Reading,
     Status,
     declines,
     read_answer,
@@ -61,7 +61,7 @@ from judging.llm.prompts.templates import (
     Template,
 )
 
-__all__ = ["PARSER_VERSION", "Parsed", "Preferred", "Reading", "Status", "parse", "turn_back"]
+__all__ = ["PARSER_VERSION", "JudgeReading", "Parsed", "Preferred", "Status", "parse", "turn_back"]
 
 # The sum of probabilities such as .35 and .15 may be a little less than ½.
 ROUNDING = 1e-9
@@ -140,13 +140,13 @@ def _choice(
     # Without a text, the tokens are those of the thinking that the server keeps apart.
     if not logprobs or not text.strip() or not is_spelled(logprobs, text):
         return None
-    found = parse_choice(logprobs, ids)
-    mass = None if found is None else found.mass
+    parsed = parse_choice(logprobs, ids)
+    mass = None if parsed is None else parsed.mass
     if mass is not None and is_left_over(
         logprobs, ids, mass, template.least_mass or LEAST_MASS, declined=declined
     ):
         return Parsed(Status.UNPARSED, mass=mass)
-    return found
+    return parsed
 
 
 def _point(

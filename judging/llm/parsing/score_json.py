@@ -282,19 +282,19 @@ def parse_document(answer: Answer, template: Template) -> Parsed | None:
         return _unread(f"it must have evidence and {' and '.join(keys)} once, and nothing else")
     document = dict(pairs)
     said = document["evidence"]
-    found = Parsed(Status.VALID, said.strip() if isinstance(said, str) else "", in_json=True)
+    parsed = Parsed(Status.VALID, said.strip() if isinstance(said, str) else "", in_json=True)
     if words:
         if document["verdict"] not in words:
             return _unread("verdict is none of the words that were asked for")
         preferred = (Preferred.FIRST, Preferred.SECOND, Preferred.TIE)
-        return replace(found, verdict=preferred[words.index(str(document["verdict"]))])
+        return replace(parsed, verdict=preferred[words.index(str(document["verdict"]))])
     values = [document[key] for key in keys]
     numbers = [_score({v}, template.scale) if isinstance(v, str) else None for v in values]
     if None in numbers:
         return _unread("a number is not on the scale")
     if rated:
-        return replace(found, rating=numbers[0])
-    return replace(found, first=numbers[0], second=numbers[1])
+        return replace(parsed, rating=numbers[0])
+    return replace(parsed, first=numbers[0], second=numbers[1])
 
 
 def _skipped(text: str, at: int) -> int:

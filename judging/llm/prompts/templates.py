@@ -236,7 +236,7 @@ def default_scale(form: JudgeForm) -> Scale:
 
 
 @dataclass(frozen=True, slots=True)
-class Lesson:
+class TaughtPairs:
     """What people's labels taught a template.
 
     Attributes:
@@ -263,7 +263,7 @@ class Lesson:
         return {"pairs": [list(pair) for pair in self.pairs]} | kept
 
     @classmethod
-    def from_json(cls, kept: Mapping[str, Any]) -> "Lesson":
+    def from_json(cls, kept: Mapping[str, Any]) -> "TaughtPairs":
         pairs, *annotators = (
             tuple((int(key), str(label)) for key, label in own)
             for own in (kept["pairs"], *kept.get("annotators", ()))
@@ -304,7 +304,7 @@ class Template:
     criteria: tuple[str, ...] = ()
     rule: CriteriaRule | None = None
     enforced: bool | None = None
-    lesson: Lesson | None = None
+    lesson: TaughtPairs | None = None
 
     @cached_property
     def sha256(self) -> str:

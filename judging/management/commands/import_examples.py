@@ -24,7 +24,7 @@ from judging.dataset.records import (
     spelled,
 )
 from judging.dataset.uploads import FirstPass, discard_unused, first_pass, refused_files_of
-from judging.dataset.wide import LARGEST_SEED, RESPONSE, Design
+from judging.dataset.wide import LARGEST_SEED, RESPONSE, PairDesign
 from judging.dataset.writing import (
     hide_models,
     refuse_ambiguous,
@@ -110,7 +110,7 @@ class Command(FairJudgeCommand):
             mapping,
             labels,
             sheet=options["sheet"] or "",
-            design=None if said is None else Design.read(said, options["seed"]),
+            design=None if said is None else PairDesign.read(said, options["seed"]),
             keep=not options["dry_run"],
         )
         try:
@@ -272,14 +272,14 @@ def document_of(summary: Summary, price: PairsPrice | None = None) -> dict[str, 
         "n_problems": summary.n_problems,
         "problems": [
             {
-                "file": Path(one.place.file).name,
-                "line": one.place.line,
-                "column": one.column,
-                "sentence": one.sentence,
+                "file": Path(problem.place.file).name,
+                "line": problem.place.line,
+                "column": problem.column,
+                "sentence": problem.sentence,
             }
-            for one in summary.problems
+            for problem in summary.problems
         ],
-        "notices": [asdict(one) for one in summary.notices],
+        "notices": [asdict(notice) for notice in summary.notices],
         "refused_files": [],
         "wide": summary.wide or None,
         "price": price

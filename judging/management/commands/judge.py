@@ -16,6 +16,7 @@ from judging.core.commands import (
     add_subset,
     decimal_argument,
     names_subset,
+    positive,
 )
 from judging.core.errors import Failed, Interrupted, UserError
 from judging.core.formatting import count, duration, number_of
@@ -187,12 +188,6 @@ def yes_or_no(text: str) -> bool:
     if text not in ("yes", "no"):
         raise ArgumentTypeError(f"{text!r} is neither yes nor no")
     return text == "yes"
-
-
-def positive(text: str) -> int:
-    if not text.isdecimal() or len(text) > 9 or int(text) < 1:
-        raise ArgumentTypeError(f"{text!r} is not a whole number above 0, of nine digits at most")
-    return int(text)
 
 
 def whole(text: str) -> int:

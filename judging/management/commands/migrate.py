@@ -20,7 +20,7 @@ class Command(FairJudgeCommand, migrate.Command):
             try:
                 super().handle(*args, **options)
             except SystemExit:
-                # Of --check, which has a verdict of its own.
+                # --check ends with an exit code of its own.
                 self.tell(_changes(before, before))
                 raise
             self.tell(_changes(before, set(recorder.applied_migrations())))
@@ -28,4 +28,4 @@ class Command(FairJudgeCommand, migrate.Command):
 
 def _changes(before: set[tuple[str, str]], after: set[tuple[str, str]]) -> dict[str, list[str]]:
     changes = {"applied": after - before, "unapplied": before - after}
-    return {what: sorted(".".join(one) for one in rows) for what, rows in changes.items()}
+    return {what: sorted(".".join(row) for row in rows) for what, rows in changes.items()}

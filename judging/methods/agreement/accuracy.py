@@ -194,8 +194,8 @@ def accuracy(
     if audited.any():
         total = round(float(weight.sum()))
         inside, drawn = earned[~audited], earned[audited]
-        found = design_total(inside, drawn, total - len(inside), confidence)
-        return found if isinstance(found, Undefined) else found.scaled(1 / total)
+        figure = design_total(inside, drawn, total - len(inside), confidence)
+        return figure if isinstance(figure, Undefined) else figure.scaled(1 / total)
     exact = bool(np.any(earned == 0.5))
     return share(earned, compared.question[rows], exact=exact, confidence=confidence)
 

@@ -143,7 +143,7 @@ class SideBias:
 
 
 @dataclass(frozen=True, slots=True)
-class PooledSideBias:
+class PooledOddsRatio:
     """odds_ratio: of all annotators, above 1 favours the left. p: Mantel-Haenszel, two-sided."""
 
     odds_ratio: float | Undefined
@@ -193,7 +193,7 @@ def _untestable(table: Table) -> str:
     return "response 1 was on one side in every decided vote"
 
 
-def pooled_side_bias(tables: Sequence[Table]) -> PooledSideBias | Undefined:
+def pooled_side_bias(tables: Sequence[Table]) -> PooledOddsRatio | Undefined:
     """Test all annotators together (Mantel and Haenszel 1959, doi:10.1093/jnci/22.4.719).
 
     There is no continuity correction.
@@ -212,4 +212,4 @@ def pooled_side_bias(tables: Sequence[Table]) -> PooledSideBias | Undefined:
     diagonal = float((stacked[:, 0, 0] * stacked[:, 1, 1] / n).sum())
     other = float((stacked[:, 0, 1] * stacked[:, 1, 0] / n).sum())
     odds = diagonal / other if other else Undefined("no vote went against the left")
-    return PooledSideBias(odds, float(scipy.stats.chi2.sf(excess**2 / variance, 1)))
+    return PooledOddsRatio(odds, float(scipy.stats.chi2.sf(excess**2 / variance, 1)))

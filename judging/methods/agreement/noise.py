@@ -21,7 +21,7 @@ NO_PAIRS = "no two people voted on the same example, so people's noise can't be 
 ONLY_CHANCE = "two people agree no more often than by chance, so nothing can be corrected"
 NOT_JUDGED = "the judge has given no label to an example with votes"
 ONE_LABEL = "people or the judge always say the same, so chance agreement is complete"
-# Of pseudo-examples: all agree, only the judge differs, or two votes differ.
+# The weight of pseudo-examples in which all agree, only the judge differs, or two votes differ.
 PSEUDO = 0.75
 
 

@@ -37,7 +37,7 @@ FEWEST_SWEEPS, MOST_SWEEPS = 150, 200
 WARM_UP = 1 / 3
 # Pseudo-votes of the typical annotator, by what is right and what is said.
 TYPICAL = 1.0 + 7.0 * np.eye(CLASSES)
-# Of the logarithm of how alike annotators are: the mean and standard deviation beforehand.
+# The prior mean and standard deviation of the logarithm of how alike annotators are.
 ALIKE = (np.log(10.0), 1.2)
 # Pseudo-guesses of each label.
 GUESSES = 5.0
@@ -225,7 +225,7 @@ def _of_equal_votes(votes: CastVotes, posteriors: Floats) -> Floats:
     cell = votes.rater * CLASSES + votes.label
     parts = np.split(cell, votes.starts[1:])
     seen: dict[bytes, int] = {}
-    kind = np.array([seen.setdefault(np.sort(one).tobytes(), len(seen)) for one in parts])
+    kind = np.array([seen.setdefault(np.sort(part).tobytes(), len(seen)) for part in parts])
     sums = np.zeros((len(posteriors), len(seen), CLASSES))
     for chain, own in zip(sums, posteriors, strict=True):
         np.add.at(chain, kind, own)
@@ -416,7 +416,7 @@ def _weighted_alphas(
     size = items * total
     with np.errstate(divide="ignore", invalid="ignore"):
         differ = (size * (1 - agreeing / (total * total - own))).sum(axis=1) / size.sum(axis=1)
-        expected = 1 - sum((one / size.sum(axis=1)) ** 2 for one in shares)
+        expected = 1 - sum((share / size.sum(axis=1)) ** 2 for share in shares)
         if plain:
             expected = expected * size.sum(axis=1) / (size.sum(axis=1) - 1)
         return np.asarray(np.where(expected > 0, 1 - differ / expected, np.nan))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
@@ -426,14 +425,6 @@ def beyond_chance(
         counts = category_counts(table, there, names)
         reached += float((counts * counts).sum()) >= observed
     return reached / (1 + PERMUTATIONS)
-
-
-def majority(votes: Iterable[Label]) -> Label | None:
-    """Return the label of more than half of the votes received.
-
-    Args: votes: one example's votes.
-    Returns: that label, or None."""
-    return majority_of(Counter(votes))
 
 
 def majority_of(counts: Mapping[Name, int]) -> Name | None:

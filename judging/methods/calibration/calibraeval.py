@@ -33,7 +33,7 @@ from judging.methods.intervals.estimates import Undefined
 # both: equation 10.  tokens: L1 of equation 19.  positions: L2 of equation 20.
 Objective = Literal["both", "tokens", "positions"]
 STRENGTH = 0.5
-# Where all calibrated probabilities are within this of each other, no verdict is left.
+# If all calibrated probabilities are within this of each other, no verdict is left.
 FLAT = 1e-3
 DRAWN = 501
 ONE = "CalibraEval needs at least two examples with a probability under X0, X1 and X2"

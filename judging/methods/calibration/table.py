@@ -153,9 +153,9 @@ def mean_credit(earned: Floats, question: ArrayLike | None, confidence: float = 
     if not n:
         return Undefined(NO_LABELS)
     each = ratio(np.where(there, earned, 0).sum(axis=1), there.sum(axis=1))
-    found = plus_two_mean(each, (0, 1), question, reason=NO_LABELS, confidence=confidence)
+    figure = plus_two_mean(each, (0, 1), question, reason=NO_LABELS, confidence=confidence)
     means = ratio(np.where(there, earned, 0).sum(axis=0), there.sum(axis=0))
-    return _around(float(np.nanmean(means)), n, found)
+    return _around(float(np.nanmean(means)), n, figure)
 
 
 def rstd(earned: Floats, gold: Signs, question: ArrayLike | None) -> Figure:
@@ -204,11 +204,11 @@ def _distance(column: Floats, gold: Signs, question: ArrayLike | None) -> Figure
     return Estimate(value, n, min(50 * nearest, value), max(50 * furthest, value))
 
 
-def _around(value: float, n: int, found: Figure) -> Figure:
+def _around(value: float, n: int, figure: Figure) -> Figure:
     """The value with the limits that were found, which hold it."""
-    if isinstance(found, Undefined) or found.low is None or found.high is None:
-        return replace(found, value=value, n=n) if isinstance(found, Estimate) else found
-    return Estimate(value, n, min(found.low, value), max(found.high, value))
+    if isinstance(figure, Undefined) or figure.low is None or figure.high is None:
+        return replace(figure, value=value, n=n) if isinstance(figure, Estimate) else figure
+    return Estimate(value, n, min(figure.low, value), max(figure.high, value))
 
 
 def icc_columns(p_response_1: Floats, present: Booleans) -> Floats:
@@ -371,13 +371,13 @@ class ComparisonTable:
         return kappa, *icc_figures(icc_columns(p, calibrated.present), self._question)
 
     def _quality(self, earned: Floats) -> Quality:
-        """Of one set of verdicts, or the mean over several."""
+        """Return the quality of one set of verdicts, or the mean over several."""
         return Quality(
             mean_credit(earned, self._question), rstd(earned, self._gold, self._question)
         )
 
     def _gain(self, method: str) -> tuple[Figure, bool]:
-        """Over the plain mean, and whether it is beyond chance, as one of all the methods."""
+        """Return the gain over the plain mean, and whether it is more than chance."""
         if not self.over:
             return Undefined(NO_SET), False
         gain = (self._mean[method] - self._mean[PLAIN])[:, 0]

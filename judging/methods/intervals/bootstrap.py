@@ -90,7 +90,7 @@ def firsts(n: int, code: Codes) -> Codes:
     Args: n, code: from `coded`.
     Returns: (n,) places."""
     first = np.empty(n, dtype=np.intp)
-    # Of several writes to one place the last one counts.
+    # If one place is written to several times, the last time counts.
     first[code[::-1]] = np.arange(len(code) - 1, -1, -1)
     return first
 

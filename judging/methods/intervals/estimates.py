@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from judging.methods.arrays import Booleans, Floats
 
-# Of more than that the exact distribution takes longer than a draw of signs.
+# For more halves than that, the exact distribution takes longer than drawing signs.
 MOST_HALVES = 4_000
 FLIPS = 9_999
 NO_CHANCE = "everything was reviewed, so it is right by construction"

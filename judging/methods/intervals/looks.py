@@ -72,7 +72,7 @@ def decide(found: Figure, bound: float, *, at_least: bool) -> Ruling:
 
 
 def examples_needed(
-    found: Estimate, bound: float, *, at_least: bool, wider: float = 1.0
+    estimate: Estimate, bound: float, *, at_least: bool, wider: float = 1.0
 ) -> int | None:
     """Guess how many examples decide, if the value stays as it is.
 
@@ -82,9 +82,9 @@ def examples_needed(
         found, bound, at_least: as in `decide`.
         wider: how much wider the next look's interval is for as many examples.
     Returns: n in all, more than found.n, or None if the value is at the bound or has no limits."""
-    if found.low is None or found.high is None or found.value == bound:
+    if estimate.low is None or estimate.high is None or estimate.value == bound:
         return None
-    keeps = (found.value > bound) == at_least
-    reach = found.value - found.low if keeps == at_least else found.high - found.value
-    needed = found.n * (wider * reach / abs(found.value - bound)) ** 2
-    return max(found.n + 1, int(needed) + 1) if needed < 1e9 else None
+    keeps = (estimate.value > bound) == at_least
+    reach = estimate.value - estimate.low if keeps == at_least else estimate.high - estimate.value
+    needed = estimate.n * (wider * reach / abs(estimate.value - bound)) ** 2
+    return max(estimate.n + 1, int(needed) + 1) if needed < 1e9 else None

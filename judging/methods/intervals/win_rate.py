@@ -20,6 +20,8 @@ from judging.methods.intervals.bootstrap import FEWEST_AUDITED, ONE_QUESTION, pl
 from judging.methods.intervals.estimates import Estimate, Figure, Undefined
 
 FEWEST_FOR_LAMBDA = 40
+# What a label counts lies between these: win 1, tie 1/2, lose 0.
+LIMITS = (0.0, 1.0)
 
 
 class About(StrEnum):
@@ -29,25 +31,12 @@ class About(StrEnum):
     EXAMPLES_LIKE_THESE = "examples like these"
 
 
-class WinRateScale(StrEnum):
-    """Win rate: win 1, tie 1/2, lose 0.  Net: 1, 0, -1."""
+def win_points(signs: ArrayLike) -> Floats:
+    """Return what labels count in a win rate: win 1, tie 1/2, lose 0.
 
-    WIN_RATE = "win rate"
-    NET = "net"
-
-    @property
-    def limits(self) -> tuple[float, float]:
-        return (0.0, 1.0) if self is WinRateScale.WIN_RATE else (-1.0, 1.0)
-
-    @property
-    def largest_error(self) -> float:
-        """R: the largest possible |Y - lambda f|."""
-        low, high = self.limits
-        return high - low
-
-    def points(self, signs: ArrayLike) -> Floats:
-        values = np.asarray(signs, dtype=np.float64)
-        return (1 + values) / 2 if self is WinRateScale.WIN_RATE else values
+    Args: signs: labels' signs, 1, 0 and -1.
+    Returns: float64 of that shape."""
+    return (1 + np.asarray(signs, dtype=np.float64)) / 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,20 +93,17 @@ def best_lambda(labels: AuditedLabels) -> float:
 
 
 def difference_estimate(
-    labels: AuditedLabels,
-    lam: float,
-    scale: WinRateScale = WinRateScale.WIN_RATE,
-    noise: float = 0.0,
+    labels: AuditedLabels, lam: float, noise: float = 0.0
 ) -> DifferenceEstimate:
     """Return theta = (1/N) [sum_S Y + lam sum_U f + (N_U/n) sum_A e], e = Y - lam f.
 
     For this project V = (N_U/N)^2 (1 - n/N_U) s_e^2/n; for examples like these plus the weighted
-    variance of Y over N. The plus-two form has one more e at +R and one at -R, so that an audit
+    variance of Y over N. The plus-two form has one more e at +1 and one at -1, so that an audit
     without a disagreement still has a width.
 
     Args:
         labels, lam: scores, and the weight of the judge, 0 to 1.
-        scale, noise: of the scores, and the votes' own variance, added to each.
+        noise: the votes' own variance, added to both variances.
     Returns: the parts of the estimator.
     Raises: ValueError below two audited examples."""
     n, n_rest = len(labels.audited), len(labels.rest)
@@ -127,10 +113,8 @@ def difference_estimate(
     error = labels.audited - lam * labels.audited_judge
     known = labels.selected.sum() + lam * labels.rest.sum()
     share = (n_rest / total) ** 2 * (1 - n / n_rest)
-
-    reach = scale.largest_error
     mean_two = error.sum() / (n + 2)
-    variance_two = (error @ error + 2 * reach**2) / (n + 2) - mean_two**2
+    variance_two = (error @ error + 2) / (n + 2) - mean_two**2
     spread = _weighted_variance(labels)
     sampling = labels.effect * spread / total
 
@@ -153,7 +137,6 @@ def win_rate(
     labels: AuditedLabels,
     *,
     lam: float | None = None,
-    scale: WinRateScale = WinRateScale.WIN_RATE,
     about: About = About.EXAMPLES_LIKE_THESE,
     noise: float = 0.0,
     confidence: float = 0.95,
@@ -165,14 +148,13 @@ def win_rate(
     half on the interval also holds the one around the centre that does.
 
     Args:
-        labels, scale, noise: as in `difference_estimate`.
+        labels, noise: as in `difference_estimate`.
         lam: 0: people alone; 1: trust the judge fully; None: `best_lambda`.
         about, confidence: what the interval describes, and its level.
-    Returns: win rate, 0 to 1 (net: -1 to 1), or Undefined below 10 audited examples."""
+    Returns: win rate, 0 to 1, or Undefined below 10 audited examples."""
     if not len(labels.rest):
         return everyone_labelled(
             labels.selected,
-            scale,
             about,
             noise,
             confidence,
@@ -183,14 +165,14 @@ def win_rate(
     if n < FEWEST_AUDITED:
         return Undefined(_too_few(n))
     chosen = best_lambda(labels) if lam is None else lam
-    parts = difference_estimate(labels, chosen, scale, noise)
+    parts = difference_estimate(labels, chosen, noise)
     error = (
         parts.plus_two_se_this_project
         if about is About.THIS_PROJECT
         else parts.plus_two_se_examples_like_these
     )
     half = float(scipy.stats.t.ppf((1 + confidence) / 2, parts.degrees)) * error
-    low, high = scale.limits
+    low, high = LIMITS
     centres = [parts.plus_two_centre]
     if 2 * n > len(labels.rest):
         centres.append(parts.finite_centre)
@@ -281,7 +263,7 @@ def win_rate_test(labels: AuditedLabels, half: float = 0.5) -> float | None:
     if not len(labels.rest):
         if len(labels.selected) < 2 or labels.questions == 1:
             return None
-        centre, variance = plus_two(labels.selected, WinRateScale.WIN_RATE.limits, labels.effect)
+        centre, variance = plus_two(labels.selected, LIMITS, labels.effect)
         centres, error = [centre], float(np.sqrt(variance))
         degrees = (labels.questions or len(labels.selected)) - 1
     elif len(labels.audited) < FEWEST_AUDITED:
@@ -300,7 +282,6 @@ def win_rate_test(labels: AuditedLabels, half: float = 0.5) -> float | None:
 
 def everyone_labelled(
     values: Floats,
-    scale: WinRateScale = WinRateScale.WIN_RATE,
     about: About = About.EXAMPLES_LIKE_THESE,
     noise: float = 0.0,
     confidence: float = 0.95,
@@ -312,7 +293,7 @@ def everyone_labelled(
 
     Args:
         values: (N,) scores.
-        scale, about, noise, confidence: as in `win_rate`.
+        about, noise, confidence: as in `win_rate`.
         effect, questions: as in `AuditedLabels`; the examples are worth that many times fewer.
     Returns: the mean; the interval covers sampling error only."""
     n = len(values)
@@ -323,8 +304,8 @@ def everyone_labelled(
         return Estimate(mean, n, mean, mean, "all examples are labelled")
     if questions == 1:
         return Estimate(mean, n, note=ONE_QUESTION)
-    low, high = scale.limits
-    centre, variance = plus_two(values, scale.limits, effect)
+    low, high = LIMITS
+    centre, variance = plus_two(values, LIMITS, effect)
     sampling = variance if about is About.EXAMPLES_LIKE_THESE else 0.0
     reach = float(scipy.stats.t.ppf((1 + confidence) / 2, (questions or n) - 1))
     half = reach * float(np.sqrt(sampling + noise))
@@ -342,14 +323,14 @@ def judge_bias(labels: AuditedLabels, confidence: float = 0.95) -> Figure:
     n, share = len(labels.audited), len(labels.rest) / labels.n
     if n < FEWEST_AUDITED:
         return Undefined(_too_few(n))
-    found = difference_estimate(labels, 1.0)
+    estimate = difference_estimate(labels, 1.0)
     judge = float(labels.selected.sum() + labels.rest.sum()) / labels.n
-    half = float(scipy.stats.t.ppf((1 + confidence) / 2, n - 1)) * found.plus_two_se_this_project
-    centres = [found.plus_two_centre]
+    half = float(scipy.stats.t.ppf((1 + confidence) / 2, n - 1)) * estimate.plus_two_se_this_project
+    centres = [estimate.plus_two_centre]
     if 2 * n > len(labels.rest):
-        centres.append(found.finite_centre)
+        centres.append(estimate.finite_centre)
     low, high = judge - max(centres) - half, judge - min(centres) + half
-    return Estimate(judge - found.theta, n, max(-share, low), min(share, high))
+    return Estimate(judge - estimate.theta, n, max(-share, low), min(share, high))
 
 
 def vote_noise(selected: Floats, audited: Floats, n_rest: int, total: int) -> float:

@@ -314,7 +314,7 @@ def _of_counts(counts: Floats, x: Floats, y: Floats, given: Floats | None) -> Fl
 
 
 def _figure(value: float, drawn: Floats, n: int, questions: int, fixed: bool) -> Figure:
-    """With limits on Fisher's scale, by the larger of two standard errors.
+    """Return the value with limits on Fisher's scale, by the larger of two standard errors.
 
     One is that of Bonett and Wright (2000, doi:10.1007/BF02294183) for independent items, the other
     that of the resamples, which knows of questions that repeat and of unequal spread.

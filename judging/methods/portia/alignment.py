@@ -53,7 +53,7 @@ class Similarities(Protocol):
     n_2: int
 
     def rows(self, segments: slice | Codes) -> Floats:
-        """Of these segments of text 1 with each of text 2: (segments, n_2 (n_2 + 1) / 2)."""
+        """Compare these segments of text 1 with all of text 2: (segments, n_2 (n_2 + 1) / 2)."""
         ...
 
 
@@ -241,7 +241,7 @@ def _best_cuts(pairs: Similarities, k: int) -> _BestCuts | None:
 
 @lru_cache(maxsize=64)
 def _order(n: int) -> tuple[Codes, Codes, Codes]:
-    """Where each start's segments begin, segments sorted by stop, where each stop's begin."""
+    """Return where each start's segments begin, segments by stop, and where each stop's begin."""
     starts, stops = _segment_bounds(n)
     by_stop = np.argsort(stops, kind="stable")
     return (
@@ -412,7 +412,7 @@ def semantically_aligned(
 
 
 def equidistant(boundaries: Sequence[int], length: int, k: int) -> tuple[int, ...]:
-    """For each of k-1 equidistant points, in order, take the nearest boundary that is still free.
+    """Take the nearest boundary that is still free for each of k-1 equidistant points, in order.
 
     Free: after the previous cut, with a boundary left for each point to come. Of two equally
     near ones the first. Distances are compared as integers, k times what they are.

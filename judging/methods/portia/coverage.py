@@ -50,7 +50,7 @@ class Consistency:
 
 @dataclass(frozen=True, slots=True)
 class FixedCoverage:
-    """Of the examples inconsistent when unsplit, how many PORTIA settled.
+    """How many of the examples that were inconsistent when unsplit PORTIA settled.
 
     coverage: the share (Table 1, with Wilson's interval).
     by_chance: 1 - product over the stages of (1 - sum_c P1(c) P2(c)), the share that independent

@@ -212,7 +212,7 @@ def _audit_reach(
                 (selected + (count + one) * mean) / (inside + count + one)
                 for one in (held, *limits)
             ]
-            moves.append([one - areas[0] for one in areas[1:]])
-    below = sum(min(*one, 0.0) ** 2 for one in moves)
-    above = sum(max(*one, 0.0) ** 2 for one in moves)
+            moves.append([area - areas[0] for area in areas[1:]])
+    below = sum(min(*move, 0.0) ** 2 for move in moves)
+    above = sum(max(*move, 0.0) ** 2 for move in moves)
     return float(below**0.5), float(above**0.5)

@@ -257,9 +257,9 @@ def accuracy_after(
     if question is not None:
         there = kept > 0
         size /= design_effect(earned[there], np.asarray(question)[there])[0]
-    found = wilson(size * float(kept @ earned / kept.sum()), size)
-    assert isinstance(found, Estimate)
-    return joined(m / total, Estimate(1.0, n, 1.0, 1.0), replace(found, n=0))
+    figure = wilson(size * float(kept @ earned / kept.sum()), size)
+    assert isinstance(figure, Estimate)
+    return joined(m / total, Estimate(1.0, n, 1.0, 1.0), replace(figure, n=0))
 
 
 def unreviewed_part(reached: Estimate, share: float, reason: str) -> Figure:

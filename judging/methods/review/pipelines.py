@@ -24,7 +24,7 @@ from judging.methods.agreement.fewer_samples import StoppingRule, rounds_needed
 from judging.methods.arrays import Booleans, Codes, Counts, Floats, Integers, Signs
 from judging.methods.intervals.bootstrap import FEWEST_AUDITED, coded, design_effect
 from judging.methods.intervals.estimates import exact_lower_limit
-from judging.methods.intervals.win_rate import WinRateScale, expected_half_widths
+from judging.methods.intervals.win_rate import expected_half_widths, win_points
 from judging.methods.review.certificate import audit_needed, first_sure
 from judging.methods.review.routing import smoothed_entropies
 from judging.methods.verdicts.arrays import verdict_arrays
@@ -38,7 +38,7 @@ MOST_REPLAYS = 8
 MOST_THRESHOLDS = 20
 # Multipliers: the level's standard error is a few percent of it.
 DRAWS = 4_000
-# Of the certificate and of the interval of a win rate, whatever the confidence of the plan is.
+# The confidence of certificates and of win rates, whatever the confidence of the plan is.
 LEVEL = 0.95
 # Audits that are tried, between the fewest that give an interval and MOST_AUDITED.
 AUDITS, MOST_AUDITED = 25, 3_000
@@ -195,8 +195,7 @@ def label_loss(
         knows_ties: whether people could say tie.
     Returns: float64 of the shape of `sign`, 0 to 1; no label loses 1."""
     if goal is Goal.WIN_RATE:
-        points = WinRateScale.WIN_RATE.points
-        apart = np.square(points(np.where(judged, sign, 0)) - points(human))
+        apart = np.square(win_points(np.where(judged, sign, 0)) - win_points(human))
         return np.asarray(apart, dtype=np.float64)
     flat = [
         1 - credit(one, there, human, knows_ties=knows_ties)
@@ -592,7 +591,7 @@ def frontier(plans: Plans, *, rising: bool) -> Codes:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class PlanChoice:
     """Places of plans, None if there is none.
 
     best: the cheapest that is shown to reach the goal. second: the cheapest of the others that is,
@@ -605,7 +604,7 @@ class Choice:
     labels: int | None
 
 
-def choose(plans: Plans, asked: Asked) -> Choice:
+def choose(plans: Plans, asked: Asked) -> PlanChoice:
     """Choose the cheapest plans.
 
     Args: plans, asked: from `search`, and its goal.
@@ -620,14 +619,14 @@ def choose(plans: Plans, asked: Asked) -> Choice:
     promised = _cheapest(plans, promising)
     if promised is not None and (best is None or plans.usd[promised] < plans.usd[best] - 1e-9):
         hoped, labels = promised, labels_to_show(plans, promised, asked)
-    return Choice(best, second, hoped, labels)
+    return PlanChoice(best, second, hoped, labels)
 
 
 def _cheapest(plans: Plans, among: Booleans) -> int | None:
     rows = np.flatnonzero(among)
     if not len(rows):
         return None
-    # Of equally cheap ones, the one that people label more of is the surer.
+    # Among equally cheap plans, the one in which people label more is the surer.
     return int(rows[np.lexsort((-plans.share[rows], plans.usd[rows]))[0]])
 
 

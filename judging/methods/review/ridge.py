@@ -247,8 +247,8 @@ def calibrated_accuracy(
     Returns: accuracy, 0 to 1, with the interval of `win_rate`, or Undefined."""
     unknown = np.zeros(len(right))
     given = (features, right, unknown, design.selected, design.audited, rng)
-    found = calibrated_labels(*given, question=question)
-    return win_rate(found.labels, about=About.THIS_PROJECT)
+    labels = calibrated_labels(*given, question=question)
+    return win_rate(labels.labels, about=About.THIS_PROJECT)
 
 
 def calibrated_kappa(
@@ -287,9 +287,9 @@ def calibrated_kappa(
     low = by_chance * float(of_judge.max())
     wide = by_agreement + by_chance * float(of_judge.min()) - low
     moved = by_agreement * (judge == human) + by_chance * of_judge[1 - human.astype(int)]
-    found = calibrated_accuracy(features, (moved - low) / wide, design, rng, question=question)
-    if isinstance(found, Undefined) or found.low is None or found.high is None:
-        return found
+    figure = calibrated_accuracy(features, (moved - low) / wide, design, rng, question=question)
+    if isinstance(figure, Undefined) or figure.low is None or figure.high is None:
+        return figure
     start = (agreed - chance) / (1 - chance) + low - by_agreement * agreed - by_chance * chance
-    value, least, most = (start + wide * one for one in (found.value, found.low, found.high))
-    return Estimate(min(value, 1.0), found.n, max(least, -1.0), min(most, 1.0))
+    value, least, most = (start + wide * one for one in (figure.value, figure.low, figure.high))
+    return Estimate(min(value, 1.0), figure.n, max(least, -1.0), min(most, 1.0))

@@ -224,7 +224,7 @@ def _categories(category: Sequence[str], judged: Booleans) -> list[tuple[str, ND
 
 
 @dataclass(frozen=True, slots=True)
-class Coefficient:
+class FittedCoefficient:
     """odds_ratio: of an error, for one standard deviation more, or category against average.
 
     low, high: the posterior's limits under the ridge, which pulls to 1 (BPDE to its prior); so they
@@ -266,12 +266,12 @@ class Routing:
     probability: Floats
 
     @property
-    def coefficients(self) -> tuple[Coefficient, ...]:
+    def coefficients(self) -> tuple[FittedCoefficient, ...]:
         slope = self.fit.slopes[0]
         half = Z * np.sqrt(np.diagonal(self.fit.covariance[0])[1:])
         limits = zip(np.exp(slope), np.exp(slope - half), np.exp(slope + half), strict=True)
         return tuple(
-            Coefficient(name, Estimate(float(value), self.n, float(low), float(high)))
+            FittedCoefficient(name, Estimate(float(value), self.n, float(low), float(high)))
             for name, (value, low, high) in zip(self.names, limits, strict=True)
             if name not in self.constant
         )

@@ -295,7 +295,7 @@ def _mean_pair(pairs: Sequence[ScorePair]) -> ScorePair:
 
 
 def _mean(numbers: Sequence[Fraction]) -> Fraction:
-    """Over one common denominator: adding fractions one by one would reduce each sum."""
+    """Return the mean over one common denominator: adding one by one would reduce each sum."""
     below = lcm(*(number.denominator for number in numbers))
     above = sum(number.numerator * (below // number.denominator) for number in numbers)
     return Fraction(above, below * len(numbers))

@@ -254,7 +254,7 @@ class RunProgress:
 
 # Runs with more calls are counted at intervals while they are at work, and once when they are done.
 MANY_CALLS = 20_000
-# Of how many of the latest readings the evidence that is shown is.
+# The evidence that is shown comes from this many of the latest readings.
 LATEST = 5_000
 
 

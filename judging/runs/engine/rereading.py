@@ -103,10 +103,6 @@ LEASE = leases.Lease(timedelta(seconds=60), "progress__rereading__token", "progr
 WAITING, READING, DONE, FAILED = "waiting", "reading", "done", "failed"
 
 
-class ReadingTakenOver(Exception):
-    """The run goes on or another reading began, so this one ends."""
-
-
 @dataclass(frozen=True, slots=True)
 class Rereading:
     """`at` is the last sign of life; `token` names this one reading."""
@@ -204,7 +200,7 @@ def work_on(run: Run, token: str) -> None:
         note(run, replace(reading, state=READING), before=WAITING)
         counts = reparse(run, lambda counts: note(run, advanced(counts)))
         note(run, replace(advanced(counts), state=DONE))
-    except ReadingTakenOver:
+    except leases.TakenOver:
         return
     except DATABASE_AWAY:
         raise
@@ -221,4 +217,4 @@ def note(run: Run, now: Rereading, before: str = READING) -> None:
     kept = asdict(replace(now, at=timezone.now().isoformat()))
     ended = Run.objects.filter(pk=run.pk, state__in=RESUMABLE, progress__rereading__state=before)
     if not LEASE.held_by(ended, now.token).update(progress={"rereading": kept}):
-        raise ReadingTakenOver
+        raise leases.TakenOver

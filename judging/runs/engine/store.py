@@ -358,7 +358,7 @@ class PumpStatus:
 
 
 @dataclass(slots=True, eq=False)
-class Planned:
+class TakenStretch:
     """A stretch that this worker took: its subjects, and how many asks about them are not back."""
 
     stretch: Stretch
@@ -398,8 +398,8 @@ class RunStore:
             lifecycle.start_plan(self.run)
         self.asked_in_pass = False
         self.inputs_planned = False
-        self.planned: dict[int, Planned] = {}
-        self.came_back: list[Planned] = []
+        self.planned: dict[int, TakenStretch] = {}
+        self.came_back: list[TakenStretch] = []
         self.finished: list[int] = []
         self.ready: deque[Ask] = deque()
 
@@ -424,7 +424,7 @@ class RunStore:
             return True
         if stretch := lifecycle.take_stretch(self.run, self.holder, self.finished):
             self.finished = []
-            planned = Planned(stretch, lifecycle.subjects_in(self.run, stretch))
+            planned = TakenStretch(stretch, lifecycle.subjects_in(self.run, stretch))
             asks = asks_about(self.run, self.agenda, planned.subjects)
             self.plan(planned, asks)
             return True
@@ -435,7 +435,7 @@ class RunStore:
             return True
         return False
 
-    def plan(self, planned: Planned, asks: list[Ask]) -> None:
+    def plan(self, planned: TakenStretch, asks: list[Ask]) -> None:
         """Make the asks about a stretch ready; without any, it is finished."""
         pieces = self.pieces(self.without_copies(asks))
         if not pieces:
@@ -470,7 +470,7 @@ class RunStore:
                 else:
                     self.finished.append(planned.stretch.pk)
 
-    def forget_planned(self, planned: Planned) -> None:
+    def forget_planned(self, planned: TakenStretch) -> None:
         for subject in planned.subjects:
             self.planned.pop(subject.pk, None)
 

@@ -27,7 +27,7 @@ from judging.runs.models import Form, Parse, Run, TextLikelihood
 # A pair has no task description: the question is the whole input.
 NO_TASK = ""
 MOST_POINTS, MOST_OTHERS = 1_000, 8
-# Of a scale's width: half of the paper's step of a tenth.
+# A share of the scale's width: half of the paper's step of a tenth.
 NEAR = 0.05
 
 

@@ -57,7 +57,11 @@ def check_subjects(project: Project, form: str) -> None:
 def points_of(
     project: Project, chosen: Template | None, criteria: str, scale: str
 ) -> PointwiseWording:
-    """Raises UserError if this can't be asked. chosen: the template that was named, if any."""
+    """Return what is asked. Raises UserError if it can't be.
+
+    Args:
+        chosen: The template that was named, if any.
+    """
     names = named_criteria(project, criteria)
     template = chosen or default_criterion_template(names)
     bounds = read_scale(scale)

@@ -251,7 +251,7 @@ def price_of_pairs(pairs: int, run: Run | None) -> PairsPrice:
     return PairsPrice(pairs, math.ceil(found["calls"] * share), cost, run, found["judged"])
 
 
-# Of how many examples prompts are compared with those of other runs.
+# For how many examples the prompts are compared with those of other runs.
 COMPARED = 20
 
 
@@ -375,7 +375,7 @@ def basis(
         f"{assumed} tokens per sample."
     ]
     sentences += [] if seen else [ONE_A_CALL.format(k=judge.k)]
-    pictured = any(hashes_in(*(m.content for m in one.messages)) for one in requests)
+    pictured = any(hashes_in(*(m.content for m in request.messages)) for request in requests)
     sentences += [IMAGES] if pictured else []
     sentences += [BY_STAGES] if judge.portia else []
     sentences += [IN_BATCHES] if judge.batch else []

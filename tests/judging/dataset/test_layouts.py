@@ -7,7 +7,7 @@ import pytest
 
 from judging.dataset.models import Example
 from judging.dataset.reading import check
-from judging.dataset.records import Problem
+from judging.dataset.records import RecordProblem
 from judging.dataset.writing import import_files
 from tests import other_tools as tools
 
@@ -19,7 +19,7 @@ def pairs(*paths):
     return found.rows
 
 
-def problems(path) -> list[Problem]:
+def problems(path) -> list[RecordProblem]:
     return check([path]).problems
 
 

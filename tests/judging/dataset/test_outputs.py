@@ -11,7 +11,7 @@ from judging.dataset.layouts import Holds
 from judging.dataset.models import Example
 from judging.dataset.reading import check, translated
 from judging.dataset.records import Place, Record, Refused
-from judging.dataset.wide import Design
+from judging.dataset.wide import PairDesign
 from judging.dataset.writing import import_files
 from judging.runs.models import Parse, Sample
 from judging.runs.recorded.writing import import_judgments
@@ -151,7 +151,7 @@ def test_three_runs_are_pairs_by_a_design(tmp_path):
         for model in ("a", "b", "c")
     ]
     assert check(paths).wide["models"] == ["a", "b", "c"]
-    found = check(paths, options=Design.read("all").as_options())
+    found = check(paths, options=PairDesign.read("all").as_options())
     assert found.acceptable
     assert {frozenset((row.model_1, row.model_2)) for row in found.rows} == {
         frozenset("ab"), frozenset("ac"), frozenset("bc"),

@@ -12,7 +12,7 @@ from django.urls import reverse
 from judging.core.errors import UserError
 from judging.dataset.models import Example, Import, questions_of
 from judging.dataset.uploads import first_pass
-from judging.dataset.wide import Design
+from judging.dataset.wide import PairDesign
 from judging.dataset.writing import import_files
 from judging.methods.ranking import bradley_terry
 from judging.projects.models import Role
@@ -68,7 +68,7 @@ DESIGNS = {
 def test_the_same_file_and_design_add_nothing_and_a_later_model_adds_its_own(
     project, wide, said, expected
 ):
-    design, before = Design.read(said, 5), wide(models=MODELS[:-1], name="before.jsonl")
+    design, before = PairDesign.read(said, 5), wide(models=MODELS[:-1], name="before.jsonl")
     import_files(project, None, [before], design=design)
     first = pairs_of(project)
     again = import_files(project, None, [before], design=design)
@@ -88,25 +88,25 @@ def test_the_same_file_and_design_add_nothing_and_a_later_model_adds_its_own(
 
 
 def test_another_design_adds_only_the_pairs_that_are_missing(project, wide):
-    import_files(project, None, [wide()], design=Design.read("random=1", 3))
+    import_files(project, None, [wide()], design=PairDesign.read("random=1", 3))
     n = Example.objects.filter(project=project).count()
-    done = import_files(project, None, [wide()], design=Design.read("all"))
+    done = import_files(project, None, [wide()], design=PairDesign.read("all"))
     assert (done.n_known, done.n_written) == (n, DESIGNS["all"] - n)
 
 
 def test_the_design_is_kept_with_its_seed_and_models(project, wide):
-    done = import_files(project, None, [wide()], design=Design.read("blocks=2", 9))
+    done = import_files(project, None, [wide()], design=PairDesign.read("blocks=2", 9))
     assert done.options["design"] == {
         "kind": "blocks", "seed": 9, "baseline": "", "size": 2, "stages": [list(MODELS)],
     }  # fmt: skip
     later = import_files(
-        project, None, [wide(models=(*MODELS, "fir"))], design=Design.read("blocks=2", 9)
+        project, None, [wide(models=(*MODELS, "fir"))], design=PairDesign.read("blocks=2", 9)
     )
-    assert Design.stored_in(later.options).stages == (MODELS, ("fir",))
+    assert PairDesign.stored_in(later.options).stages == (MODELS, ("fir",))
 
 
 def test_pairs_are_balanced_over_questions_and_sides(project, wide):
-    import_files(project, None, [wide(questions=40)], design=Design.read("blocks=2"))
+    import_files(project, None, [wide(questions=40)], design=PairDesign.read("blocks=2"))
     examples = Example.objects.filter(project=project)
     times = Counter(frozenset(pair) for pair in examples.values_list("model_1", "model_2"))
     assert set(times.values()) == {4}
@@ -115,7 +115,7 @@ def test_pairs_are_balanced_over_questions_and_sides(project, wide):
 
 
 def test_the_pairs_of_a_question_are_one_cluster_for_bradley_terry(project, wide):
-    import_files(project, None, [wide(questions=30)], design=Design.read("all"))
+    import_files(project, None, [wide(questions=30)], design=PairDesign.read("all"))
     examples = list(Example.objects.filter(project=project).order_by("number"))
     codes = questions_of(project.pk, [one.pk for one in examples])
     assert len(set(codes)) == 30
@@ -144,7 +144,7 @@ def test_columns_lists_and_mapped_columns_are_the_same_pairs(project, tmp_path):
     )
     mapped = tmp_path / "mapped.csv"
     mapped.write_text("id,question,ash,birch,cedar\nq,What?,a,b,c\n")
-    design = Design.read("all")
+    design = PairDesign.read("all")
     assert import_files(project, None, [numbered], design=design).n_written == 3
     mapping = dict.fromkeys(("ash", "birch", "cedar"), "response")
     done = import_files(project, None, [mapped], mapping=mapping, design=design)
@@ -158,7 +158,7 @@ def test_columns_lists_and_mapped_columns_are_the_same_pairs(project, tmp_path):
 def test_a_response_that_is_missing_makes_no_pair(project, tmp_path):
     path = tmp_path / "gaps.csv"
     path.write_text("question,response_1,response_2,response_3\nWhat?,a,,c\nWhy?,a,b,c\n")
-    done = import_files(project, None, [path], design=Design.read("all"))
+    done = import_files(project, None, [path], design=PairDesign.read("all"))
     assert done.n_written == 1 + 3
     names = Example.objects.filter(project=project, question="What?").values_list(
         "model_1", "model_2"
@@ -179,7 +179,7 @@ def test_a_row_that_can_not_be_paired_is_named(project, tmp_path, row, design, s
     path = tmp_path / "wide.csv"
     head = "model_1,response_1,model_2,response_2,model_3,response_3,question"
     path.write_text(f"{head}\nash,a,birch,b,cedar,c,Why?\n{row},What?\n")
-    (problem,) = first_pass(project, [path], design=Design.read(design)).summary.problems
+    (problem,) = first_pass(project, [path], design=PairDesign.read(design)).summary.problems
     assert problem.place.line == 3
     assert sentence in problem.sentence
 
@@ -194,7 +194,7 @@ def test_a_row_that_can_not_be_paired_is_named(project, tmp_path, row, design, s
 def test_a_lone_surrogate_is_named_although_an_id_is_made_of_it(project, tmp_path, row):
     path = tmp_path / "rows.jsonl"
     path.write_text(json.dumps(row))
-    (problem,) = first_pass(project, [path], design=Design.read("all")).summary.problems
+    (problem,) = first_pass(project, [path], design=PairDesign.read("all")).summary.problems
     assert problem.place.line == 1
     assert "the lone surrogate \\ud800" in problem.sentence
 
@@ -204,7 +204,7 @@ def test_a_question_that_nothing_may_walk_is_named(project, tmp_path):
     question = [{"role": "user", "content": "Why?", "more": json.loads("[" * 400 + "]" * 400)}]
     responses = [{"model": m, "text": m} for m in MODELS]
     path.write_text(json.dumps({"question": question, "responses": responses}))
-    (problem,) = first_pass(project, [path], design=Design.read("all")).summary.problems
+    (problem,) = first_pass(project, [path], design=PairDesign.read("all")).summary.problems
     assert (problem.place.line, problem.column) == (1, "question")
     assert "nested too deeply" in problem.sentence
 
@@ -213,7 +213,7 @@ def test_blocks_need_every_model_of_each_question(project, tmp_path, wide):
     path = wide()
     row = {"question": "Last?", "responses": [{"model": m, "text": m} for m in MODELS[1:]]}
     path.write_text(path.read_text() + json.dumps(row))
-    (problem,) = first_pass(project, [path], design=Design.read("blocks=2")).summary.problems
+    (problem,) = first_pass(project, [path], design=PairDesign.read("blocks=2")).summary.problems
     assert "no response of ash" in problem.sentence
 
 
@@ -228,22 +228,24 @@ def test_nothing_is_written_before_somebody_chose_a_design(project, wide):
 )
 def test_an_unknown_design_is_refused(said):
     with pytest.raises(UserError, match="Nothing was imported"):
-        Design.read(said)
+        PairDesign.read(said)
 
 
 def test_models_that_are_never_compared_are_told(project, wide):
-    checked = first_pass(project, [wide(questions=1)], design=Design.read("blocks=2"))
+    checked = first_pass(project, [wide(questions=1)], design=PairDesign.read("blocks=2"))
     assert checked.summary.wide["groups"] == 4
 
 
 def test_models_that_earlier_pairs_compare_are_not_told_so(project, wide):
-    import_files(project, None, [wide(questions=2, models=MODELS[1:4])], design=Design.read("all"))
-    checked = first_pass(project, [wide(questions=1)], design=Design.read("blocks=2"))
+    import_files(
+        project, None, [wide(questions=2, models=MODELS[1:4])], design=PairDesign.read("all")
+    )
+    checked = first_pass(project, [wide(questions=1)], design=PairDesign.read("blocks=2"))
     apart = checked.summary.wide["groups"]
     # One pair leaves five models in four groups, and the project compares three of the five.
     assert 1 < apart < 4
-    import_files(project, None, [wide(questions=2)], design=Design.read("all"))
-    checked = first_pass(project, [wide(questions=1)], design=Design.read("blocks=2"))
+    import_files(project, None, [wide(questions=2)], design=PairDesign.read("all"))
+    checked = first_pass(project, [wide(questions=1)], design=PairDesign.read("blocks=2"))
     assert checked.summary.wide["groups"] == 1
 
 
@@ -312,7 +314,7 @@ def test_responses_may_be_conversations(project, tmp_path):
     ]
     path = tmp_path / "chats.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert import_files(project, None, [path], design=Design.read("all")).n_written == 6
+    assert import_files(project, None, [path], design=PairDesign.read("all")).n_written == 6
     example = Example.objects.filter(project=project, question__contains="One?").first()
     assert example.response_1 == example.model_1
     assert "Which?" in example.conversation

@@ -8,9 +8,8 @@ from annotation.results.delivery.drift import MARGIN, compare_runs
 from annotation.results.delivery.gate_files import drift_lines, drift_markdown, junit
 from annotation.results.management.verdicts import add_outputs, end_with, write_outputs
 from judging.core.commands import FairJudgeCommand, add_project, decimal_argument
-from judging.core.errors import UserError
 from judging.projects.access import project_for_command
-from judging.runs.models import Run, find_run
+from judging.runs.models import find_run
 
 
 class Command(FairJudgeCommand):
@@ -41,15 +40,10 @@ class Command(FairJudgeCommand):
         project = project_for_command(options["project"])
         runs = [find_run(project, options[name]) for name in ("run_a", "run_b")]
         for run in runs:
-            _check(run)
-        found = compare_runs(project, *runs, options["margin"], restart=options["restart"])
-        for line in drift_lines(found):
+            run.require_ranking("Nothing was decided.")
+        drift = compare_runs(project, *runs, options["margin"], restart=options["restart"])
+        for line in drift_lines(drift):
             self.stdout.write(line)
-        write_outputs(options, junit=junit(found.decision), markdown=drift_markdown(found))
-        self.tell(found.document())
-        end_with(found.decision.verdict)
-
-
-def _check(run: Run) -> None:
-    if run.ranked_at is None:
-        raise UserError(f"{run.why_unranked} Nothing was decided.")
+        write_outputs(options, junit=junit(drift.decision), markdown=drift_markdown(drift))
+        self.tell(drift.document())
+        end_with(drift.decision.verdict)

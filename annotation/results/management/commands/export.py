@@ -182,7 +182,7 @@ class Command(FairJudgeCommand):
                 "format": file_format,
                 "file": path,
                 "sha256": sha256,
-                "bytes": sum(one.stat().st_size for one in files),
+                "bytes": sum(file.stat().st_size for file in files),
             }
         )
 

@@ -18,7 +18,7 @@ from judging.core.commands import FairJudgeCommand, add_project
 from judging.core.errors import Misuse, UserError
 from judging.methods.intervals.looks import Ruling
 from judging.projects.access import project_for_command
-from judging.runs.models import Run, find_run
+from judging.runs.models import find_run
 
 
 class Command(FairJudgeCommand):
@@ -71,7 +71,7 @@ class Command(FairJudgeCommand):
         run = find_run(project, options["run"]) if options["run"] else project.primary_run
         if run is None:
             raise UserError(f"{project.slug} has no run yet. Nothing was decided.")
-        _check(run)
+        run.require_ranking("Nothing was decided.")
         asked = {"votes": options["votes"], "restart": options["restart"]}
         decision = decide_gate(project, run, requirements, **asked)
         if decision.verdict is Ruling.INCONCLUSIVE and options["open_round"]:
@@ -88,8 +88,3 @@ class Command(FairJudgeCommand):
         write_outputs(options, junit=junit(decision), markdown=markdown(decision))
         self.tell(decision.document())
         end_with(decision.verdict)
-
-
-def _check(run: Run) -> None:
-    if run.ranked_at is None:
-        raise UserError(f"{run.why_unranked} Nothing was decided.")

@@ -19,7 +19,7 @@ from annotation.results.planner.registration import (
 )
 from annotation.results.planner.sizes import GOALS, Study
 from annotation.results.sections.registration import ANALYSES, ROUTES
-from annotation.results.tables.exports import whole_file
+from annotation.results.tables.exports import write_text
 from annotation.rounds.opening import ALPHA, EPSILON, rate_in
 from judging.core.commands import FairJudgeCommand, add_project, decimal_argument
 from judging.core.errors import Misuse, UserError
@@ -127,8 +127,7 @@ class Command(FairJudgeCommand):
         text = as_markdown(made)
         if path.suffix != _MARKDOWN:
             text = json.dumps(as_file(made), indent=2, ensure_ascii=False) + "\n"
-        with whole_file(path) as partial:
-            partial.write_text(text, encoding="utf-8")
+        write_text(path, text)
 
     def _verify(self, project: Project, path: Path) -> None:
         with path.open("rb") as file:

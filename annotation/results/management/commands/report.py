@@ -12,7 +12,7 @@ from annotation.results.report.page import in_short
 from annotation.results.report.report import people_alone, report, report_json
 from annotation.results.report.text import people_lines, report_lines
 from annotation.results.sections.analysis import Analysis
-from annotation.results.tables.exports import whole_file
+from annotation.results.tables.exports import write_text
 from judging.core.commands import (
     STANDARD_OUTPUT,
     FairJudgeCommand,
@@ -120,9 +120,7 @@ class Command(FairJudgeCommand):
         elif path is None:
             self.tell(figures)
         else:
-            with whole_file(path) as partial:
-                text = json.dumps(figures, indent=2, ensure_ascii=False)
-                partial.write_text(text + "\n", encoding="utf-8")
+            write_text(path, json.dumps(figures, indent=2, ensure_ascii=False) + "\n")
             # Both are the report, so that a script finds it where it looks for it.
             self.tell(figures)
 

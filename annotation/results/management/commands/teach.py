@@ -24,10 +24,10 @@ from annotation.results.delivery.teaching import (
     told,
 )
 from annotation.results.management.verdicts import end_with
-from judging.core.commands import FairJudgeCommand, add_project
+from judging.core.commands import FairJudgeCommand, add_project, positive
 from judging.core.errors import Misuse, UserError
 from judging.core.formatting import usd
-from judging.management.commands.judge import amount, positive, price
+from judging.management.commands.judge import amount, price
 from judging.methods.intervals.looks import Ruling
 from judging.projects.access import project_for_command
 from judging.projects.models import Project

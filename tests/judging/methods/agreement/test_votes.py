@@ -1,7 +1,9 @@
+from collections import Counter
+
 import numpy as np
 import pytest
 
-from judging.methods.agreement.votes import VoteCounts, majority, rater_against_majority
+from judging.methods.agreement.votes import VoteCounts, majority_of, rater_against_majority
 from judging.methods.intervals.estimates import Undefined
 from judging.methods.verdicts.verdicts import Label
 
@@ -21,7 +23,7 @@ W, T, L = Label.WIN, Label.TIE, Label.LOSE
     ],
 )
 def test_a_majority_is_more_than_half_of_the_votes_received(votes, label):
-    assert majority(votes) is label
+    assert majority_of(Counter(votes)) is label
     signs = np.array([[{W: 1, T: 0, L: -1}[v] for v in votes] + [0] * (5 - len(votes))])
     present = np.arange(5)[None, :] < len(votes)
     sign, has = VoteCounts.from_votes(signs, present).majority()

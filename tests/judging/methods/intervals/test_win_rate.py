@@ -9,7 +9,6 @@ from judging.methods.intervals.estimates import Undefined
 from judging.methods.intervals.win_rate import (
     About,
     AuditedLabels,
-    WinRateScale,
     best_lambda,
     difference_estimate,
     everyone_labelled,
@@ -81,20 +80,6 @@ def test_exchanging_the_responses_mirrors_the_win_rate(rng):
     one, other = win_rate(labels, lam=1.0), win_rate(turned, lam=1.0)
     assert one.value == pytest.approx(1 - other.value)
     assert (one.low, one.high) == pytest.approx((1 - other.high, 1 - other.low))
-
-
-def test_net_and_win_rate_say_the_same(rng):
-    _, labels = project(rng)
-    net = AuditedLabels(
-        *(
-            2 * np.asarray(values) - 1
-            for values in (labels.selected, labels.rest, labels.audited, labels.audited_judge)
-        )
-    )
-    rate = win_rate(labels, lam=1.0)
-    other = win_rate(net, lam=1.0, scale=WinRateScale.NET)
-    assert other.value == pytest.approx(2 * rate.value - 1)
-    assert other.low == pytest.approx(max(-1, 2 * rate.low - 1))
 
 
 def test_an_audit_without_a_disagreement_still_has_a_width():

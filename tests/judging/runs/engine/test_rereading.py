@@ -9,6 +9,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from judging.core.errors import UserError
+from judging.core.leases import TakenOver
 from judging.core.models import Worker
 from judging.projects.models import AuditEvent
 from judging.runs import lifecycle
@@ -114,7 +115,7 @@ def test_a_reader_that_died_is_followed_by_another_and_writes_no_more(run, messa
     assert (resume_readings(), resume_readings()) == (1, 0)
     assert len(messages) == 2
     assert not now(run).silent
-    with pytest.raises(rereading.ReadingTakenOver):
+    with pytest.raises(TakenOver):
         rereading.note(run, died)
     reparse_run(*messages[0])
     assert now(run).state == "waiting"
