@@ -297,10 +297,9 @@ def _insert_items(round_: Round, rows: Sequence[Row]) -> None:
 
 
 def _insert_slots(round_: Round, items: Sequence[tuple[int, float]], first: int, end: int) -> None:
-    slots = [(*item, index) for item in items for index in range(first, end)]
-    keys, positions, indexes = zip(*slots, strict=True)
-    given = {"item_id": keys, "position": positions, "index": indexes}
-    insert_columns(Slot, len(slots), round_id=round_.pk, **given)
+    if slots := [(*item, index) for item in items for index in range(first, end)]:
+        given = dict(zip(("item_id", "position", "index"), zip(*slots, strict=True), strict=True))
+        insert_columns(Slot, len(slots), round_id=round_.pk, **given)
 
 
 def _write_slots(ours: _Ours, advance: Advance) -> None:
