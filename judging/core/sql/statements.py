@@ -22,7 +22,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, lru_cache, partial
-from operator import attrgetter, is_
+from operator import attrgetter
 from typing import Any, ClassVar, TypeVar, get_origin
 
 from django.db import connection, models, transaction
@@ -395,7 +395,7 @@ COPIED = 100
 def _copy(model: Model, cells: Sequence[Cells]) -> list[int]:
     """Insert columns of cells by COPY, and return the keys, which are drawn first.
 
-    It takes the server less time than JSON. Values that all rows share are made text only once.
+    It takes the server less time than JSON. An object that many rows share is made text only once.
     """
     columns, key = inserted_columns(model), model._meta.pk.column
     table = connection.ops.quote_name(model._meta.db_table)
@@ -407,10 +407,13 @@ def _copy(model: Model, cells: Sequence[Cells]) -> list[int]:
         for field, name, column in zip(columns.fields, columns.names, cells, strict=True):
             is_json = isinstance(field, models.JSONField)
             as_json = partial(json.dumps, cls=field.encoder) if is_json else None
-            if all(map(partial(is_, column[0]), column)):
-                shared[name] = _copied(column[0], as_json)
+            ids = list(map(id, column))
+            objects = dict(zip(ids, column, strict=True))
+            texts = {place: _copied(value, as_json) for place, value in objects.items()}
+            if len(texts) == 1:
+                shared[name] = texts[ids[0]]
             else:
-                own[name] = [_copied(value, as_json) for value in column]
+                own[name] = list(map(texts.__getitem__, ids))
         end = "".join(f"\t{text}" for text in shared.values()) + "\n"
         rows = map("\t".join, zip(*own.values(), strict=True))
         with cursor.copy(f"COPY {table} ({', '.join([*own, *shared])}) FROM STDIN") as copy:

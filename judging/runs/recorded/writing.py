@@ -224,6 +224,7 @@ def _write(run: Run, rows: Sequence[RecordedRow], examples: Mapping[str, int]) -
     n, now = len(rows), timezone.now()
     columns: Any = RecordedRow(*zip(*rows, strict=True))
     attempts, slots = columns.attempt, columns.slot
+    lists = {slot: [slot] for slot in slots}
     calls = insert_columns(
         Call,
         n,
@@ -231,7 +232,7 @@ def _write(run: Run, rows: Sequence[RecordedRow], examples: Mapping[str, int]) -
         example_id=tuple(map(examples.__getitem__, columns.external_id)),
         part=columns.part,
         seq=tuple(run.k * attempt + slot for attempt, slot in zip(attempts, slots, strict=True)),
-        slots=tuple([slot] for slot in slots),
+        slots=tuple(map(lists.__getitem__, slots)),
         attempt=attempts,
         state=Call.State.DONE,
         claimed_at=now,
