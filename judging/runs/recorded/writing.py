@@ -19,7 +19,7 @@ from judging.core.leases import Chunks, delete_rows, in_chunks
 from judging.core.sql.statements import insert_columns, rows_came
 from judging.dataset.files import Records, check_format, combined, data_files
 from judging.dataset.models import Import
-from judging.dataset.records import ById, Codes, KeptRows, Refused
+from judging.dataset.records import ById, Codes, KeptRows, Place
 from judging.dataset.whole_files import accepted
 from judging.llm.prompts.templates import ORDERS, PromptVariant, balanced
 from judging.methods.calibration.probabilities import PERMUTATIONS
@@ -45,11 +45,12 @@ PARSED = (
 )  # fmt: skip
 UNFINISHED = "The import of this run was cut off. Import it again under the same name."
 Advance = Callable[[int], None]
+_NOWHERE = Place("", 0)
 
 
 @dataclass
 class Survey:
-    """What the first pass found, without writing. Places are hashes, so memory stays small.
+    """What the first pass found, without writing. Orders and slots are hashes to save memory.
 
     slots: how many slots each order of each example has.
     """
@@ -62,27 +63,25 @@ class Survey:
     by_stage: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     hashes: list[bytes] = field(default_factory=list)
 
-    def placed(self, row: RecordedRow | Refused) -> RecordedRow | Refused:
-        """Return the row with its slot, which is the next one of its order unless it says so."""
-        if isinstance(row, Refused):
-            return row
-        place = hash((row.external_id, row.part))
-        n_slots = self.slots.get(place, 0)
-        slot = n_slots if row.slot is None else row.slot
-        self.slots[place] = max(n_slots, slot + 1)
-        return row._replace(slot=slot)
+    def add(self, row: RecordedRow) -> RecordedRow | str:
+        """Count a row, and return it with its slot but no place; or say that this slot is taken.
 
-    def add(self, row: RecordedRow) -> str | None:
-        """Count a row; say so if its slot is taken."""
+        Without a slot it gets the next one of its order. Its place is needed no more, and to keep
+        it would take longer than all the rest of the row.
+        """
+        order = hash((row.external_id, row.part))
+        n_slots = self.slots.get(order, 0)
+        slot = n_slots if row.slot is None else row.slot
+        key = hash((order, slot, row.attempt))
+        if key in self.taken:
+            return f"Slot {slot} of {row.external_id}, {row.part}, is there already."
+        self.taken.add(key)
+        self.slots[order] = max(n_slots, slot + 1)
         self.orders.add(row.part)
         self.by_stage[PromptVariant.parse(row.part).stage].add(row.external_id)
         self.forms.add(row.form or _form_of(row))
         self.models.add(row.model)
-        key = hash((row.external_id, row.part, row.slot, row.attempt))
-        if key in self.taken:
-            return f"Slot {row.slot} of {row.external_id}, {row.part}, is there already."
-        self.taken.add(key)
-        return None
+        return row._replace(place=_NOWHERE, slot=slot)
 
     @property
     def k(self) -> int:
@@ -165,11 +164,14 @@ def _check(
     def fault(row: RecordedRow) -> str | None:
         if row.external_id not in known:
             return f"Project {project.slug} has no example {row.external_id}."
-        return survey.add(row)
+        added = survey.add(row)
+        if isinstance(added, str):
+            return added
+        kept.add(added)
+        return None
 
-    rows = map(survey.placed, judgment_rows(records, labels, known))
-    for row in accepted(rows, fault, records.paths, "judgment"):
-        kept.add(row)
+    for _ in accepted(judgment_rows(records, labels, known), fault, records.paths, "judgment"):
+        pass
     if len(survey.forms - {""}) > 1:
         raise UserError("The files hold more than one form. Nothing was imported. Split them.")
     survey.hashes = records.hashes
