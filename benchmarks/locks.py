@@ -107,7 +107,7 @@ def measure(n: int) -> int:
 
     half = RoundSettings(beta=Decimal(50), votes=2, seed=1)
     whole = RoundSettings(everything=True, votes=2, seed=1)
-    timed("write ranks and verdicts", lambda: rebuild.write_ranks(run, keys))
+    timed("write ranks and verdicts", lambda: rebuild.rebuild_verdicts(run))
     round_ = timed(f"open {n:,} items", lambda: open_round(project, None, run, whole))
     timed("raise votes from 2 to 3", lambda: changes.raise_votes(round_, None, 3))
     vote_on_some(round_, Annotator, Item, Slot, Vote)

@@ -28,7 +28,7 @@ from judging.core import leases, waking
 from judging.core.errors import UserError
 from judging.core.leases import Chunks, Lease, TakenOver, delete_rows, in_chunks, new_holder
 from judging.core.processes import stop_requested
-from judging.core.sql.statements import insert, new, rows_came
+from judging.core.sql.statements import insert_columns, rows_came
 from judging.dataset.models import Example
 from judging.projects import access
 
@@ -289,22 +289,17 @@ def _insert_items(round_: Round, rows: Sequence[Row]) -> None:
         "selection_id", "example_id", "rank", "bpde", "routing_score", "position", "audit_order",
         "probability",
     )  # fmt: skip
-    items = [
-        new(Item, round_id=round_.pk, **dict(zip(columns, row, strict=True)))
-        for row in rows
-        if row[1] in there
-    ]
-    insert(Item, items)
-    _insert_slots(round_, [(item.pk, item.position) for item in items], 0, round_.votes_per_item)
+    if rows := [row for row in rows if row[1] in there]:
+        given = dict(zip(columns, zip(*rows, strict=True), strict=True))
+        keys = insert_columns(Item, len(rows), round_id=round_.pk, **given)
+        items = list(zip(keys, given["position"], strict=True))
+        _insert_slots(round_, items, 0, round_.votes_per_item)
 
 
 def _insert_slots(round_: Round, items: Sequence[tuple[int, float]], first: int, end: int) -> None:
-    slots = [
-        new(Slot, round_id=round_.pk, item_id=key, index=index, position=position)
-        for key, position in items
-        for index in range(first, end)
-    ]
-    insert(Slot, slots)
+    if slots := [(*item, index) for item in items for index in range(first, end)]:
+        given = dict(zip(("item_id", "position", "index"), zip(*slots, strict=True), strict=True))
+        insert_columns(Slot, len(slots), round_id=round_.pk, **given)
 
 
 def _write_slots(ours: _Ours, advance: Advance) -> None:

@@ -168,7 +168,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Keep an object within an object that repeats a key recognisable from outside."""
     found, repeated = dict(pairs), ""
     for value in found.values():
-        if type(value) is not str and isinstance(value, dict | list):
+        if type(value) is not str and isinstance(value, (dict, list)):
             repeated = repeated or _repeated(value)
     if len(found) < len(pairs):
         repeated = Counter(name for name, _ in pairs).most_common(1)[0][0] or "an empty name"

@@ -448,7 +448,7 @@ class KeptRows(Generic[AnyRow]):
     Adding raises OSError if the temporary folder is full.
     """
 
-    BLOCK = 100
+    BLOCK = 500
 
     def __init__(self, kind: Any) -> None:
         self._kind, self._cells = kind, attrgetter(*kind.__match_args__)

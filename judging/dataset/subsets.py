@@ -25,7 +25,7 @@ from judging.core.caching import CACHED_SECONDS, report_cache
 from judging.core.errors import UserError
 from judging.core.formatting import count, number_of
 from judging.core.leases import delete_rows
-from judging.core.sql.statements import insert, new
+from judging.core.sql.statements import insert_columns
 from judging.core.text import a_name, is_name, unstorable
 from judging.dataset.models import (
     Example,
@@ -218,10 +218,7 @@ def freeze(project: Project, subset: Subset, within: Frame | None = None) -> Fra
             project=project, digest=digest, defaults={"subset": kept}
         )
         if made:
-            insert(
-                FrameMember,
-                [new(FrameMember, frame_id=frame.pk, example_id=key) for key in keys],
-            )
+            insert_columns(FrameMember, len(keys), frame_id=frame.pk, example_id=tuple(keys))
     return frame
 
 
@@ -248,8 +245,9 @@ def tag_new(project_id: int, tagged: Sequence[tuple[int, Collection[str]]]) -> N
     if not names:
         return
     keys = {name: _tag(project_id, name).pk for name in names}
-    rows = [new(Tagging, tag_id=keys[name], example_id=pk) for pk, tags in tagged for name in tags]
-    insert(Tagging, rows)
+    rows = [(keys[name], pk) for pk, tags in tagged for name in tags]
+    of_tags, examples = zip(*rows, strict=True)
+    insert_columns(Tagging, len(rows), tag_id=of_tags, example_id=examples)
 
 
 def _tag(project_id: int, name: str) -> Tag:
@@ -312,7 +310,7 @@ def _set_tag(project: Project, name: str, keys: Collection[int], *, added: bool)
         if added:
             known = Example.objects.filter(project=project, pk__in=part)
             fresh = sorted(set(known.values_list("pk", flat=True)) - there)
-            insert(Tagging, [new(Tagging, tag_id=tag.pk, example_id=pk) for pk in fresh])
+            insert_columns(Tagging, len(fresh), tag_id=tag.pk, example_id=tuple(fresh))
             changed += fresh
         else:
             delete_rows(Tagging, tag=tag.pk, example__in=part)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from judging.dataset.models import Example
 from judging.llm.prompts.templates import PromptVariant, stage_parts
@@ -153,14 +153,15 @@ def asks_about_nothing(run: Run) -> list[Ask]:
     ]
 
 
-def pages(run: Run, size: int | None = None) -> Iterator[list[Any]]:
-    """Yield the run's examples or single responses in import order."""
+def pages(run: Run, size: int | None = None, columns: tuple[str, ...] = ()) -> Iterator[list[Any]]:
+    """Yield the run's examples or single responses in import order, or rows of these columns."""
     subjects = subjects_of(run)
     last: tuple[int, int] | None = None
     while True:
         page = subjects.order_by("number", "pk")
         if last is not None:
             page = page.later_than(*last)
+        page = page.values_list(*columns, named=True) if columns else page
         rows = list(page[: size or PAGE])
         if not rows:
             return
@@ -196,7 +197,8 @@ def read_histories(run: Run, subject_ids: list[int] | None = None) -> Histories:
     return histories
 
 
-SAMPLES_PAGE = 500
+SAMPLES_PAGE = 2000
+NAMED = ("pk", "external_id", "number")
 Pair = tuple[Number, Number]
 
 
@@ -204,8 +206,7 @@ Pair = tuple[Number, Number]
 exact_scores = lru_cache(maxsize=1000)(score_pair_from_scores)
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedSample:
+class RecordedSample(NamedTuple):
     """The reading that counts for one slot, by responses 1 and 2. `p_first` is by position."""
 
     part: str
@@ -281,20 +282,21 @@ def recorded(run: Run, example_ids: list[int]) -> Iterator[ExampleSamples]:
 
 def samples_of(run: Run) -> Iterator[ExampleSamples]:
     """Yield every example of the project in import order."""
-    for examples in pages(run, SAMPLES_PAGE):
+    for examples in pages(run, SAMPLES_PAGE, () if run.stages else NAMED):
         yield from with_samples(run, examples)
 
 
-def with_samples(run: Run, examples: Iterable[Example]) -> Iterator[ExampleSamples]:
-    examples = list(examples)
+def with_samples(run: Run, examples: Iterable[Any]) -> Iterator[ExampleSamples]:
+    """Yield examples with their samples. Without PORTIA's stages, `NAMED` of them is enough."""
+    examples, counted, stages = list(examples), run.counted_parts, run.stages
     found = last_attempts(run, [example.pk for example in examples])
     for example in examples:
         samples = tuple(found[example.pk])
         named = example.pk, example.external_id, example.number, samples
-        if run.stages:
+        if stages:
             yield by_stages(run, example, ExampleSamples(*named))
         else:
-            yield ExampleSamples(*named, run.counted_parts)
+            yield ExampleSamples(*named, counted)
 
 
 def by_stages(run: Run, example: Example, found: ExampleSamples) -> ExampleSamples:

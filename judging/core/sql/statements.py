@@ -286,7 +286,7 @@ class ColumnPlaces:
         self.converted = [
             (place, converter(field))
             for place, field in enumerate(fields)
-            if isinstance(field, CONVERTED if connection.vendor == "sqlite" else models.JSONField)
+            if isinstance(field, CONVERTED)
         ]
 
     def values(self, objects: Objects) -> Iterator[list[Any]]:
@@ -357,30 +357,79 @@ def insert(model: Model, objects: Objects) -> None:
     for name in [f.attname for f in columns.fields if getattr(f, "auto_now_add", False)]:
         for row in objects:
             setattr(row, name, now)
-    with connection.cursor() as cursor:
-        if connection.vendor == "postgresql" and len(objects) >= COPIED:
-            _copy(cursor, model, columns, objects)
-            return
-        for part in parts(columns, objects):
-            execute_insert(cursor, model, columns, part, returning_key(model))
-            for row, (key,) in zip(part, cursor.fetchall(), strict=True):
-                row.pk = key
+    if connection.vendor == "postgresql" and len(objects) >= COPIED:
+        keys = _copy(model, list(zip(*map(columns.read, objects), strict=True)))
+    else:
+        keys = []
+        with connection.cursor() as cursor:
+            for part in parts(columns, objects):
+                execute_insert(cursor, model, columns, part, returning_key(model))
+                keys += [key for (key,) in cursor.fetchall()]
+    for row, key in zip(objects, keys, strict=True):
+        row.pk = key
+
+
+def insert_columns(model: type[Row], n: int, /, **given: Any) -> list[int]:
+    """Insert n rows, and return their primary keys. No object is made where COPY takes the rows.
+
+    Args:
+        given: by `attname` a tuple of n values, or the value of all rows. The others are defaults.
+    """
+    shared, made = defaults(model)
+    given = shared | {name: make() for name, make in made} | given
+    fields, now = inserted_columns(model).fields, timezone.now()
+    given |= {f.attname: now for f in fields if getattr(f, "auto_now_add", False)}
+    columns = [given[field.attname] for field in fields]
+    cells = [each if type(each) is tuple else (each,) * n for each in columns]
+    if connection.vendor == "postgresql" and n >= COPIED:
+        return _copy(model, cells)
+    names = [field.attname for field in fields]
+    rows = [new(model, **dict(zip(names, row, strict=True))) for row in zip(*cells, strict=True)]
+    insert(model, rows)
+    return [row.pk for row in rows]
 
 
 COPIED = 100
 
 
-def _copy(cursor: Any, model: Model, columns: ColumnPlaces, objects: Objects) -> None:
-    """Insert by COPY. It takes the server less time than JSON, and gives no keys back."""
-    table, key = connection.ops.quote_name(model._meta.db_table), model._meta.pk.column
+def _copy(model: Model, cells: Sequence[Cells]) -> list[int]:
+    """Insert columns of cells by COPY, and return the keys, which are drawn first.
+
+    It takes the server less time than JSON. An object that many rows share is made text only once.
+    """
+    columns, key = inserted_columns(model), model._meta.pk.column
+    table = connection.ops.quote_name(model._meta.db_table)
     drawn = "SELECT nextval(pg_get_serial_sequence(%s, %s)) FROM generate_series(1, %s)"
-    cursor.execute(drawn, [table, key, len(objects)])
-    rows = zip(objects, cursor.fetchall(), columns.values(objects), strict=True)
-    names = ", ".join([connection.ops.quote_name(key), *columns.names])
-    with cursor.copy(f"COPY {table} ({names}) FROM STDIN") as copy:
-        for row, (row_key,), cells in rows:
-            row.pk = row_key
-            copy.write_row([row_key, *cells])
+    with connection.cursor() as cursor:
+        cursor.execute(drawn, [table, key, len(cells[0])])
+        keys = [drawn_key for (drawn_key,) in cursor.fetchall()]
+        own, shared = {connection.ops.quote_name(key): list(map(str, keys))}, {}
+        for field, name, column in zip(columns.fields, columns.names, cells, strict=True):
+            is_json = isinstance(field, models.JSONField)
+            as_json = partial(json.dumps, cls=field.encoder) if is_json else None
+            ids = list(map(id, column))
+            objects = dict(zip(ids, column, strict=True))
+            texts = {place: _copied(value, as_json) for place, value in objects.items()}
+            if len(texts) == 1:
+                shared[name] = texts[ids[0]]
+            else:
+                own[name] = list(map(texts.__getitem__, ids))
+        end = "".join(f"\t{text}" for text in shared.values()) + "\n"
+        rows = map("\t".join, zip(*own.values(), strict=True))
+        with cursor.copy(f"COPY {table} ({', '.join([*own, *shared])}) FROM STDIN") as copy:
+            copy.write(end.join([*rows, ""]))
+    return keys
+
+
+def _copied(value: Any, as_json: Callable[[Any], str] | None) -> str:
+    """Return a value as COPY's text format has it."""
+    if value is None:
+        return "\\N"
+    text = as_json(value) if as_json else value
+    if not isinstance(text, str):
+        return str(text)
+    text = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+    return text.replace("\t", "\\t")
 
 
 def insert_one(row: models.Model) -> None:

@@ -360,7 +360,7 @@ def effective_size(
     if np.ptp(values) == 0:
         return float(groups)
     tail = (1 + confidence) / 2
-    ratio = scipy.stats.norm.ppf(tail) / scipy.stats.t.ppf(tail, groups - 1)
+    ratio = scipy.special.ndtri(tail) / scipy.special.stdtrit(groups - 1, tail)
     return float(n / effect * ratio**2)
 
 

@@ -1,4 +1,8 @@
-"""A number with its interval, or the reason why there is none; intervals and tests of shares."""
+"""A number with its interval, or the reason why there is none; intervals and tests of shares.
+
+Figures of every run are computed by `scipy.special`. `scipy.stats` gives the same numbers, but a
+process needs 0.4 s and 46 MiB to load it.
+"""
 
 from __future__ import annotations
 
@@ -130,7 +134,7 @@ def wilson_parts(successes: ArrayLike, n: float, confidence: float = 0.95) -> tu
 
     Args: successes, n, confidence: as in `wilson`, for several numbers of successes at once.
     Returns: two arrays of the shape of `successes`."""
-    z = float(scipy.stats.norm.ppf((1 + confidence) / 2))
+    z = float(scipy.special.ndtri((1 + confidence) / 2))
     share = np.asarray(successes, dtype=np.float64) / n
     centre = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * np.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
@@ -208,7 +212,8 @@ def clopper_pearson(successes: float, n: float, confidence: float = 0.95) -> Fig
         return Undefined("no examples")
     tail = (1 - confidence) / 2
     low = float(exact_lower_limit(successes, n, tail))
-    high = float(scipy.stats.beta.isf(tail, successes + 1, n - successes)) if successes < n else 1.0
+    failures = n - successes
+    high = float(scipy.special.betainccinv(successes + 1, failures, tail)) if failures > 0 else 1.0
     return Estimate(successes / n, round(n), low, high)
 
 
@@ -218,7 +223,7 @@ def exact_lower_limit(successes: ArrayLike, n: ArrayLike, alpha: float) -> Float
     Args: successes, n, alpha: of one shape, or one number of trials, and the one-sided error.
     Returns: float64 limits of the same shape, 0 without a success."""
     right = np.asarray(successes, dtype=np.float64)
-    limit = scipy.stats.beta.ppf(alpha, np.maximum(right, 1e-9), np.asarray(n) - right + 1)
+    limit = scipy.special.betaincinv(np.maximum(right, 1e-9), np.asarray(n) - right + 1, alpha)
     return np.where(right > 0, limit, 0.0)
 
 

@@ -116,12 +116,22 @@ def first_position(
     of = questions_at(question, rows)
     rate = share(won, of, exact=True)
     if of is None or all_differ(of):
-        return FirstPosition(rate, float(scipy.stats.binomtest(int(won.sum()), n).pvalue))
+        return FirstPosition(rate, sign_test(int(won.sum()), n))
     size = effective_size(won.astype(np.float64), of)
     if size is None:
         return FirstPosition(rate, None)
     z = abs(float(won.mean()) - 0.5) * 2 * size**0.5
-    return FirstPosition(rate, float(2 * scipy.stats.norm.sf(z)))
+    return FirstPosition(rate, float(2 * scipy.special.ndtr(-z)))
+
+
+def sign_test(successes: int, n: int) -> float:
+    """Return the exact two-sided p of a binomial test against 1/2, as `scipy.stats.binomtest` does.
+
+    Args: successes, n: out of n trials.
+    Returns: p, 0 to 1."""
+    fewer = min(successes, n - successes)
+    half = scipy.special.betainc(n - fewer, fewer + 1, 0.5) if n - 2 * fewer > 1 else 0.5
+    return float(2 * half)
 
 
 def _disagreement(outcomes: Signs, valid: Booleans) -> tuple[Floats, Floats]:

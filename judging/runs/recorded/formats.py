@@ -4,7 +4,7 @@ Every row becomes samples that are turned back to responses 1 and 2, or is refus
 """
 
 import json
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from decimal import Decimal
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
@@ -82,7 +82,7 @@ class RecordedRow(NamedTuple):
     why: str = ""
 
 
-Rows = Iterator[RecordedRow | Refused]
+Rows = Iterable[RecordedRow | Refused]
 Columns = dict[str, Callable[[Cells, str], Any]]
 # Longer values are texts and IDs, which seldom come again.
 LONGEST_KNOWN, MOST_KNOWN = 20, 100_000
@@ -135,18 +135,17 @@ def _sample_rows(columns: Columns, known: dict[tuple[str, str], Any], record: Re
     row: dict[str, Any] = {}
     for name, text in record.values.items():
         short = isinstance(text, str) and len(text) <= LONGEST_KNOWN
-        if short and (name, text) in known:
-            row[name] = known[name, text]
-        elif name in columns:
-            n_problems, row[name] = len(cells.problems), columns[name](cells, name)
+        value = known.get((name, text), known) if short else known
+        if value is known and name in columns:
+            n_problems, value = len(cells.problems), columns[name](cells, name)
             if short and len(cells.problems) == n_problems and len(known) < MOST_KNOWN:
-                known[name, text] = row[name]
-    if not row.get("external_id") and not cells.problems:
+                known[name, text] = value
+        if value is not None and value is not known and value != "":
+            row[name] = value
+    if "external_id" not in row and not cells.problems:
         cells.require("external_id")
     if refused := cells.refused():
-        yield refused
-        return
-    row = {name: value for name, value in row.items() if value is not None and value != ""}
+        return [refused]
     stage, order = row.pop("stage", None), row.pop("order", None)
     outcome, status = row.pop("outcome", None), row.pop("status", None)
     derived = _derived_outcome(row) or outcome
@@ -157,7 +156,7 @@ def _sample_rows(columns: Columns, known: dict[tuple[str, str], Any], record: Re
         raise BadRow(f"status is {status}, and {'a' if derived else 'no'} verdict is there.")
     part = row.pop("part", None) or str(record.values.get("order") or "")
     part = _checked_part(part, stage, order)
-    yield RecordedRow(record.place, part=part, status=status, outcome=derived, **row)
+    return [RecordedRow(record.place, part=part, status=status, outcome=derived, **row)]
 
 
 def _criteria(cells: Cells) -> dict[str, list[str]] | None:

@@ -3,8 +3,8 @@
 The files are read once. Samples are in a temporary file in between, since there may be millions.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -16,10 +16,10 @@ from django.utils import timezone
 
 from judging.core.errors import UserError
 from judging.core.leases import Chunks, delete_rows, in_chunks
-from judging.core.sql.statements import insert, new, rows_came
+from judging.core.sql.statements import insert_columns, rows_came
 from judging.dataset.files import Records, check_format, combined, data_files
 from judging.dataset.models import Import
-from judging.dataset.records import ById, Codes, KeptRows
+from judging.dataset.records import ById, Codes, KeptRows, Place
 from judging.dataset.whole_files import accepted
 from judging.llm.prompts.templates import ORDERS, PromptVariant, balanced
 from judging.methods.calibration.probabilities import PERMUTATIONS
@@ -45,33 +45,43 @@ PARSED = (
 )  # fmt: skip
 UNFINISHED = "The import of this run was cut off. Import it again under the same name."
 Advance = Callable[[int], None]
-OrderKey = tuple[str, str]
+_NOWHERE = Place("", 0)
 
 
 @dataclass
 class Survey:
-    """What the first pass found, without writing. `taken` are hashes, so memory stays small."""
+    """What the first pass found, without writing. Orders and slots are hashes to save memory.
+
+    slots: how many slots each order of each example has.
+    """
 
     orders: set[str] = field(default_factory=set)
     forms: set[str] = field(default_factory=set)
     models: set[str] = field(default_factory=set)
-    slots: Counter[OrderKey] = field(default_factory=Counter)
+    slots: dict[int, int] = field(default_factory=dict)
     taken: set[int] = field(default_factory=set)
     by_stage: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     hashes: list[bytes] = field(default_factory=list)
 
-    def add(self, row: RecordedRow) -> str | None:
-        """Count a row; say so if its slot is taken."""
+    def add(self, row: RecordedRow) -> RecordedRow | str:
+        """Count a row, and return it with its slot but no place; or say that this slot is taken.
+
+        Without a slot it gets the next one of its order. Its place is needed no more, and to keep
+        it would take longer than all the rest of the row.
+        """
+        order = hash((row.external_id, row.part))
+        n_slots = self.slots.get(order, 0)
+        slot = n_slots if row.slot is None else row.slot
+        key = hash((order, slot, row.attempt))
+        if key in self.taken:
+            return f"Slot {slot} of {row.external_id}, {row.part}, is there already."
+        self.taken.add(key)
+        self.slots[order] = max(n_slots, slot + 1)
         self.orders.add(row.part)
         self.by_stage[PromptVariant.parse(row.part).stage].add(row.external_id)
         self.forms.add(row.form or _form_of(row))
         self.models.add(row.model)
-        slot = _next_slot(row, self.slots)
-        key = hash((row.external_id, row.part, slot, row.attempt))
-        if key in self.taken:
-            return f"Slot {slot} of {row.external_id}, {row.part}, is there already."
-        self.taken.add(key)
-        return None
+        return row._replace(place=_NOWHERE, slot=slot)
 
     @property
     def k(self) -> int:
@@ -134,11 +144,10 @@ def import_judgments(
     examples = ById(project.examples.judged().values_list("external_id", "pk"))
     survey = _check(project, Records(paths, file_format, sheet), labels or {}, examples, kept)
     run = _begin(project, user, paths, survey, name)
-    slots: Counter[OrderKey] = Counter()
     rows, chunks = iter(kept), Chunks(Call, Sample)
     while chunk := list(islice(rows, min(chunks.size, _MOST_ROWS))):
         with chunks.transaction():
-            _write(run, chunk, examples, slots)
+            _write(run, chunk, examples)
         advance(len(chunk))
     finish(run, keep)
     # Its page would otherwise sum all samples while somebody waits.
@@ -155,11 +164,14 @@ def _check(
     def fault(row: RecordedRow) -> str | None:
         if row.external_id not in known:
             return f"Project {project.slug} has no example {row.external_id}."
-        return survey.add(row)
+        added = survey.add(row)
+        if isinstance(added, str):
+            return added
+        kept.add(added)
+        return None
 
-    rows = judgment_rows(records, labels, known)
-    for row in accepted(rows, fault, records.paths, "judgment"):
-        kept.add(row)
+    for _ in accepted(judgment_rows(records, labels, known), fault, records.paths, "judgment"):
+        pass
     if len(survey.forms - {""}) > 1:
         raise UserError("The files hold more than one form. Nothing was imported. Split them.")
     survey.hashes = records.hashes
@@ -209,53 +221,39 @@ def _remove_rows(run: Run) -> None:
     in_chunks(verdicts, lambda keys: delete_rows(Verdict, pk__in=keys), CHUNK)
 
 
-def _write(
-    run: Run, rows: Sequence[RecordedRow], examples: Mapping[str, int], slots: Counter[OrderKey]
-) -> None:
+def _write(run: Run, rows: Sequence[RecordedRow], examples: Mapping[str, int]) -> None:
     """Write a call for each sample, since it is not known how they were asked for."""
-    calls = list(_calls(run, rows, examples, slots))
-    insert(Call, calls)
-    samples = [
-        new(
-            Sample,
-            call_id=call.pk,
-            index=0,
-            slot=call.slots[0],
-            attempt=row.attempt,
-            raw_text=row.raw_text,
-            finish_reason=row.finish_reason,
-            completion_tokens=row.completion_tokens,
-        )
-        for call, row in zip(calls, rows, strict=True)
-    ]
-    insert(Sample, samples)
-    read = ({name: getattr(row, name) for name in PARSED} for row in rows)
-    readings = (
-        new(Parse, sample_id=sample.pk, version=0, parser="recorded", **fields)
-        for sample, fields in zip(samples, read, strict=True)
+    n, now = len(rows), timezone.now()
+    columns: Any = RecordedRow(*zip(*rows, strict=True))
+    attempts, slots = columns.attempt, columns.slot
+    lists = {slot: [slot] for slot in slots}
+    calls = insert_columns(
+        Call,
+        n,
+        run_id=run.pk,
+        example_id=tuple(map(examples.__getitem__, columns.external_id)),
+        part=columns.part,
+        seq=tuple(run.k * attempt + slot for attempt, slot in zip(attempts, slots, strict=True)),
+        slots=tuple(map(lists.__getitem__, slots)),
+        attempt=attempts,
+        state=Call.State.DONE,
+        claimed_at=now,
+        finished_at=now,
+        **{name: getattr(columns, name) for name in CALLED},
     )
-    insert(Parse, list(readings))
-
-
-def _calls(
-    run: Run, rows: Sequence[RecordedRow], examples: Mapping[str, int], slots: Counter[OrderKey]
-) -> Iterator[Call]:
-    now = timezone.now()
-    for row in rows:
-        slot = _next_slot(row, slots)
-        yield new(
-            Call,
-            run_id=run.pk,
-            example_id=examples[row.external_id],
-            part=row.part,
-            seq=row.attempt * run.k + slot,
-            slots=[slot],
-            attempt=row.attempt,
-            state=Call.State.DONE,
-            claimed_at=now,
-            finished_at=now,
-            **{name: getattr(row, name) for name in CALLED},
-        )
+    samples = insert_columns(
+        Sample,
+        n,
+        call_id=tuple(calls),
+        index=0,
+        slot=slots,
+        attempt=attempts,
+        raw_text=columns.raw_text,
+        finish_reason=columns.finish_reason,
+        completion_tokens=columns.completion_tokens,
+    )
+    read = {name: getattr(columns, name) for name in PARSED}
+    insert_columns(Parse, n, sample_id=tuple(samples), version=0, parser="recorded", **read)
 
 
 def _form_of(row: RecordedRow) -> str:
@@ -263,14 +261,6 @@ def _form_of(row: RecordedRow) -> str:
     if row.score_1 is not None:
         return Form.SCORE
     return Form.CHOICE if row.p_first is not None else ""
-
-
-def _next_slot(row: RecordedRow, slots: Counter[OrderKey]) -> int:
-    """Return the row's slot, else the next one of its order; `slots` counts those there are."""
-    place = row.external_id, row.part
-    slot = slots[place] if row.slot is None else row.slot
-    slots[place] = max(slots[place], slot + 1)
-    return slot
 
 
 def finish(run: Run, keep: Callable[[Run], object] = lambda run: None) -> None:

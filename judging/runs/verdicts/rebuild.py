@@ -1,35 +1,32 @@
 """Rebuild the verdicts of a run from its samples, and rank the examples."""
 
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, namedtuple
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from fractions import Fraction
-from functools import lru_cache
 from itertools import islice
+from typing import Any
 
 from django.db.models import Sum
 from django.utils import timezone
 
 from judging.core.leases import Chunks, delete_rows, in_chunks
-from judging.core.sql import statements
+from judging.core.sql.statements import insert_columns, new, upsert
+from judging.dataset.records import KeptRows
 from judging.methods.verdicts.verdicts import Candidate, VerdictState, outcome_of, rank, verdict
 from judging.methods.verdicts.verdicts import VerdictFigures as Result
-from judging.runs.models import Form, Method, Run, Verdict, subjects_of
+from judging.runs.models import Form, Method, Run, Verdict, among, subjects_of
 from judging.runs.planning.agenda import Adaptive, adaptive_of
-from judging.runs.samples import ExampleSamples, Pair, samples_of
+from judging.runs.samples import ExampleSamples, samples_of
 
-CHUNK = 500
+CHUNK = 2000
 UNIQUE = ("run", "example")
-JUDGED_FIELDS = tuple(
-    field.name
-    for field in Verdict._meta.concrete_fields
-    if field.name not in ("id", "rank", *UNIQUE)
-)
-
-
+_FIELDS = [field for field in Verdict._meta.concrete_fields if not field.primary_key]
+JUDGED_FIELDS = tuple(field.name for field in _FIELDS if field.name not in UNIQUE)
+# A verdict without its rank.
+Judged = namedtuple("Judged", [f.attname for f in _FIELDS if f.name not in ("run", "rank")])
 # Most examples of a run have the scores of another, and exact fractions take long.
-known_verdict = lru_cache(maxsize=4096)(verdict)
+MOST_KNOWN = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,39 +38,49 @@ class VerdictCounts:
 
 
 def rebuild_verdicts(run: Run) -> VerdictCounts:
-    """Judge and write every example in chunks, then write the ranks.
+    """Judge every example, rank them, and write all verdicts with their ranks in chunks.
 
-    Only what the examples are ranked by is held in memory for all of them at once.
+    Only what the examples are ranked by is held in memory for all of them at once. The verdicts
+    are in a temporary file meanwhile.
     """
     if run.form == Form.POINTWISE:
         # Single responses have scores, and no verdict.
         return VerdictCounts()
-    candidates, ids, adaptive = [], [], adaptive_of(run)
-    examples, chunks = samples_of(run), Chunks()
-    while chunk := list(islice(examples, min(chunks.size, CHUNK))):
-        results = [judge(run, example, adaptive) for example in chunk]
-        scores = [routing_score(result, adaptive) for result in results]
-        write(run, chunk, results, scores, chunks)
-        candidates += [
-            Candidate(example.external_id, result.state, score, result.n_valid, result.gap)
-            for example, result, score in zip(chunk, results, scores, strict=True)
-        ]
-        ids += [example.example_id for example in chunk]
-    write_ranks(run, [ids[index] for index in rank(candidates, run.seed)])
+    candidates: list[Candidate] = []
+    judged: KeptRows[Judged] = KeptRows(Judged)
+    known: dict[Hashable, tuple[tuple[Any, ...], Judged]] = {}
+    examples, adaptive, of_each = samples_of(run), adaptive_of(run), run.samples_an_order
+    while chunk := list(islice(examples, CHUNK)):
+        usd = usd_of(run, chunk)
+        for example in chunk:
+            wanted = adaptive.rounds_wanted(example) if adaptive else of_each
+            alike = example.samples, example.counted, example.standing, wanted
+            if alike not in known:
+                if len(known) == MOST_KNOWN:
+                    known.clear()
+                result = judge(run, example, wanted)
+                score = routing_score(result, adaptive)
+                ranked_by = result.state, score, result.n_valid, result.gap
+                known[alike] = ranked_by, row(run, example, result, score)
+            ranked_by, found = known[alike]
+            candidates.append(Candidate(example.external_id, *ranked_by))
+            key = example.example_id
+            judged.add(found._replace(example_id=key, usd=usd.get(key)))
+    ranks = {index: place for place, index in enumerate(rank(candidates, run.seed), start=1)}
+    write(run, zip(judged, map(ranks.get, range(len(candidates))), strict=True))
     stale = Verdict.objects.filter(run=run).exclude(example__in=subjects_of(run))
     in_chunks(stale, lambda keys: delete_rows(Verdict, pk__in=keys), CHUNK)
     Run.objects.filter(pk=run.pk).update(ranked_at=timezone.now())
     return VerdictCounts(**Counter(str(c.state) for c in candidates))
 
 
-def judge(run: Run, example: ExampleSamples, adaptive: Adaptive | None = None) -> Result:
-    """Return the run's verdict on one example."""
-    k = adaptive.rounds_wanted(example) if adaptive else run.samples_an_order
+def judge(run: Run, example: ExampleSamples, wanted: int) -> Result:
+    """Return the run's verdict on one example. `wanted`: how many samples each order shall get."""
     original, *swapped = (example.pairs(part, run.form) for part in run.orders)
-    found = known_verdict(
+    found = verdict(
         original,
         swapped[0] if swapped else None,
-        k=None if run.method == Method.IMPORTED else k,
+        k=None if run.method == Method.IMPORTED else wanted,
         band=2 * run.band,
         probabilities=run.form == Form.CHOICE,
         must_agree=bool(run.stages),
@@ -105,54 +112,30 @@ def routing_score(result: Result, adaptive: Adaptive | None) -> float | None:
     return result.smoothed_bpde if adaptive else result.bpde
 
 
-def write(
-    run: Run,
-    examples: Sequence[ExampleSamples],
-    results: Sequence[Result],
-    scores: Sequence[float | None],
-    chunks: Chunks | None = None,
-) -> None:
-    """Write everything but the ranks; a pending example loses its rank."""
-    ids = [example.example_id for example in examples]
-    calls = run.calls.filter(example__in=ids).values("example").order_by("example")
-    usd = dict(calls.annotate(total=Sum("usd")).values_list("example", "total"))
-    pending = [
-        example.example_id
-        for example, result in zip(examples, results, strict=True)
-        if result.state == VerdictState.PENDING
-    ]
-    judged = [
-        row(run, example, result, score, usd.get(example.example_id))
-        for example, result, score in zip(examples, results, scores, strict=True)
-    ]
-    with (chunks or Chunks()).transaction():
-        statements.upsert(Verdict, judged, UNIQUE, JUDGED_FIELDS)
-        Verdict.objects.filter(run=run, example__in=pending).update(rank=None)
+def usd_of(run: Run, examples: Sequence[ExampleSamples]) -> dict[int, Decimal | None]:
+    """Return what the calls about each of these examples cost; None if it is unknown."""
+    about = among("example", [example.example_id for example in examples])
+    calls = run.calls.filter(**about).values("example").order_by("example")
+    return dict(calls.annotate(total=Sum("usd")).values_list("example", "total"))
 
 
-def write_ranks(run: Run, ranked_ids: Sequence[int]) -> None:
-    """Write the ranks; rank 1 is to be reviewed first."""
-    start, chunks = 0, Chunks()
-    while keys := ranked_ids[start : start + min(chunks.size, CHUNK)]:
-        ranked = [
-            statements.new(Verdict, run_id=run.pk, example_id=pk, rank=place)
-            for place, pk in enumerate(keys, start=start + 1)
-        ]
+def write(run: Run, ranked: Iterator[tuple[Judged, int | None]]) -> None:
+    """Write verdicts and ranks: rank 1 is to be reviewed first, and a pending example has none."""
+    chunks, first = Chunks(), not Verdict.objects.filter(run=run).exists()
+    while chunk := list(islice(ranked, min(chunks.size, CHUNK))):
         with chunks.transaction():
-            statements.update(Verdict, ranked, ("rank",), found_by=UNIQUE)
-        start += len(keys)
+            if first:
+                judged, ranks = zip(*chunk, strict=True)
+                columns = dict(zip(Judged._fields, zip(*judged, strict=True), strict=True))
+                insert_columns(Verdict, len(chunk), run_id=run.pk, rank=ranks, **columns)
+            else:
+                cells = ({"rank": place, **one._asdict()} for one, place in chunk)
+                rows = [new(Verdict, run_id=run.pk, **given) for given in cells]
+                upsert(Verdict, rows, UNIQUE, JUDGED_FIELDS)
 
 
-def row(
-    run: Run,
-    example: ExampleSamples,
-    result: Result,
-    score: float | None,
-    usd: Decimal | None,
-) -> Verdict:
-    return statements.new(
-        Verdict,
-        run_id=run.pk,
+def row(run: Run, example: ExampleSamples, result: Result, score: float | None) -> Judged:
+    return Judged(
         example_id=example.example_id,
         state=result.state.value,
         label=result.label.value if result.label else None,
@@ -166,22 +149,19 @@ def row(
         n_asked=result.n_asked,
         conflict=conflict(run, example),
         outcomes=dict(zip(run.orders, map(list, result.outcomes), strict=True)),
-        usd=usd,
+        usd=None,
     )
 
 
 def conflict(run: Run, example: ExampleSamples) -> bool | None:
     """Return True if the means of the two orders give different labels (FairEval, §2.2)."""
     pairs = (example.pairs(part, run.form) for part in run.orders)
-    valid = tuple(tuple(filter(None, order)) for order in pairs)
-    return None if len(valid) < 2 or not all(valid) else _differ(valid, 2 * run.band)
-
-
-@lru_cache(maxsize=4096)
-def _differ(orders: tuple[tuple[Pair, ...], ...], band: Fraction) -> bool:
-    """The difference of the sums has the sign of the means' difference."""
-    by_response = (zip(*order, strict=True) for order in orders)
-    return len({outcome_of((sum(a), sum(b)), band * len(a)) for a, b in by_response}) > 1
+    orders = [list(filter(None, order)) for order in pairs]
+    if len(orders) < 2 or not all(orders):
+        return None
+    # The difference of the sums has the sign of the means' difference.
+    sums = [(tuple(map(sum, zip(*order, strict=True))), len(order)) for order in orders]
+    return len({outcome_of(both, 2 * run.band * n) for both, n in sums}) > 1
 
 
 def as_float(value: object) -> float | None:

@@ -75,6 +75,25 @@ def test_texts_and_what_is_missing_are_kept_as_they_are(calls, times):
     assert Sample.objects.filter(logprobs__isnull=True).count() == 3 * times
 
 
+@pytest.mark.parametrize("times", [1, statements.COPIED // len(AWKWARD) + 1])
+def test_rows_given_by_column_are_what_the_same_objects_would_be(calls, times):
+    texts, now = tuple(AWKWARD * times), timezone.now()
+    given = {"raw_text": texts, "index": tuple(range(len(texts))), "completion_tokens": 7}
+    keys = statements.insert_columns(Sample, len(texts), call_id=calls[0].pk, slot=0, **given)
+    found = Sample.objects.order_by("index")
+    assert [(one.pk, one.raw_text) for one in found] == list(zip(keys, texts, strict=True))
+    expected = Sample(call=calls[0], slot=0, completion_tokens=7)
+    for name in ("call_id", "attempt", "reasoning", "finish_reason", "logprobs"):
+        assert {getattr(one, name) for one in found} == {getattr(expected, name)}, name
+    lists = tuple([[number], {"a": "\t"}][number % 2] for number in range(len(texts)))
+    read = {"sample_id": tuple(keys), "criteria": lists, "score_1": Decimal("0.1000000001")}
+    statements.insert_columns(Parse, len(keys), version=0, status="valid", p_first=5e-324, **read)
+    parses = list(Parse.objects.order_by("sample__index"))
+    assert [parse.criteria for parse in parses] == list(lists)
+    assert {(p.score_1, p.p_first, p.current) for p in parses} == {(read["score_1"], 5e-324, True)}
+    assert all(now <= parse.at <= timezone.now() for parse in parses)
+
+
 def test_numbers_are_kept_to_their_last_place(calls):
     sample = Sample.objects.create(call=calls[0], index=0, slot=0)
     parse = Parse(
@@ -95,6 +114,7 @@ def test_numbers_are_kept_to_their_last_place(calls):
 
 def test_nothing_to_write_writes_nothing(calls):
     statements.insert(Sample, [])
+    assert statements.insert_columns(Sample, 0, call_id=1, raw_text=()) == []
     statements.update(Call, [], ("error",))
     statements.upsert(Verdict, [], ("run", "example"), ("state",))
     assert not Sample.objects.exists()

@@ -1,4 +1,7 @@
+import subprocess
+import sys
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,10 +15,12 @@ from judging.methods.verdicts.position import (
     order_labels,
     position_effect,
     repetition_stability,
+    sign_test,
     win_rate_by_position,
 )
 from judging.methods.verdicts.verdicts import verdict
 
+ROOT = Path(__file__).resolve().parents[4]
 EVERY = np.ones((4, 2, 1), bool)
 
 
@@ -46,6 +51,27 @@ def test_an_example_without_a_verdict_in_one_order_is_not_counted():
     assert conflicts(labels, there).conflict_rate.n == 3
     nothing = conflicts(labels, np.zeros_like(there))
     assert isinstance(nothing.conflict_rate, Undefined)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 7, 24, 55, 1000, 13_247])
+def test_the_sign_test_is_scipys(n):
+    for successes in {0, 1, n // 3, n // 2, (n + 1) // 2, n}:
+        assert sign_test(successes, n) == scipy.stats.binomtest(successes, n).pvalue
+
+
+FIGURES = """
+import sys
+import numpy as np
+from judging.methods.verdicts.position import conflicts, first_position
+labels, there = np.array([[1, -1], [1, 1], [-1, 1], [1, -1]]), np.ones((4, 2), bool)
+for questions in (None, [0, 1, 2, 3], [0, 0, 1, 1]):
+    print(conflicts(labels, there, questions), first_position(labels, there, questions))
+sys.exit("scipy.stats" in sys.modules)
+"""
+
+
+def test_the_figures_of_every_run_do_without_the_half_second_that_scipys_statistics_take():
+    subprocess.run([sys.executable, "-c", FIGURES], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
 
 
 def test_the_first_position_is_preferred_where_both_orders_choose_it():

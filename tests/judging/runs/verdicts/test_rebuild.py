@@ -101,6 +101,24 @@ def test_rebuilding_changes_the_rows_and_makes_no_others(project):
     assert Verdict.objects.get(example=one).label == "lose"
 
 
+@pytest.mark.databases
+def test_the_samples_of_others_stay_out_and_all_are_written_together(project, monkeypatch):
+    run, other = make_run(project, k=1, method=Method.EC), make_run(project, k=1, method=Method.EC)
+    examples = make_examples(project, 150)
+    examples.pop(70).delete()
+    for number, example in enumerate(examples):
+        record_scores(run, example, "original", [(8, number % 3 + 7)])
+        record_scores(other, example, "original", [(1, 2)])
+    monkeypatch.setattr("judging.runs.samples.SAMPLES_PAGE", 60)
+    for _ in ("new rows", "the same rows again"):
+        assert rebuild_verdicts(run) == VerdictCounts(judged=149)
+        found = list(Verdict.objects.filter(run=run).order_by("example__number"))
+        assert [one.label for one in found[:3]] == ["win", "tie", "lose"]
+        assert sorted(one.rank for one in found) == list(range(1, 150))
+        assert {one.usd for one in found} == {None}
+    assert not Verdict.objects.filter(run=other).exists()
+
+
 def test_an_example_that_is_pending_again_loses_its_rank(project):
     run = make_run(project, k=1, method=Method.EC)
     (example,) = make_examples(project, 1)
