@@ -64,7 +64,7 @@ def one_row() -> Iterator[Pair]:
     run = make_run(project)
     round_ = open_round(project, owner, run, RoundSettings(beta=0, audit=20, votes=2, seed=1))
     draft = queue.claim_next(round_, annotator)
-    seat = drafts.seat_of(round_, annotator)
+    seat = queue.seat_of(round_, annotator)
     key = "k" * 32
     Session.objects.create(
         session_key=key, session_data="", expire_date=timezone.now() + 3 * queue.LEASE
@@ -100,17 +100,17 @@ def one_row() -> Iterator[Pair]:
     )
     yield (
         "an item, locked",
-        lambda: list(settling.locked.build(keys=[draft.item_id])),
-        lambda: settling.locked.all(keys=[draft.item_id]),
+        lambda: list(settling.locked_items.build(keys=[draft.item_id])),
+        lambda: settling.locked_items.all(keys=[draft.item_id]),
     )
     yield (
         "update of a seat",
-        lambda: Seat.objects.filter(pk=seat.pk, left_at=None).update(cursor=1.0),
+        lambda: Seat.objects.may_label().filter(pk=seat.pk).update(cursor=1.0),
         lambda: drafts._moved.count(seat=seat.pk, cursor=1.0),
     )
 
     def orm_count() -> Any:
-        mine = Seat.objects.filter(pk=seat.pk, left_at=None)
+        mine = Seat.objects.may_label().filter(pk=seat.pk)
         mine.update(cursor=1.0, n_shown=F("n_shown") + 1)
         return mine.values_list("n_shown").get()
 

@@ -57,7 +57,7 @@ class SampleArrays:
 
 
 def samples_array(run: Run, ids: Codes) -> SampleArrays | Undefined:
-    """One query, streamed. ids: the examples in the order of the result."""
+    """Read the samples by one query, streamed. ids: the examples in the order of the result."""
     found = np.fromiter(_rows(run).iterator(chunk_size=CHUNK), dtype=_ROW)
     rows = places_of(ids, found["example"])
     speaks = rows >= 0

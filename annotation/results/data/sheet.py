@@ -229,7 +229,7 @@ def text_lengths(project: Project, ids: Codes) -> NDArray[np.int64]:
 
 
 def verdict_rows(run: Run | None, ids: Codes) -> VerdictRows:
-    """One query. An example without a verdict is pending."""
+    """Read the verdicts by one query. An example without a verdict is pending."""
     found = np.fromiter(_verdicts(run) if run else (), dtype=_VERDICT)
     places = places_of(ids, found["example"])
     rows = np.zeros(len(ids), dtype=_VERDICT)
@@ -391,7 +391,7 @@ class Sheet(VerdictRows):
         return KnownLabels(rows, weights[rows], (~self.selected[rows]).astype(np.intp))
 
     def comparison(self, labels: Signs, there: Booleans) -> Comparison | Undefined:
-        """These labels against the people's."""
+        """Compare these labels with people's."""
         known = self.known
         if isinstance(known, Undefined):
             return known

@@ -144,7 +144,7 @@ def _quoted(text: str) -> str:
 
 
 def _in_string(sign: str) -> str:
-    """Signs beyond ASCII by number, so that no sign is taken for a space before it is set."""
+    """Write signs beyond ASCII by number, so that none is taken for a space before it is set."""
     if sign.isprintable() or sign in _JOINERS or sign in f"\N{NO-BREAK SPACE}{NARROW_SPACE}":
         return f"\\u{{{ord(sign):x}}}"
     return " " if sign.isspace() else ""

@@ -404,7 +404,7 @@ class Expected:
 def expected_at(
     found: Expectation | Unforeseen, beta: float, n: int, usd: Decimal
 ) -> Expected | None:
-    """Between two β of the band the lower of both holds."""
+    """Return what to expect at a β. Between two β of the band, the lower of both holds."""
     if isinstance(found, Unforeseen):
         return None
     betas = np.array(found.beta, dtype=np.float64)
@@ -549,7 +549,7 @@ def advice(
 
 
 def _without_judge(plan: ReviewPlan) -> Advice:
-    """There is no label of a judge that a review could correct, or an audit certify."""
+    """Say that there is no label of a judge that a review could correct, or an audit certify."""
     return Advice(
         "No share (β) can be recommended before a judge has labelled the examples. Wait for "
         "a run to finish, start one, or have people label everything.",

@@ -47,7 +47,7 @@ _PROJECT = (
 
 
 def fingerprint(project: Project) -> str:
-    """Changes with every vote, decision, import, label, round, ranking and setting."""
+    """Return a text that changes with every vote, decision, import, label, round and setting."""
     return _fingerprint(_settled_state(project), _voted_state(project), _judged_state(project))
 
 
@@ -246,7 +246,7 @@ def ready_report(project: Project, run: Run) -> Report | None:
 
 
 def kept_for(project: Project, name: str, make: Callable[[], Any]) -> Any:
-    """Anything that is made of the same state of the data."""
+    """Return what was made of this state of the data, or make it now."""
     return cached(name, project, _state_for_page(project), make)
 
 

@@ -173,7 +173,7 @@ def resting_on(report: Report) -> win_rates.RestingOn:
 
 
 def who_wins(report: Report) -> Sentence:
-    """About people if that can be said; what the judge says is no answer by itself."""
+    """Say who wins, by people if that can be said: what the judge says is no answer by itself."""
     if not win_rates.is_of_models(report.models):
         return win_rates.models_answer(report.models, resting_on(report))
     return win_rates.answer(report.win_rate, report.models, report.coverage.basis)

@@ -149,7 +149,7 @@ class Analysis:
 
     @cached_property
     def reviewed(self) -> int:
-        """m: examples whose label people gave because a round of this run selected them."""
+        """How many examples (m) people labelled because a round of this run selected them."""
         return int(self.sheet.reviewed.sum())
 
     @property

@@ -338,7 +338,7 @@ def curves(comparison: CalibrationComparison) -> list[CalibrationCurve]:
 def by_share(
     of: Analysis, data: Data, p: ChoiceProbabilities, labels: Signs | Undefined
 ) -> list[CalibratedShare]:
-    """CalibraEval fitted on less, and judged on the rest (Figure 6)."""
+    """Fit CalibraEval on less, and judge it on the rest (Figure 6)."""
     names = data.plain["settings"]["methods"]
     method = method_named("calibraeval")
     if "calibraeval" not in names or isinstance(method.fit(p), Undefined):

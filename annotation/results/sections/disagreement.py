@@ -152,7 +152,7 @@ class DisagreementFigures:
 
 
 def read_disagreement(of: Analysis) -> Data:
-    """Tags of the examples with both labels, their ids, and people's labels by protocol."""
+    """Read tags and ids of the examples with both labels, and people's labels by protocol."""
     sheet, known = of.sheet, of.sheet.known
     rows = np.zeros(0, np.intp) if isinstance(known, Undefined) else known.rows
     keys = sheet.ids[rows].tolist()
@@ -269,7 +269,7 @@ def _explained(of: Analysis, rows: Codes) -> tuple[Floats, dict[str, str]]:
 
 
 def _pull(sheet: Sheet, rows: Codes, difference: Floats) -> Floats:
-    """0 unless the interval of the bias leaves out 0: people don't share the preference."""
+    """Return 0 unless the interval of the bias leaves out 0: people don't share the preference."""
     nothing, there = np.zeros(len(rows)), ~np.isnan(difference[rows])
     known = sheet.known
     if not there.any() or isinstance(known, Undefined):
@@ -314,7 +314,7 @@ def _gaps(
 def _groups(
     of: Analysis, data: Data, inside: Booleans, rows: Codes
 ) -> tuple[list[tuple[str, str]], list[Booleans]]:
-    """Categories, tags, and the criteria on which people contradict each other."""
+    """Return categories, tags, and the criteria on which people contradict each other."""
     category = of.sheet.category[rows]
     names, members = [], []
     for value in np.unique(category).tolist():

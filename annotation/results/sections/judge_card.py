@@ -234,7 +234,7 @@ def self_preference(of: Analysis) -> CardEntry:
 
 
 def kinship(of: Analysis) -> np.ndarray:
-    """(N,) 1 where response 1 alone is of the judge's family, -1 where response 2 alone is."""
+    """Return (N,) 1 if response 1 alone is of the judge's family, -1 if response 2 alone is."""
     family = family_of(of.run.model)
     kin = np.array([family is not None and family_of(name) == family for name in of.sheet.models])
     if not len(kin):
@@ -416,7 +416,7 @@ def _signs_of(means: np.ndarray) -> Signs:
 
 
 def judge_criteria(of: Analysis) -> Sequence[JudgeOnCriterion]:
-    """One row for each criterion that the judge scored; empty for runs of other forms."""
+    """Return a row for each criterion that the judge scored; none for runs of other forms."""
     read = of.own(JUDGE_CRITERIA, read_judge_criteria)
     if isinstance(read, Undefined):
         return []

@@ -72,7 +72,7 @@ def is_adaptive(run: Run) -> bool:
 
 
 def fewer_samples(sheet: Sheet, run: Run, samples: SampleArrays | Undefined) -> Iterator[Fewer]:
-    """MEC(k') and, where both orders were asked, MEC(k') + BPC(k')."""
+    """Return MEC(k') and, if both orders were asked, MEC(k') + BPC(k')."""
     if isinstance(samples, Undefined) or samples.orders > 2:
         return
     known = ADAPTIVE if is_adaptive(run) else PORTIA if run.stages else sheet.known
@@ -156,7 +156,7 @@ def methods(
     costs: Costs,
     rng: np.random.Generator,
 ) -> list[MethodRow]:
-    """One row a method; its exact labels are right `alone`, the final ones `after` the review."""
+    """Return a row for each method: how often it is right `alone`, and `after` the review."""
     rows = []
     # A choice has no evidence, before its answer or after it, so that neither is a rival of it.
     has_evidence = run.form != Form.CHOICE
@@ -178,7 +178,7 @@ def methods(
 def _derived(
     run: Run, prompt_share: Decimal, fewer: Sequence[Fewer], costs: Costs
 ) -> Iterator[MethodRow]:
-    """Rows from subsets of the samples, but for the one that is the run itself."""
+    """Return rows from subsets of the samples, without the one that is the run itself."""
     orders, k = len(run.orders), max((one.k for one in fewer), default=0)
     for one in fewer:
         if one.k == k and one.bpc == (orders == 2):

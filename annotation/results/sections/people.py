@@ -286,7 +286,7 @@ class Pace:
 
 
 def pace(analysis: Analysis) -> list[Pace]:
-    """One entry a person, in the order in which they joined."""
+    """Return an entry for each person, in the order in which they joined."""
     found = analysis.own(NAME, read)
     return [] if isinstance(found, Undefined) else by_person(found)
 
@@ -296,7 +296,7 @@ def read(analysis: Analysis) -> Data | Undefined:
 
 
 def times_of(project: Project) -> Data | Undefined:
-    """Active seconds of every vote given on the screen, each person's in their order. 2 queries."""
+    """Return the active seconds of votes given on the screen, by person, from 2 queries."""
     rows = list(_timed(project).values_list("annotator", "active_seconds"))
     if not rows:
         return NO_TIMES
@@ -346,7 +346,7 @@ class SelfAgreement:
 
 
 def self_agreement(analysis: Analysis) -> list[SelfAgreement]:
-    """One entry a person, in the order in which they joined."""
+    """Return an entry for each person, in the order in which they joined."""
     found = analysis.own(SELF, read_again)
     return [] if isinstance(found, Undefined) else with_themselves(found)
 
@@ -679,7 +679,7 @@ def asks_more(protocol: Protocol) -> bool:
 
 
 def votes_on(signs: Codes, rows: Codes, person: Codes, n: int) -> tuple[Codes, Booleans]:
-    """(n, people) signs, and whether there is one."""
+    """Return (n, people) signs, and whether there is one."""
     people, column = np.unique(person, return_inverse=True)
     votes = np.zeros((n, len(people)), np.int8)
     present = np.zeros(votes.shape, bool)

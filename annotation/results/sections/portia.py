@@ -87,7 +87,7 @@ class StageArrays:
 
 
 def read_portia(of: Analysis) -> Data | Undefined:
-    """Null with its reason for a run by another method."""
+    """Read what PORTIA's figures need, or say why a run by another method has none."""
     if not of.run.stages:
         return NOT_PORTIA
     ids = of.sheet.ids
@@ -380,7 +380,7 @@ def portia(of: Analysis) -> PortiaFigures | Undefined:
 
 
 def unsplit_of(stages: StageLabels, named: Json, others: list[Beside], rows: Codes) -> Unsplit:
-    """This run's own, else the newest other run of this judge that showed every example whole."""
+    """Return this run's own unsplit stage, else this judge's newest run that showed all whole."""
     own = stages.unsplit
     if isinstance(own, OrderLabels):
         return Unsplit(own, named["run"], own=True)
@@ -405,7 +405,7 @@ def settled(stages: StageLabels) -> dict[str, int]:
 
 
 def _uses(stages: StageLabels, question: Codes, calls: list[Json]) -> list[StageFigures]:
-    """One row a stage: asked, settled, against chance, won by the first position, and the cost."""
+    """Return a row for each stage: asked, settled, against chance, first position, and cost."""
     cost = {call["stage"]: call for call in calls}
     return [
         StageFigures(
@@ -429,7 +429,7 @@ def cost_of(calls: list[Json]) -> PortiaCost:
 def _people(
     of: Analysis, everything: StageLabels, done: np.ndarray, unsplit: Unsplit, finished: Codes
 ) -> tuple[PortiaAgreement, BeforeAndAfter | WithoutPeople]:
-    """Agreement with people, and how often they see a tie where the judge contradicts itself."""
+    """Measure agreement with people, and how often they tie if the judge contradicts itself."""
     design = design_of(of.sheet, done)
     if isinstance(design, Undefined):
         return PortiaAgreement(design, design, design), WithoutPeople(design.reason)
@@ -484,7 +484,7 @@ def _variants(
     rows: Codes,
     of: Analysis,
 ) -> Iterator[Variant]:
-    """This run, itself without an alignment, and this judge's other runs by PORTIA (Figure 3)."""
+    """Yield this run, itself unaligned, and this judge's other PORTIA runs (Figure 3)."""
 
     def row(how: str, run: Json, labels: StageLabels | Undefined, own: bool) -> Variant:
         question = of.sheet.question[rows]
@@ -521,7 +521,7 @@ def _stages(data: Data, name: str) -> tuple[StageLabels, np.ndarray]:
 
 
 def _apart(above: Estimate, below: Estimate) -> float | None:
-    """By how much one interval lies above another, negative if they overlap."""
+    """Return by how much one interval lies above another, negative if they overlap."""
     return None if above.low is None or below.high is None else above.low - below.high
 
 

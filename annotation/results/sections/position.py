@@ -169,7 +169,7 @@ def _order(sheet: Sheet, labels: Signs, there: Booleans, rng: np.random.Generato
 
 
 def conflict_by_gap(samples: SampleArrays | Undefined, run: Run) -> list[GapBin]:
-    """One entry a bin: `same_samples` as in the paper, `split_samples` without its artefact."""
+    """Return each bin: `same_samples` as in the paper, `split_samples` without its artefact."""
     samples = ADAPTIVE if is_adaptive(run) else two_orders(samples)
     edges = SHARE_EDGES if run.rule else EDGES.get(run.form, SHARE_EDGES)
     if isinstance(samples, Undefined):

@@ -49,8 +49,10 @@ def label_agreement(
     ties: Ties = Ties.HALF,
     confidence: float = 0.95,
 ) -> LabelAgreement:
-    """Each figure by the draws of the generator as it comes, so that the same labels have the same
-    intervals wherever they stand, whatever was drawn before."""
+    """Compare labels with people's, by draws from a copy of the generator.
+
+    So the same labels have the same intervals in every table, whatever was drawn before.
+    """
     if isinstance(compared, Undefined):
         return LabelAgreement(compared, compared, compared)
     return LabelAgreement(
@@ -405,7 +407,7 @@ def _auroc(review: Review, level: Floats | Undefined) -> Figure:
 
 
 def _errors(lines: Sequence[ReviewGain | Undefined], name: str) -> Points:
-    """Line (b) at each beta; an Undefined, which is false, stays what it is."""
+    """Return line (b) at each beta; an Undefined, which is false, stays what it is."""
     errors = [(line and line.m, line and line.errors) for line in lines]
     return [one and Estimate(float(getattr(one, name)), m) for m, one in errors]
 

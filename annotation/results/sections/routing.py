@@ -116,7 +116,7 @@ def evidence(ratio: Estimate) -> float:
 
 
 def _ratio(value: float) -> str:
-    """Two significant digits below 1, one decimal up to 100, whole ones above."""
+    """Write two significant digits below 1, one decimal up to 100, and whole numbers above."""
     if value < 1:
         return f"{value:.2g}"
     return decimals(value, 1) if value < 100 else count(round(value))
@@ -141,7 +141,7 @@ def texts_of(project: Project, run: Run, sheet: Sheet) -> Data:
 def columns_of(
     sheet: Sheet, run: Run, samples: SampleArrays, others: Sequence[OtherRun], texts: Data
 ) -> Features:
-    """Standardised."""
+    """Return the columns of the features, standardised."""
     judged = _judged(sheet, run, samples, texts)
     columns = judged_features(judged)
     if run.form == Form.CHOICE:
@@ -157,7 +157,7 @@ def columns_of(
 
 
 def _judged(sheet: Sheet, run: Run, samples: SampleArrays, texts: Data) -> Judged:
-    """BPDE smoothed but where it comes from probabilities."""
+    """Return BPDE, smoothed unless it comes from probabilities."""
     signs = samples.signs
     bpde = sheet.bpde
     if run.form != Form.CHOICE:

@@ -106,7 +106,7 @@ class NoiseFigures:
 
     @property
     def sentence(self) -> str:
-        """Empty if nothing can be said."""
+        """Say it in a sentence; empty if nothing can be said."""
         if isinstance(self.share, Undefined) or isinstance(self.corrected, Undefined):
             return ""
         return (

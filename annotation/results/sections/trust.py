@@ -51,7 +51,7 @@ class Unblinded:
 
     @property
     def sentence(self) -> str:
-        """Empty if all votes are blind."""
+        """Say how many votes are not blind; empty if all are."""
         n = self.left_out or self.counted
         if not n:
             return ""
@@ -294,7 +294,7 @@ class Replacement:
 
 
 def replacement_of(project: Project) -> Replacement:
-    """Two queries."""
+    """Read, by two queries, the advantage of people, and whether it changed after votes."""
     given = Coalesce("submitted_at", "updated_at")
     votes = Vote.every.filter(example__project=project, is_practice=False)
     first = votes.aggregate(at=Min(given))["at"]
@@ -336,7 +336,7 @@ def _score(sheet: Sheet, audit: Audit) -> Floats:
 
 
 def _wrong(sheet: Sheet) -> Booleans:
-    """Measured by this round's people, whatever is known besides; an unresolved item is wrong."""
+    """Mark wrong labels by this round's people alone. An unresolved item counts as wrong."""
     return (sheet.judge != sheet.answer) | ~sheet.answered | ~sheet.judged
 
 

@@ -110,7 +110,7 @@ def of_labels(sheet: Sheet, labels: Signs, rows: Booleans) -> Figure:
 
 
 def mean_of(labels: Signs, question: Codes) -> Figure:
-    """Other examples like these would be of other questions."""
+    """Return the mean for examples like these, which would be of other questions."""
     values = win_points(labels)
     effect, questions = design_effect(values, question)
     return everyone_labelled(values, effect=effect, questions=questions)

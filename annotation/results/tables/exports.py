@@ -667,7 +667,7 @@ def _chosen(rows: Iterable[dict[str, Any]], values: Mapping[str, str]) -> Iterab
 
 
 def file_name(project: Project, run: Run | None, request: ExportRequest) -> str:
-    """`vicuna-run2-labels.csv`."""
+    """Return a name such as `vicuna-run2-labels.csv`."""
     part = f"-run{run.number}" if run and request.what not in (*BLIND_KINDS, *TASKS) else ""
     ending = "zip" if request.format == "dataset" else request.format
     packing = f".{request.packing}" if request.packing else ""

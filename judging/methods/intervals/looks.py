@@ -56,18 +56,18 @@ class Spending:
         return 1 - 2 * self.tail(look)
 
 
-def decide(found: Figure, bound: float, *, at_least: bool) -> Ruling:
+def decide(figure: Figure, bound: float, *, at_least: bool) -> Ruling:
     """Say by the interval, never by the point, if a figure keeps a bound.
 
     Args:
-        found: the figure, with the interval of this look.
+        figure: the figure, with the interval of this look.
         bound, at_least: what it has to reach, or may reach at most.
     Returns: pass if all of the interval keeps the bound, fail if none of it does."""
-    if not isinstance(found, Estimate) or found.low is None or found.high is None:
+    if not isinstance(figure, Estimate) or figure.low is None or figure.high is None:
         return Ruling.INCONCLUSIVE
-    kept, broken = found.low >= bound, found.high < bound
+    kept, broken = figure.low >= bound, figure.high < bound
     if not at_least:
-        kept, broken = found.high <= bound, found.low > bound
+        kept, broken = figure.high <= bound, figure.low > bound
     return Ruling.PASS if kept else Ruling.FAIL if broken else Ruling.INCONCLUSIVE
 
 
@@ -79,9 +79,10 @@ def examples_needed(
     The distance from the value to its nearer limit shrinks with the root of n.
 
     Args:
-        found, bound, at_least: as in `decide`.
+        estimate: the figure, with the interval of this look.
+        bound, at_least: as in `decide`.
         wider: how much wider the next look's interval is for as many examples.
-    Returns: n in all, more than found.n, or None if the value is at the bound or has no limits."""
+    Returns: n in all, above `estimate.n`; None if the value is at the bound or has no limits."""
     if estimate.low is None or estimate.high is None or estimate.value == bound:
         return None
     keeps = (estimate.value > bound) == at_least
