@@ -180,6 +180,7 @@ def many_rows(n: int) -> Iterator[Pair]:
             make(call_id=call.pk, index=slot, slot=slot, attempt=1, raw_text=text) for call in calls
         ]
 
+    ids = tuple(call.pk for call in calls)
     verdicts = [
         Verdict(run_id=run.pk, example_id=example.pk, cs_1=1.0, cs_2=2.0, state="judged")
         for example in examples
@@ -208,6 +209,13 @@ def many_rows(n: int) -> Iterator[Pair]:
         lambda: Sample.objects.bulk_create(samples(Sample)),
         lambda: statements.insert(
             Sample, samples(lambda **fields: statements.new(Sample, **fields))
+        ),
+    )
+    yield (
+        f"insert of {n} samples by column",
+        lambda: Sample.objects.bulk_create(samples(Sample)),
+        lambda: statements.insert_columns(
+            Sample, n, call_id=ids, index=next(slots), slot=0, attempt=1, raw_text=text
         ),
     )
     yield (

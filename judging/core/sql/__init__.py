@@ -25,6 +25,7 @@ against this room. They were measured on a busy machine with two cores, so only 
 | `insert` | 10 calls | 852 : 234 | 4,903 : 748 |
 | | 10 samples | 320 : 152 | 3,921 : 567 |
 | | 500 examples, by COPY on PostgreSQL | 232,414 : 127,175 | 525,102 : 168,864 |
+| `insert_columns` | 500 samples | 19,940 : 9,926 | 38,592 : 15,946 |
 | `update` | 15 columns of 10 calls | 159,673 : 63 | 60,443 : 2,154 |
 | `upsert` | 10 verdicts | 314 : 98 | 2,891 : 440 |
 | | 500 verdicts | 41,787 : 12,481 | 105,527 : 69,879 |
