@@ -145,9 +145,9 @@ class PlanForm(SubsetForm):
         required=False,
         max_length=500,
         label="Rules about attention checks",
-        help_text="For example “after 3 below 100 % warn; after 5 below 60 % stop”. The second "
-        "rule stops people who have answered at least 5 checks, fewer than 60 % of them right, and "
-        "puts their votes aside. You can also use “pause”.",
+        help_text="For example “after 3 checks, below 100 % right: warn; after 5 checks, below "
+        "60 % right: stop”. The second rule stops people who have less than 60 % right after 5 "
+        "checks or more, and puts their votes aside. You can also use “pause”.",
     )
     repeat_percent = forms.IntegerField(
         min_value=0,

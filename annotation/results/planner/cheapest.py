@@ -186,7 +186,7 @@ def _without_sample(project: Project, asked: Asked, wish: Wish, reason: str) -> 
         else "Judge the examples first, and then have people label a random sample."
     )
     return {
-        "sentence": f"No plan can be compared yet: {reason}. {does}",
+        "sentence": f"Plans can't be compared yet: {reason}. {does}",
         "labels": 0, "votes": None, "plans": 0, "level": None, "best": None, "second": None,
         "hoped": None, "labels_needed": labels, "rows": [], "left_out": [], "reason": reason,
         "has_run": has_run, "has_sample": False, "takes": "",
