@@ -534,10 +534,10 @@ class SizesForm(forms.Form):
     kappa = forms.DecimalField(label="Judge's kappa")
     wrong = forms.DecimalField(
         label="Wrong among the labels nobody reviews, percent",
-        help_text="The surest labels, those of low BPDE, are wrong less often than all.",
+        help_text="Labels with a low BPDE are usually wrong less often.",
     )
     within = forms.DecimalField(
-        label="Intervals of ±", help_text="0.05 is 5 percentage points, and 0.05 of kappa."
+        label="Half the width of intervals", help_text="0.05 is 5 percentage points, and 0.05 of kappa."
     )
     power = forms.DecimalField(
         label="Probability of success, percent",
@@ -573,7 +573,7 @@ class SizesForm(forms.Form):
         return found | {"examples": str(study.examples or ""), "votes": str(study.votes)}
 
     def groups(self) -> list[tuple[str, list[forms.BoundField]]]:
-        titles = ("What you expect", "What it is to show", "The work")
+        titles = ("What you expect", "What the study should show", "The work")
         parts = (self.EXPECTED, self.SHOWN, self.WORK)
         return [
             (title, [self[name] for name in names])

@@ -1,0 +1,64 @@
+"""The pages of the demo's study: recorded judges, labels that allow ties, and each reason once."""
+
+from html import unescape
+
+import pytest
+from django.contrib.auth.models import User
+
+from annotation.results.demo import OWNER, STUDY, finished_study
+
+
+@pytest.fixture
+def page(client, db, tmp_path, settings):
+    settings.MEDIA_ROOT = tmp_path
+    finished_study()
+    client.force_login(User.objects.get(username=OWNER))
+
+    def page(name=""):
+        return unescape(client.get(f"/p/{STUDY}/{name}").text)
+
+    return page
+
+
+def test_a_recorded_judge_is_cited_without_a_temperature_that_nobody_knows(page):
+    said = page("results/verdict")
+    assert "(recorded elsewhere, both orders, k = 2 samples per order)." in said
+    assert "temperature" not in said
+
+
+def test_people_who_labelled_everything_are_no_audit(page):
+    assert "corrects them by people's labels" in page("results/models")
+    assert "weighted up" not in page("results/judge")
+
+
+def test_the_review_says_how_a_judges_tie_counts(page):
+    """Accuracy takes it as wrong, since people could say tie; what learns takes it as a half."""
+    said = page("results/review")
+    assert "found 20 errors" in said
+    assert "on 26 of them, if a tie that people didn't give counts as half an error" in said
+    assert "Accuracy if the known labels have no ties" not in said
+
+
+def test_a_reason_is_given_once_and_not_in_each_cell(page):
+    review = page("results/review")
+    assert review.count("none of these examples has two votes that count") == 1
+    assert review.count("the label of every example is known") == 1
+    assert page("results/trust").count("needs a VANILLA run of this judge") == 1
+
+
+def test_no_p_value_of_the_review_is_0(page):
+    review = page("results/review")
+    assert '<td class="num">< .001</td>' in review
+    assert '<td class="num">.000</td>' not in review
+
+
+def test_a_certificate_that_failed_speaks_of_the_labels_it_was_about(page):
+    why = "more than 10\u202f% of the unreviewed labels that are as certain may be wrong"
+    assert why in page("results/trust")
+    overview = page()
+    assert why in overview
+    assert '<th scope="row">Accuracy of the judge alone</th>' in overview
+
+
+def test_an_import_says_first_what_it_added(page):
+    assert "<h1>Import 1: 100 examples imported</h1>" in page("imports/1")
