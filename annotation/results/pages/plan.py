@@ -454,7 +454,9 @@ def _preview(access: Access, form: PlanForm) -> dict[str, Any]:
     if shown.renewing and report is None:
         return found | {"awaits_figures": True, "shown": shown}
     advised = advice(report, plan, target, settings.epsilon, settings.budget)
-    figures: dict[str, Any] = {"advice": advised}
+    # Without a run the advice would say that no judge has labelled anything.
+    has_advice = run is not None or not form.fields["run"].queryset.exists()
+    figures: dict[str, Any] = {"advice": advised} if has_advice else {}
     if (
         advised.beta is not None
         and size_for_beta(plan.n_frame, Decimal(repr(advised.beta))) != plan.m

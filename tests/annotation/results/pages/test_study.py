@@ -1,5 +1,6 @@
 """The pages of the demo's study: recorded judges, labels that allow ties, and each reason once."""
 
+import re
 from html import unescape
 
 import pytest
@@ -58,6 +59,18 @@ def test_a_certificate_that_failed_speaks_of_the_labels_it_was_about(page):
     overview = page()
     assert why in overview
     assert '<th scope="row">Accuracy of the judge alone</th>' in overview
+
+
+def test_a_plan_without_a_ranking_denies_no_judge(page):
+    said = page("plan?how=all&votes=1")
+    assert "All 100 examples" in said
+    assert "none with a judge's label yet" not in said
+
+
+def test_a_round_says_first_how_far_it_is(page):
+    said = page("rounds/2")
+    assert re.search(r'<p class="lead">(.*?)</p>', said)[1] == "All items are done."
+    assert "Items were selected by the ranking of" in said.split("Settings of this round")[1]
 
 
 def test_an_import_says_first_what_it_added(page):
