@@ -126,7 +126,7 @@ def test_the_plot_of_an_unfinished_audit_has_its_table(run, audited, client, own
     client.force_login(owner)
     page = client.get(f"/p/{run.project.slug}/results/trust").text
     assert "still wait for a label" in page
-    assert 'id="plot-accuracy"' in page
+    assert 'id="plot-trust"' in page
     assert '<th scope="row">Unreviewed labels of the judge</th>' in page
 
 
