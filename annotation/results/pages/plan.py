@@ -539,7 +539,8 @@ class SizesForm(forms.Form):
         help_text="Labels with a low BPDE are usually wrong less often.",
     )
     within = forms.DecimalField(
-        label="Half the width of intervals", help_text="0.05 is 5 percentage points, and 0.05 of kappa."
+        label="Half the width of intervals",
+        help_text="0.05 is 5 percentage points, and 0.05 of kappa.",
     )
     power = forms.DecimalField(
         label="Probability of success, percent",
