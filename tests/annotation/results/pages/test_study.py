@@ -7,6 +7,8 @@ import pytest
 from django.contrib.auth.models import User
 
 from annotation.results.demo import OWNER, STUDY, finished_study
+from annotation.results.planner.cheapest import Wish, find_cheapest
+from judging.projects.models import Project
 
 
 @pytest.fixture
@@ -65,6 +67,14 @@ def test_a_plan_without_a_ranking_denies_no_judge(page):
     said = page("plan?how=all&votes=1")
     assert "All 100 examples" in said
     assert "none with a judge's label yet" not in said
+
+
+def test_judges_without_a_price_are_not_said_to_miss_the_goal(page):
+    told = find_cheapest(Project.objects.get(slug=STUDY), Wish())
+    assert len(told["left_out"]) == 2
+    assert told["sentence"].startswith(
+        "No plan with a judge could be compared, so people label everything for $37.50 ("
+    )
 
 
 def test_a_round_says_first_how_far_it_is(page):
