@@ -823,12 +823,12 @@ class PracticeForm(forms.Form):
 class AsideForm(forms.Form):
     reason = forms.CharField(
         max_length=LONGEST_REASON,
-        label="Why?",
+        label="Why do these votes not count?",
         widget=forms.Textarea(attrs={"rows": 3}),
         help_text="Kept in the audit trail, with your name.",
     )
     stop = forms.BooleanField(
-        required=False, initial=True, label="Also give them no more pairs of this round"
+        required=False, initial=True, label="Also give this person no more pairs of this round"
     )
 
 

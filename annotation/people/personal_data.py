@@ -143,7 +143,7 @@ def _tables(user: AbstractUser) -> list[tuple[Any, ...]]:
             *("project__name", "role", "joined_at", "unblinded_at"),
         ),
         (noop("team"), TeamMember.objects.filter(user=user), "team__name", "tags", "added_at"),
-        (noop("team of their own"), Team.objects.filter(owner=user), "name", "created_at"),
+        (noop("team that you made"), Team.objects.filter(owner=user), "name", "created_at"),
         (
             noop("role or membership that ended"),
             LostRight.objects.filter(user=user),

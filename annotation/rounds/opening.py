@@ -71,8 +71,8 @@ _MOST_REPEATED, _LONGEST_GAP = 50, 1000
 _MOST_CHECK_RULES = 10
 LONGEST_CLAUSE, LONGEST_GUIDELINES = 5_000, 100_000
 _CHECK_RULE = re.compile(
-    r"after\s++(\d{1,6})(?:\s++checks)?,?\s++below\s++(\d{1,3}(?:\.\d{1,4})?)(?:\s*+%)?(?:\s*+,)?"
-    r"\s++(\w+)",
+    r"after\s++(\d{1,6})(?:\s++checks?)?,?\s++below\s++(\d{1,3}(?:\.\d{1,4})?)(?:\s*+%)?"
+    r"(?:\s++right)?(?:\s*+[,:])?\s++(\w+)",
     re.ASCII,
 )
 
@@ -91,7 +91,8 @@ class CheckRule:
     then: str
 
     def __str__(self) -> str:
-        return f"after {self.after} below {self.below.normalize():f} % {self.then}"
+        checks = number_of(self.after, "check")
+        return f"after {checks}, below {self.below.normalize():f} % right: {self.then}"
 
     def is_broken(self, right: int, n: int) -> bool:
         return n >= self.after and right * 100 < self.below * n
@@ -108,8 +109,8 @@ def read_check_rules(text: str) -> tuple[CheckRule, ...]:
         match = _CHECK_RULE.fullmatch(said)
         if match is None or match[3] not in CHECK_ACTIONS:
             raise UserError(
-                f"“{said[:60]}” isn't a rule. Write it like “after 5 below 60 % stop”, with warn, "
-                "pause or stop at the end."
+                f"“{said[:60]}” isn't a rule. Write it like “after 5 checks, below 60 % right: "
+                "stop”, with warn, pause or stop at the end."
             )
         rules.append(CheckRule(int(match[1]), Decimal(match[2]), match[3]))
     return tuple(rules)

@@ -305,7 +305,7 @@ def judge_attention(round_: Round, annotator: Annotator) -> None:
     rule = max(broken, key=lambda one: one.severity)
     if rule.then == Kind.WARN and theirs.filter(kind=Kind.WARN, ended_at=None).exists():
         return
-    reason = f"{right} of {n} attention checks right. The rule: {rule}."
+    reason = f"{right} of {n} attention checks right. The rule is “{rule}”."
     for made in _act(round_, annotator, rule, reason):
         transaction.on_commit(partial(carry_out, made), robust=True)
 

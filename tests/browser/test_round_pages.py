@@ -263,7 +263,7 @@ def test_votes_are_put_aside_and_counted_again_on_the_page_of_a_person(
         make_vote(item, ana, "win")
     page = log_in(researcher, reverse("round", args=[project.slug, round_.number]), **options)
     page.get_by_role("link", name="ana").click()
-    page.get_by_label("Why?").fill(HOSTILE)
+    page.get_by_label("Why do these votes not count?").fill(HOSTILE)
     page.get_by_role("button", name="Put 2 votes aside").click()
     expect(page.get_by_text("2 votes put aside.")).to_be_visible()
     expect(page.get_by_text("This person gets no more pairs of this round.")).to_be_visible()

@@ -75,6 +75,17 @@ def test_no_page_scrolls_sideways_or_keeps_anybody_out(log_in, owner, project, j
     assert not faults, "\n".join(faults)
 
 
+def test_a_long_id_stays_in_its_own_cell_of_the_data_browser(log_in, owner, project, judged):
+    page = log_in(owner, f"/p/{project.slug}/examples?run=1", **PHONE)
+    expect(page.locator("#rows td.name").first).to_be_visible()
+    over = page.evaluate(
+        """() => [...document.querySelectorAll("#rows td.name")]
+            .filter((cell) => cell.scrollWidth > cell.clientWidth)
+            .map((cell) => cell.innerText.slice(0, 20))"""
+    )
+    assert over == []
+
+
 def size_of(page, address):
     """In bytes as the site sends it: its own files are compressed, and pages are not.
 

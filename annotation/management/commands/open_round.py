@@ -82,7 +82,8 @@ class Command(FairJudgeCommand):
             default=[],
             metavar="RULE",
             help="what is done about people who fail attention checks: warn, pause, or stop and "
-            "put their votes aside. Example: “after 5 below 60 stop”; may be repeated",
+            "put their votes aside. Example: “after 5 checks, below 60 %% right: stop”; may be "
+            "repeated",
         )
         parser.add_argument(
             "--after",

@@ -122,10 +122,11 @@ class WishForm(forms.Form):
 @require_http_methods(["GET", "HEAD", "POST"])
 def cheapest(request: HttpRequest, slug: str) -> HttpResponse:
     """Show the cheapest plan for a goal, compute it, or open the round of a plan."""
-    access = project_for(request.user, slug, Role.RESEARCHER, shows_judge=True)
+    access = project_for(request.user, slug, Role.RESEARCHER)
     project = access.project
     if request.method != "POST" and not has_examples(project):
         return render(request, "results/plan_empty.html", access.under("plan"))
+    access = project_for(request.user, slug, Role.RESEARCHER, shows_judge=True)
     given = request.POST if request.method == "POST" else request.GET
     usual = {name: field.initial for name, field in WishForm(project).fields.items()}
     form = WishForm(project, {**usual, **given.dict()})

@@ -103,6 +103,8 @@ class ExampleFilter(forms.Form):
             found += f" in {count(categories)} categories"
         if 1 < models < MOST_NAMES:
             found += f", by {count(models)} models"
+        if checks := self.project.examples.visible().filter(is_check=True).count():
+            found += f", and {number_of(checks, 'check')}"
         return f"{found}."
 
     def shown_fields(self) -> list[forms.BoundField]:

@@ -145,9 +145,9 @@ class PlanForm(SubsetForm):
         required=False,
         max_length=500,
         label="Rules about attention checks",
-        help_text="For example “after 3 below 100 % warn; after 5 below 60 % stop”. The second "
-        "rule stops people who have answered at least 5 checks, fewer than 60 % of them right, and "
-        "puts their votes aside. You can also use “pause”.",
+        help_text="For example “after 3 checks, below 100 % right: warn; after 5 checks, below "
+        "60 % right: stop”. The second rule stops people who have less than 60 % right after 5 "
+        "checks or more, and puts their votes aside. You can also use “pause”.",
     )
     repeat_percent = forms.IntegerField(
         min_value=0,
@@ -454,7 +454,9 @@ def _preview(access: Access, form: PlanForm) -> dict[str, Any]:
     if shown.renewing and report is None:
         return found | {"awaits_figures": True, "shown": shown}
     advised = advice(report, plan, target, settings.epsilon, settings.budget)
-    figures: dict[str, Any] = {"advice": advised}
+    # Without a run the advice would say that no judge has labelled anything.
+    has_advice = run is not None or not form.fields["run"].queryset.exists()
+    figures: dict[str, Any] = {"advice": advised} if has_advice else {}
     if (
         advised.beta is not None
         and size_for_beta(plan.n_frame, Decimal(repr(advised.beta))) != plan.m
@@ -534,10 +536,11 @@ class SizesForm(forms.Form):
     kappa = forms.DecimalField(label="Judge's kappa")
     wrong = forms.DecimalField(
         label="Wrong among the labels nobody reviews, percent",
-        help_text="The surest labels, those of low BPDE, are wrong less often than all.",
+        help_text="Labels with a low BPDE are usually wrong less often.",
     )
     within = forms.DecimalField(
-        label="Intervals of ±", help_text="0.05 is 5 percentage points, and 0.05 of kappa."
+        label="Half the width of intervals",
+        help_text="0.05 is 5 percentage points, and 0.05 of kappa.",
     )
     power = forms.DecimalField(
         label="Probability of success, percent",
@@ -573,7 +576,7 @@ class SizesForm(forms.Form):
         return found | {"examples": str(study.examples or ""), "votes": str(study.votes)}
 
     def groups(self) -> list[tuple[str, list[forms.BoundField]]]:
-        titles = ("What you expect", "What it is to show", "The work")
+        titles = ("What you expect", "What the study should show", "The work")
         parts = (self.EXPECTED, self.SHOWN, self.WORK)
         return [
             (title, [self[name] for name in names])

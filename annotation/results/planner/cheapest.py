@@ -186,7 +186,7 @@ def _without_sample(project: Project, asked: Asked, wish: Wish, reason: str) -> 
         else "Judge the examples first, and then have people label a random sample."
     )
     return {
-        "sentence": f"No plan can be compared yet: {reason}. {does}",
+        "sentence": f"Plans can't be compared yet: {reason}. {does}",
         "labels": 0, "votes": None, "plans": 0, "level": None, "best": None, "second": None,
         "hoped": None, "labels_needed": labels, "rows": [], "left_out": [], "reason": reason,
         "has_run": has_run, "has_sample": False, "takes": "",
@@ -226,7 +226,8 @@ def _answer(
     }  # fmt: skip
     hoped = None if choice.hoped is None else rows[numbers["hoped"] - 1]
     takes = what_it_takes(told | {"examples": asked.examples}, hoped) if hoped else ""
-    return told | {"sentence": sentence(told, wish), "takes": takes}
+    has_judges = any(way.route != "people" for way in found)
+    return told | {"sentence": sentence(told, wish, has_judges=has_judges), "takes": takes}
 
 
 def _people_alone(found: Sequence[Way], plans: Plans, votes: int) -> int | None:
@@ -330,14 +331,19 @@ def _audit_of(row: Mapping[str, Any]) -> str:
     return f", and an audit of {count(row['audit'])}" if row["audit"] else ""
 
 
-def sentence(told: Mapping[str, Any], wish: Wish) -> str:
-    """Return the sentence with which the page begins."""
+def sentence(told: Mapping[str, Any], wish: Wish, *, has_judges: bool) -> str:
+    """Return the sentence with which the page begins. Without a price, a judge has no plan."""
     best = next((row for row in told["rows"] if row["number"] == told["best"]), None)
     sure = percent(float(wish.confidence))
     if best is None:
         return f"No plan can be shown to reach it: {wish.words}, with {sure} confidence."
     cost = dollars(Decimal(best["usd"]))
     if best["route"] == "people":
+        if not has_judges:
+            return (
+                f"No plan with a judge could be compared, so people label everything for {cost} "
+                f"({wish.words}, {sure} confidence)."
+            )
         return (
             f"No plan with a judge can be shown to reach it ({wish.words}, {sure} confidence). "
             f"People label everything for {cost}."

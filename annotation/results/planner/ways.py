@@ -82,7 +82,7 @@ def learning_sample(project: Project) -> LearningSample | Undefined:
     """Return the labels from which plans are learned: those of the first run that has a sample."""
     runs = ranked_runs(project)
     if not runs:
-        return Undefined("no run of a judge is finished yet")
+        return Undefined("no run of a judge is finished")
     reasons = []
     for run in runs:
         analysis = Analysis(project, run)
@@ -129,7 +129,7 @@ def _random_places(analysis: Analysis) -> Codes | Undefined:
         chosen = _thinned(analysis, drawn(Selection.Kind.TOP, Selection.Kind.ALL),
                           drawn(Selection.Kind.AUDIT))  # fmt: skip
     if not len(chosen):
-        return Undefined("no random sample was labelled yet")
+        return Undefined("no random sample is labelled")
     if waiting := int((~sheet.answered[chosen]).sum()):
         # Those that are settled first are the easy ones.
         return Undefined(

@@ -14,6 +14,7 @@ from annotation.results.report.report import (
     Chapter,
     PeopleAlone,
     Report,
+    RunDescription,
     after,
     alone,
     chapters_of,
@@ -36,7 +37,7 @@ from judging.core.formatting import (
 from judging.dataset.models import Label
 from judging.methods.intervals.estimates import Estimate, Figure, Undefined
 from judging.projects.models import Project
-from judging.runs.models import Run
+from judging.runs.models import Method, Run
 
 
 def in_short(report: Report) -> list[Sentence]:
@@ -312,9 +313,18 @@ def _judge_sentence(report: Report) -> str:
     every = labelled == report.coverage.examples
     of_them = "every pair" if every else f"{count(labelled)} of them"
     return (
-        f"{judge} labelled {of_them} ({run.method}, {_orders(report)}, k = {run.k} samples per "
-        f"order, temperature {run.temperature})."
+        f"{judge} labelled {of_them} ({_method(run)}, {_orders(report)}, k = {run.k} samples per "
+        f"order{_temperature(run)})."
     )
+
+
+def _method(run: RunDescription) -> str:
+    return "recorded elsewhere" if run.method == Method.IMPORTED else run.method
+
+
+def _temperature(run: RunDescription) -> str:
+    """Say it if it is known: what was recorded elsewhere doesn't tell it."""
+    return "" if run.method == Method.IMPORTED else f", temperature {run.temperature}"
 
 
 def _orders(report: Report) -> str:
@@ -585,8 +595,8 @@ def paper_of(report: Report) -> Paper:
     about = f" {report.coverage.frame}" if report.coverage.frame else ""
     judge = f"judge {run.model}, " if run.model else ""
     design = (
-        f"n = {n}{about} unless a column says otherwise; {judge}{run.method}, "
-        f"{_orders(report)}, k = {run.k}, temperature {run.temperature}. FairJudge {release()}."
+        f"n = {n}{about} unless a column says otherwise; {judge}{_method(run)}, "
+        f"{_orders(report)}, k = {run.k}{_temperature(run)}. FairJudge {release()}."
     )
     return Paper(design, tuple(_methods(report)))
 

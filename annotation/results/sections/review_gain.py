@@ -170,7 +170,9 @@ def review_plot(curves: ReviewCurves) -> Plot:
 
 
 def other_rankings_plot(curves: ReviewCurves) -> Plot:
-    caption = "Reviewed examples count as right, except in the independent curve."
+    caption = "Reviewed examples count as right."
+    if any(not isinstance(point, Undefined) for point in curves.independent):
+        caption = "Reviewed examples count as right, except in the independent curve."
     return _curves("rankings", "Accuracy by other rankings", caption, curves, OTHER_CURVES)
 
 

@@ -731,6 +731,10 @@ class EscalationRow:
     people_usd: Decimal | None = None
 
     @property
+    def keeps(self) -> bool:
+        return self.reason is None
+
+    @property
     def stages(self) -> list[tuple[int, Decimal | None]]:
         """How many labels each judge keeps, and what asking it costs."""
         return list(zip(self.kept, self.usd, strict=True))

@@ -148,7 +148,7 @@ def certify(plan: CertificatePlan, counts: Tallies, look: int) -> Certificate | 
         return Undefined(
             f"{wrong} of the {int(counts.audited[ready[0]])} most certain audited labels "
             f"{'is' if wrong == 1 else 'are'} wrong, so more than {100 * plan.epsilon:g}\u202f% "
-            "of all unreviewed labels may be wrong"
+            "of the unreviewed labels that are as certain may be wrong"
         )
     return certified
 

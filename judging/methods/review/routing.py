@@ -445,7 +445,7 @@ def _notes(columns: Features, unjudged: int) -> list[str]:
             "BPDE is the same for all examples, so it says nothing about where this judge errs"
         )
     if left_out := [name for name in columns.constant if name != BPDE]:
-        notes.append(f"left out, since it is the same everywhere: {', '.join(left_out)}")
+        notes.append(f"left out, because the examples don't differ in it: {', '.join(left_out)}")
     for name, n in columns.missing:
         lacking = "1 example lacks" if n == 1 else f"{n} examples lack"
         counts = "counts" if n == 1 else "count"

@@ -6,7 +6,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.urls import reverse
 
-from annotation.models import Annotator, Erasure, Vote
+from annotation.models import Annotator, Erasure, Team, Vote
 from annotation.people import personal_data
 from annotation.people.personal_data import go_on_erasing, held_about, wake_erasures
 from annotation.queue.queue import claim_next, flag
@@ -64,6 +64,8 @@ def test_a_person_reads_what_is_theirs_and_stays_blind(client, ana):
     page = client.get(reverse("own_data")).text
     assert "Vote</dt><dd>1 entry</dd>" in page
     assert "Flag</dt><dd>1 entry</dd>" in page
+    Team.objects.create(owner=ana.user, name="Berlin")
+    assert "Team that you made</dt><dd>1 entry</dd>" in client.get(reverse("own_data")).text
     text = client.get(reverse("own_data_file")).getvalue().decode()
     rows = [json.loads(line) for line in text.splitlines()]
     assert [row["about"] for row in rows] == [row["about"] for row in held_about(ana.user)]

@@ -57,9 +57,11 @@ def test_rules_are_read_as_they_are_written():
     rules = read_check_rules("after 3 below 100 % warn; after 5 below 62.5 stop\n")
     assert rules == (CheckRule(3, Decimal(100), "warn"), CheckRule(5, Decimal("62.5"), "stop"))
     assert [str(rule) for rule in rules] == [
-        "after 3 below 100 % warn",
-        "after 5 below 62.5 % stop",
+        "after 3 checks, below 100 % right: warn",
+        "after 5 checks, below 62.5 % right: stop",
     ]
+    assert read_check_rules("; ".join(map(str, rules))) == rules
+    assert str(CheckRule(1, Decimal(50), "pause")) == "after 1 check, below 50 % right: pause"
     assert read_check_rules(" ") == ()
     for wrong in ("after five below 60 stop", "after 5 below 60 shout", "stop"):
         with pytest.raises(UserError, match="isn't a rule"):
@@ -74,7 +76,7 @@ def test_stopping_puts_the_votes_aside_and_gives_the_pairs_to_others(project, an
     assert Vote.every.filter(annotator=ana).count() >= 2
     assert not Slot.objects.filter(annotator=ana).exists()
     assert Seat.objects.get(annotator=ana).hold == Seat.Hold.FAILED
-    why = "1 of 2 attention checks right. The rule: after 2 below 60 % stop."
+    why = "1 of 2 attention checks right. The rule is “after 2 checks, below 60 % right: stop”."
     assert {made(round_, kind).reason for kind in ("stop", "aside")} == {why}
     assert made(round_, "stop").actor == Intervention.RULE
     told = AuditEvent.objects.filter(project=project, action="votes put aside").get()
@@ -180,7 +182,7 @@ def test_the_rounds_page_says_who_and_why(client, project, owner, ana):
     page = client.get(reverse("round", args=[project.slug, round_.number])).text
     assert "0 of 1 attention checks right" in page
     assert "rule of the round" in page
-    assert "after 1 below 100 % pause" in page
+    assert "after 1 check, below 100 % right: pause" in page
 
 
 def test_the_planner_and_the_command_take_rules(client, project, owner):

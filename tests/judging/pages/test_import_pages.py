@@ -75,6 +75,7 @@ def test_the_first_rows_name_no_model_until_somebody_asks_for_them(client, proje
     client.force_login(owner)
     url = reverse("import_detail", args=[project.slug, 1])
     page = client.get(url).content.decode()
+    assert "<h1>Import 1: 1 new pair found, nothing imported yet</h1>" in page
     assert "maple-7b" not in page
     look = reverse("look", args=[project.slug])
     assert f'href="{look}?models=1&amp;next={url}"' in page

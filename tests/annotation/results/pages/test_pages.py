@@ -340,6 +340,15 @@ def headings(client):
     return [re.search(r"<h1>(.*?)</h1>", page)[1].replace("\u202f", " ") for page in pages]
 
 
+def test_the_list_of_examples_counts_checks_apart(client, owner, project):
+    client.force_login(owner)
+    make_examples(project, 3)
+    make_examples(project, 2, is_check=True, gold_label="win")
+    page = client.get("/p/vicuna/examples").text
+    assert "<h1>3 pairs, by 2 models, and 2 checks.</h1>" in page
+    assert "5 examples" in page
+
+
 def test_the_lists_say_first_what_is_in_them_and_what_waits(client, owner, project):
     client.force_login(owner)
     assert headings(client) == [

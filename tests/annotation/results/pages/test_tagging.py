@@ -133,7 +133,7 @@ def test_as_many_queries_for_fifty_tagged_rows_as_for_one(
         change_tag(project, None, name, [example.pk for example in made], added=True)
     url = reverse("examples", args=[project.slug])
     as_researcher.get(url)
-    with django_assert_num_queries(14 + reads_of_cache(2)):
+    with django_assert_num_queries(15 + reads_of_cache(2)):
         as_researcher.get(url, {"tag": "b", "category": "math"})
 
 

@@ -5,6 +5,8 @@ from decimal import Decimal
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.test import Client
+from django.urls import reverse
 from django.utils import timezone
 
 from annotation.models import Item, Job, Round, Selection
@@ -320,6 +322,18 @@ def test_without_a_run_or_examples_it_says_what_to_do(project):
         find_cheapest(project, Wish())
     make_examples(project, 3)
     told = find_cheapest(project, Wish())
-    assert told["sentence"].endswith(
+    assert told["sentence"] == (
+        "Plans can't be compared yet: no run of a judge is finished. "
         "Judge the examples first, and then have people label a random sample."
     )
+
+
+@pytest.mark.django_db
+def test_nobody_is_unblinded_by_a_project_without_examples(project, owner):
+    client = Client()
+    client.force_login(owner)
+    page = client.get(reverse("project_cheapest", args=[project.slug])).text
+    assert "Do you want to see what the judge said?" not in page
+    make_examples(project, 3)
+    page = client.get(reverse("project_cheapest", args=[project.slug])).text
+    assert "Do you want to see what the judge said?" in page

@@ -9,6 +9,7 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.test import Client
 from django.utils import timezone
+from django.utils.html import escape
 
 from annotation.models import Item
 from annotation.results.delivery import jobs
@@ -171,6 +172,11 @@ def test_the_page_shows_each_line(project, run, audited, client, owner):
     assert "Which labels may judges keep?" in text
     assert "Left to people" in text
     assert text.count("Agreement asked for") == 3
+    failing = [row for row in plans_of(project, run)["bpde", 1].rows if row.reason]
+    alone = text.split("Agreement asked for")[1]
+    # A stricter demand fails as well, so the reason is given once for all of these rows.
+    assert len(failing) > 1
+    assert alone.count(escape(failing[0].reason)) == alone.count("No label is kept at") == 1
 
 
 def test_a_program_gets_what_the_command_says(project, run, audited, owner, monkeypatch, tmp_path):

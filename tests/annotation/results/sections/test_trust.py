@@ -121,6 +121,15 @@ def test_a_look_takes_a_prefix_of_the_order_drawn(run, audited):
     assert found.bound.value == upper_bound(N - M, 30, 0, 0.05 / 2)
 
 
+def test_the_plot_of_an_unfinished_audit_has_its_table(run, audited, client, owner):
+    audited(stop_after=30)
+    client.force_login(owner)
+    page = client.get(f"/p/{run.project.slug}/results/trust").text
+    assert "still wait for a label" in page
+    assert 'id="plot-trust"' in page
+    assert '<th scope="row">Unreviewed labels of the judge</th>' in page
+
+
 def test_a_look_after_the_end_of_the_audit_is_refused(project, run):
     with pytest.raises(UserError, match="can't be checked after"):
         open_round(project, None, run, RoundSettings(beta=Decimal(20), audit=5, looks=(6,)))
