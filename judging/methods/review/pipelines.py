@@ -204,7 +204,15 @@ def label_loss(
     return np.asarray(np.stack(flat).reshape(sign.shape), dtype=np.float64)
 
 
-def by_rank(place: Codes, rows: Codes, loss: Floats, usd: float) -> Chain:
+def by_rank(
+    place: Codes,
+    rows: Codes,
+    loss: Floats,
+    usd: float,
+    *,
+    drawn: float = 0.0,
+    taught: Booleans | None = None,
+) -> Chain:
     """Let people label the first examples by rank. Among ties, they are drawn at random.
 
     Args:
@@ -212,16 +220,23 @@ def by_rank(place: Codes, rows: Codes, loss: Floats, usd: float) -> Chain:
         rows: (n,) places of the sample among the N.
         loss: (D, n) from `label_loss`.
         usd: judges' cost per example.
+        drawn: share of all examples that people label first, drawn at random, to learn a rank.
+        taught: (D, n) whose labels taught each rank, at least one not; no label tests what it
+            taught.
     Returns: the plans, one for each of SHARES."""
     reviewed, lost = np.zeros((2, len(rows), len(SHARES)))
-    for one, own in zip(place, loss, strict=True):
+    tests = np.ones(loss.shape) if taught is None else (~taught).astype(np.float64)
+    tests /= tests.sum(axis=0)
+    first = np.minimum(drawn, SHARES)
+    share = (SHARES - first) / (1 - drawn)
+    for one, own, counts in zip(place, loss, tests, strict=True):
         size = np.bincount(one)
         before = np.cumsum(size) - size
         at = one[rows]
-        inside = (SHARES * place.shape[1] - before[at][:, None]) / size[at][:, None]
-        weight = np.clip(inside, 0.0, 1.0)
-        reviewed += weight / len(place)
-        lost += (1 - weight) * own[:, None] / len(place)
+        inside = (share * place.shape[1] - before[at][:, None]) / size[at][:, None]
+        weight = first + (1 - first) * np.clip(inside, 0.0, 1.0)
+        reviewed += counts[:, None] * weight
+        lost += counts[:, None] * (1 - weight) * own[:, None]
     return Chain(SHARES, np.full(len(SHARES), usd), reviewed, lost)
 
 

@@ -333,23 +333,6 @@ def routing(
     return _fitted(columns, judged, rows, target, trial, found.ridge, reason, notes)
 
 
-def held_out_scores(
-    columns: Features, judged: Booleans, sample: Codes, wrong: Floats, rng: np.random.Generator
-) -> Floats | Undefined:
-    """Return scores of the learning sample by fits that left each example out.
-
-    Args: columns, judged, sample, wrong, rng: as in `routing`, at most MOST_ROWS of the sample.
-    Returns: (n,) scores, NaN without a judge's label, or Undefined with too few errors."""
-    there = judged[sample]
-    rows, target = sample[there], wrong[there]
-    if min(float(target.sum()), float((1 - target).sum())) < FEWEST:
-        return Undefined(too_few(len(rows), float(target.sum())))
-    found = cross_validated(columns.values[rows], target, _prior_of(columns), rng)
-    scores = np.full(len(sample), np.nan)
-    scores[np.flatnonzero(there)[found.rows]] = found.scores
-    return scores
-
-
 def expected_errors(found: Routing, next_rows: Codes) -> Figure:
     """Predict how many errors labelling these examples will find.
 
