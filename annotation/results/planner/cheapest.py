@@ -24,7 +24,6 @@ from annotation.results.planner.ways import (
     LearningSample,
     Tell,
     Way,
-    examples_of,
     labels_to_learn,
     learning_sample,
     ranked_runs,
@@ -154,7 +153,7 @@ def find_cheapest(project: Project, wish: Wish, tell: Tell = lambda done, of: No
         UserError: A value is out of its limits, or there are no examples.
     """
     checked(wish)
-    examples = wish.examples or examples_of(project)
+    examples = wish.examples or frame_of(project).count()
     if not examples:
         raise UserError("There are no examples to label. Import some first.")
     rate = rate_in(project)
@@ -166,14 +165,11 @@ def find_cheapest(project: Project, wish: Wish, tell: Tell = lambda done, of: No
     if isinstance(sample, Undefined):
         return told | _without_sample(project, asked, wish, sample.reason)
     found_ways, left_out = ways(sample, asked, wish.prices, tell)
-    if wish.goal is Goal.ACCURACY:
-        right = sample.right
-    else:
-        # What an interval and a certificate say is about people's label by this many votes.
-        right = {sample.votes: sample.right[sample.votes]}
+    # What an interval and a certificate say is about people's label by all votes of the sample.
+    by_all = {sample.votes: sample.right[sample.votes]}
+    right = sample.right if wish.goal is Goal.ACCURACY else by_all
     question = sample.analysis.sheet.question[sample.places]
-    chains = [way.chain for way in found_ways]
-    plans = search(chains, right, asked, question, sample.analysis.rng)
+    plans = search([way.chain for way in found_ways], right, asked, question, sample.analysis.rng)
     return told | _answer(sample, found_ways, plans, asked, wish, left_out)
 
 
@@ -623,8 +619,7 @@ def _check(round_: Round) -> Check:
     # A win rate also rests on what people say of the examples that no judge's label is kept of.
     needed = np.union1d(audited, np.flatnonzero(~rest)) if wish.goal is Goal.WIN_RATE else audited
     if missing := int((~sheet.answered[needed]).sum()):
-        what = "audit are" if needed is audited else "round are"
-        return replace(nothing, words=f"{number_of(missing, 'label')} of the {what} missing.")
+        return replace(nothing, words=f"The check still lacks {number_of(missing, 'label')}.")
     # An example without any label by a judge keeps none, so it is not right either.
     right = judged & (label == sheet.answer)
     wrong = int((~right[audited]).sum())

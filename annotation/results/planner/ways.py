@@ -23,7 +23,6 @@ from annotation.results.sections.methods import is_adaptive, prompt_share_of
 from annotation.results.sections.routing import MOST_JUDGES, columns_of, texts_of
 from annotation.rounds.opening import LEARN
 from judging.core.formatting import number_of
-from judging.dataset.models import frame_of
 from judging.methods.agreement.fewer_samples import StoppingRule, calibrated_rules
 from judging.methods.agreement.votes import percent_agreement
 from judging.methods.arrays import Booleans, Codes, Floats
@@ -257,11 +256,8 @@ def ways(
     left_out, judges = [], []
     older = analysis.project.runs.filter(ranked_at__isnull=False).count() - MOST_RUNS
     if older > 0:
-        is_or_are = "is" if older == 1 else "are"
-        left_out.append(
-            f"{number_of(older, 'older run')} {is_or_are} left out, because the newest "
-            f"{MOST_RUNS} are compared."
-        )
+        why = f"because the newest {MOST_RUNS} are compared"
+        left_out.append(f"{number_of(older, 'older run')} left out, {why}.")
     for run in ranked_runs(analysis.project):
         if run.frame_id not in (None, analysis.frame.pk if analysis.frame else None):
             left_out.append(f"{run.name} is left out, because it judged other examples.")
@@ -371,17 +367,15 @@ def _learned(
     columns = columns_of(sheet, run, judge.samples, (), texts_of(analysis.project, run, sheet))
     human = sheet.human[places]
     wrong = wrongness(sheet.judge[places], human)
-    order = analysis.rng.permutation(len(places))
-    taught = np.zeros((min(len(places) // size, MOST_REPLAYS), len(places)), dtype=bool)
-    ranks, used = [], False
-    for part, own in enumerate(taught):
-        own[order[part * size : (part + 1) * size]] = True
-        given = places[own], wrong[own], analysis.rng
-        found = routing(columns, sheet.level, sheet.judged, *given)
-        ranks.append(places_by(found.probability[among]) if found.used else recorded.place[0])
-        used |= found.used
-    if not used:
+    part = analysis.rng.permutation(len(places)) // size
+    taught = part == np.arange(min(len(places) // size, MOST_REPLAYS))[:, None]
+    found = [
+        routing(columns, sheet.level, sheet.judged, places[own], wrong[own], analysis.rng)
+        for own in taught
+    ]
+    if not any(one.used for one in found):
         return
+    ranks = [places_by(one.probability[among]) if one.used else recorded.place[0] for one in found]
     loss = label_loss(
         asked.goal, sheet.judge[places], sheet.judged[places], human, knows_ties=sheet.knows_ties
     )
@@ -400,19 +394,13 @@ def _rows_of(
     sheet, rows = sample.analysis.sheet, np.searchsorted(among, sample.places)
     for size in range(2, MOST_JUDGES + 1):
         for row in combinations(cheap_first, size):
-            unsure = np.stack(
-                [np.where(one.verdicts.judged, one.verdicts.bpde, np.nan)[among] for one in row]
-            )
+            said = [one.verdicts for one in row]
+            unsure = np.stack([np.where(one.judged, one.bpde, np.nan)[among] for one in said])
             if not np.isfinite(unsure).any():
                 continue
-            signs = np.stack([one.verdicts.judge[sample.places] for one in row])
-            there = np.stack([one.verdicts.judged[sample.places] for one in row])
+            signs = np.stack([one.judge[sample.places] for one in said])
+            there = np.stack([one.judged[sample.places] for one in said])
             human = sheet.human[sample.places]
             loss = label_loss(goal, signs, there, human, knows_ties=sheet.knows_ties)
             chain = in_a_row(unsure, rows, loss, [one.price.whole for one in row])
             yield Way(tuple(one.run for one in row), "row", chain)
-
-
-def examples_of(project: Project) -> int:
-    """Return for how many examples a plan is priced unless you say: all of the project."""
-    return int(frame_of(project).count())

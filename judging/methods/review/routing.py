@@ -307,7 +307,11 @@ def routing(
     notes = _notes(columns, len(sample) - len(rows))
     fewer = min(float(target.sum()), float((1 - target).sum()))
     if fewer < FEWEST:
-        reason = too_few(len(rows), float(target.sum()))
+        n_wrong = float(target.sum())
+        reason = (
+            f"in the {len(rows)} labelled examples, the judge was wrong on {n_wrong:g} and right "
+            f"on {len(rows) - n_wrong:g}; learning needs {FEWEST} of each"
+        )
         trial = RoutingTrial(Undefined(reason), auroc(level[rows], target), Undefined(reason))
         return _fitted(columns, judged, rows, target, trial, None, reason, notes)
     found = cross_validated(columns.values[rows], target, _prior_of(columns), rng)
@@ -348,17 +352,6 @@ def _prior_of(columns: Features) -> Floats:
     prior = np.zeros(len(columns.names))
     prior[0] = PRIOR
     return prior
-
-
-def too_few(n: int, n_wrong: float) -> str:
-    """Say that there are too few errors or right labels to learn from.
-
-    Args: n, n_wrong: labelled examples, and errors among them.
-    Returns: the sentence."""
-    return (
-        f"in the {n} labelled examples, the judge was wrong on {n_wrong:g} and right on "
-        f"{n - n_wrong:g}; learning needs {FEWEST} of each"
-    )
 
 
 def _fitted(

@@ -114,7 +114,7 @@ def test_a_run_without_a_price_is_left_out_and_named(study):
 def test_runs_beyond_the_newest_are_counted_as_left_out(study, monkeypatch):
     monkeypatch.setattr(ways_module, "MOST_RUNS", 1)
     told = find_cheapest(study, Wish(prices=PRICES))
-    assert told["left_out"] == ["1 older run is left out, because the newest 1 are compared."]
+    assert told["left_out"] == ["1 older run left out, because the newest 1 are compared."]
 
 
 def test_the_other_goals_have_an_audit_in_their_cost(study):
@@ -374,7 +374,8 @@ def test_a_win_rate_is_checked_by_fresh_labels_alone(project, learned):
     opened = open_round(project, None, run, settings)
     label_all(opened, people)
     (check,) = goal_checks(project)
-    judge = {pk: (1 + SIGN[label]) / 2 for pk, label in run.verdicts.values_list("example", "label")}
+    said = run.verdicts.values_list("example", "label")
+    judge = {pk: (1 + SIGN[label]) / 2 for pk, label in said}
     right = {one.pk: (1 + SIGN[gold(one)]) / 2 for one in project.examples.all()}
     items = Item.objects.filter(round=opened)
     top, audit = (

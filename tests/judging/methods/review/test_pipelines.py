@@ -132,7 +132,7 @@ def test_a_learned_rank_follows_a_random_part_and_is_not_tested_on_what_taught_i
     # A fifth is drawn; three eighths of the other eight follow by rank, which is 3.75 of all ten.
     by_first = np.clip(3.75 - np.arange(10), 0, 1)
     for example in range(10):
-        ranks = [one for one in (by_first, by_first[::-1])]
+        ranks = by_first, by_first[::-1]
         tests = [one[example] for one, own in zip(ranks, taught, strict=True) if not own[example]]
         reviewed = 0.2 + 0.8 * np.mean(tests)
         assert chain.reviewed[example, at] == pytest.approx(reviewed)
