@@ -29,6 +29,7 @@ from judging.methods.arrays import Booleans, Codes, Floats
 from judging.methods.intervals.estimates import Undefined
 from judging.methods.review.pipelines import (
     MOST_REPLAYS,
+    SHARES,
     Asked,
     Chain,
     Goal,
@@ -360,7 +361,7 @@ def _learned(
     rank is BPDE's where a round would keep to it. Each part's rank is tested on the others.
     """
     size = labels_to_learn(len(sample))
-    if isinstance(judge.samples, Undefined) or size >= asked.examples:
+    if isinstance(judge.samples, Undefined) or size >= SHARES[0] * asked.examples:
         return
     analysis, run, places = sample.analysis, judge.run, sample.places
     sheet = replace(analysis.sheet, **vars(judge.verdicts))

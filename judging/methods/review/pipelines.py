@@ -223,31 +223,31 @@ def by_rank(
         drawn: share of all examples that people label first, drawn at random, to learn a rank.
         taught: (D, n) whose labels taught each rank, at least one not; no label tests what it
             taught.
-    Returns: the plans, one for each of SHARES."""
-    reviewed, lost = np.zeros((2, len(rows), len(SHARES)))
+    Returns: the plans, one for each of SHARES that leaves something to a rank that is learned."""
+    shares = SHARES[drawn < SHARES] if drawn else SHARES
+    reviewed, lost = np.zeros((2, len(rows), len(shares)))
     tests = np.ones(loss.shape) if taught is None else (~taught).astype(np.float64)
     tests /= tests.sum(axis=0)
-    first = np.minimum(drawn, SHARES)
-    share = (SHARES - first) / (1 - drawn)
     for one, own, counts in zip(place, loss, tests, strict=True):
         size = np.bincount(one)
         before = np.cumsum(size) - size
         at = one[rows]
-        inside = (share * place.shape[1] - before[at][:, None]) / size[at][:, None]
-        weight = first + (1 - first) * np.clip(inside, 0.0, 1.0)
+        by_place = (shares - drawn) / (1 - drawn) * place.shape[1]
+        inside = (by_place - before[at][:, None]) / size[at][:, None]
+        weight = drawn + (1 - drawn) * np.clip(inside, 0.0, 1.0)
         reviewed += counts[:, None] * weight
         lost += counts[:, None] * (1 - weight) * own[:, None]
-    return Chain(SHARES, np.full(len(SHARES), usd), reviewed, lost)
+    return Chain(shares, np.full(len(shares), usd), reviewed, lost)
 
 
 def at_random(loss: Floats, usd: float) -> Chain:
     """Let people label examples drawn at random.
 
     Args: loss, usd: as in `by_rank`.
-    Returns: the plans, one for each of SHARES."""
-    mean = loss.mean(axis=0)[:, None]
-    reviewed = np.broadcast_to(SHARES, (len(mean), len(SHARES)))
-    return Chain(SHARES, np.full(len(SHARES), usd), reviewed, mean * (1 - SHARES))
+    Returns: the plans, one for each of SHARES but 0, which is that of `by_rank`."""
+    mean, shares = loss.mean(axis=0)[:, None], SHARES[SHARES > 0]
+    reviewed = np.broadcast_to(shares, (len(mean), len(shares)))
+    return Chain(shares, np.full(len(shares), usd), reviewed, mean * (1 - shares))
 
 
 def in_a_row(unsure: Floats, rows: Codes, loss: Floats, usd: Sequence[float]) -> Chain:

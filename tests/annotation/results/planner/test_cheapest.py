@@ -1,6 +1,7 @@
 """The cheapest plan of a project: learned, priced, opened, carried out, and checked."""
 
 import json
+from dataclasses import replace
 from decimal import Decimal
 
 import numpy as np
@@ -132,6 +133,7 @@ def test_the_other_goals_have_an_audit_in_their_cost(study):
     )
     best = sure["rows"][sure["best"] - 1]
     assert best["audit"] > 0
+    assert best["words"] != sure["rows"][sure["second"] - 1]["words"]
     assert sure["examples"] == 5_000
 
 
@@ -325,6 +327,9 @@ def test_a_learned_plan_reaches_what_is_predicted_when_its_round_is_carried_out(
         predicted = 1 - way.chain.lost.mean(axis=0)[SHARES.tolist().index(share)]
         reached = [carried_out(sheet, run, told, share, seed) for seed in range(12)]
         assert predicted == pytest.approx(np.mean(reached), abs=0.04)
+    # If nearly all examples would have to teach, nothing is left to rank.
+    few, _ = ways(sample, replace(asked, examples=65), {run.number: Decimal(1)})
+    assert "learned" not in {one.route for one in few}
     row = {"runs": [run.number], "route": "learned", "share": 0.4, "votes": 1, "check": 20}
     _, settings = settings_of(project, Wish().to_json() | {"labels": 120}, row)
     assert (settings.learn, settings.beta) == (60, Decimal(40))

@@ -127,7 +127,9 @@ def test_a_learned_rank_follows_a_random_part_and_is_not_tested_on_what_taught_i
     taught[0, [0, 1]], taught[1, [2, 3]] = True, True
     loss = np.broadcast_to(np.linspace(0.1, 1, 10), (2, 10))
     chain = by_rank(place, np.arange(10), loss, 0.5, drawn=0.2, taught=taught)
-    assert np.allclose(chain.share, SHARES)
+    # Shares that are random as a whole are plans of another route, and nobody is one of by_rank.
+    assert chain.share.tolist() == SHARES[SHARES > 0.2].tolist()
+    assert 0 not in at_random(loss, 0.5).share
     at = SHARES.tolist().index(0.5)
     # A fifth is drawn; three eighths of the other eight follow by rank, which is 3.75 of all ten.
     by_first = np.clip(3.75 - np.arange(10), 0, 1)
@@ -137,9 +139,6 @@ def test_a_learned_rank_follows_a_random_part_and_is_not_tested_on_what_taught_i
         reviewed = 0.2 + 0.8 * np.mean(tests)
         assert chain.reviewed[example, at] == pytest.approx(reviewed)
         assert chain.lost[example, at] == pytest.approx((1 - reviewed) * loss[0, example])
-    # Below the random part there is nothing to rank.
-    least = SHARES.tolist().index(0.1)
-    assert chain.reviewed[:, least] == pytest.approx(0.1)
 
 
 def test_judges_in_a_row_keep_and_cost_as_counted_one_by_one():
