@@ -43,7 +43,7 @@ from judging.dataset.subsets import Subset
 from judging.methods.arrays import Codes
 from judging.methods.intervals.bootstrap import design_effect
 from judging.methods.intervals.estimates import Undefined, most_unseen, width
-from judging.methods.intervals.win_rate import AuditedLabels, WinRateScale, win_rate
+from judging.methods.intervals.win_rate import AuditedLabels, win_points, win_rate
 from judging.methods.review.certificate import first_sure
 from judging.methods.review.pipelines import (
     Asked,
@@ -623,8 +623,7 @@ def _check(round_: Round) -> Check:
     # An example without any label by a judge keeps none, so it is not right either.
     right = judged & (label == sheet.answer)
     wrong = int((~right[audited]).sum())
-    scale = WinRateScale.WIN_RATE
-    people, judges = scale.points(sheet.answer), np.where(judged, scale.points(label), EVEN)
+    people, judges = win_points(sheet.answer), np.where(judged, win_points(label), EVEN)
     final = np.where(rest, judges, people)
     final[audited] = people[audited]
     rate = AuditedLabels(

@@ -370,13 +370,13 @@ def _learned(
     wrong = wrongness(sheet.judge[places], human)
     part = analysis.rng.permutation(len(places)) // size
     taught = part == np.arange(min(len(places) // size, MOST_REPLAYS))[:, None]
-    found = [
-        routing(columns, sheet.level, sheet.judged, places[own], wrong[own], analysis.rng)
-        for own in taught
+    fits = [
+        routing(columns, sheet.level, sheet.judged, places[rows], wrong[rows], analysis.rng)
+        for rows in taught
     ]
-    if not any(one.used for one in found):
+    if not any(fit.used for fit in fits):
         return
-    ranks = [places_by(one.probability[among]) if one.used else recorded.place[0] for one in found]
+    ranks = [places_by(fit.probability[among]) if fit.used else recorded.place[0] for fit in fits]
     loss = label_loss(
         asked.goal, sheet.judge[places], sheet.judged[places], human, knows_ties=sheet.knows_ties
     )
