@@ -54,7 +54,7 @@ from judging.runs.planning.agenda import reach
 
 # More runs give more plans, for all of which every limit has to pay.
 MOST_RUNS = 6
-# Of a run with more samples in each order, only some numbers of samples are replayed.
+# If a run has more samples in each order, only some numbers of samples are replayed.
 MANY_SAMPLES = 6
 # Runs of which rows of judges are made.
 MOST_IN_ROWS = 4

@@ -79,9 +79,9 @@ def examples_needed(
     The distance from the value to its nearer limit shrinks with the root of n.
 
     Args:
-        found, bound, at_least: as in `decide`.
+        estimate, bound, at_least: as in `decide`.
         wider: how much wider the next look's interval is for as many examples.
-    Returns: n in all, more than found.n, or None if the value is at the bound or has no limits."""
+    Returns: n in all, more than estimate.n, or None if the value is at the bound or has no limits."""
     if estimate.low is None or estimate.high is None or estimate.value == bound:
         return None
     keeps = (estimate.value > bound) == at_least
