@@ -73,7 +73,8 @@ def _case(name: str, labels: Sequence[int], project: Project, run: Run) -> _Case
     if isinstance(sample, Undefined):
         raise ValueError(sample.reason)
     prices = {one.number: _price(one) for one in project.runs.all()}
-    found, _ = ways(sample, Goal.ACCURACY, prices)
+    asked = Asked(Goal.ACCURACY, 0.0, CONFIDENCE, EXAMPLES, float(VOTE))
+    found, _ = ways(sample, asked, prices)
     # Here its score would be taught by all labels, and not by those of a draw.
     return _Case(name, labels, sample, [way for way in found if way.route != "learned"])
 

@@ -1,8 +1,11 @@
-"""What the commands that end with a verdict share: exit codes, files, and waiting for people."""
+"""What commands share that end with a verdict or say who labels which example: exit codes, files,
+and waiting for people."""
 
+import json
 import sys
 import time
 from argparse import ArgumentTypeError
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +44,28 @@ def write_outputs(options: dict[str, Any], **texts: str) -> None:
     for name, text in texts.items():
         if options[name] is not None:
             write_text(options[name], text)
+
+
+def add_who_labels(parser: CommandParser) -> None:
+    parser.add_argument(
+        "-o", "--output", type=Path, help="write who labels which example, as JSON Lines"
+    )
+    parser.add_argument(
+        "--people",
+        type=Path,
+        help="write the ids that are left to people, for `open_round --examples`",
+    )
+
+
+def write_who_labels(
+    options: dict[str, Any], rows: Iterable[Mapping[str, str | None]], left: str | None
+) -> None:
+    """Write the rows, and the ids whose `label_from` is `left`, to the files of the options."""
+    rows = list(rows)
+    lines = [json.dumps(row, ensure_ascii=False) for row in rows]
+    ids = ["external_id", *(str(row["external_id"]) for row in rows if row["label_from"] == left)]
+    texts = {"output": lines, "people": ids}
+    write_outputs(options, **{name: "".join(f"{one}\n" for one in texts[name]) for name in texts})
 
 
 def end_with(verdict: Ruling) -> None:

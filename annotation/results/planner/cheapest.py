@@ -24,15 +24,15 @@ from annotation.results.planner.ways import (
     LearningSample,
     Tell,
     Way,
-    examples_of,
+    labels_to_learn,
     learning_sample,
     ranked_runs,
     ways,
 )
 from annotation.results.report.cache import fingerprint
 from annotation.results.sections.analysis import Analysis
-from annotation.results.sections.win_rates import audited_labels
-from annotation.rounds.opening import LEARN, RoundSettings, open_round, rate_in
+from annotation.results.sections.win_rates import EVEN
+from annotation.rounds.opening import RoundSettings, open_round, rate_in
 from annotation.rounds.selecting import size_for_beta
 from judging.core.caching import CACHED_SECONDS, code_version, report_cache
 from judging.core.errors import UserError
@@ -41,8 +41,9 @@ from judging.core.formatting import usd as dollars
 from judging.dataset.models import frame_of
 from judging.dataset.subsets import Subset
 from judging.methods.arrays import Codes
-from judging.methods.intervals.estimates import Estimate, Undefined, most_unseen, width
-from judging.methods.intervals.win_rate import win_rate
+from judging.methods.intervals.bootstrap import design_effect
+from judging.methods.intervals.estimates import Undefined, most_unseen, width
+from judging.methods.intervals.win_rate import AuditedLabels, win_points, win_rate
 from judging.methods.review.certificate import first_sure
 from judging.methods.review.pipelines import (
     Asked,
@@ -152,7 +153,7 @@ def find_cheapest(project: Project, wish: Wish, tell: Tell = lambda done, of: No
         UserError: A value is out of its limits, or there are no examples.
     """
     checked(wish)
-    examples = wish.examples or examples_of(project)
+    examples = wish.examples or frame_of(project).count()
     if not examples:
         raise UserError("There are no examples to label. Import some first.")
     rate = rate_in(project)
@@ -163,15 +164,12 @@ def find_cheapest(project: Project, wish: Wish, tell: Tell = lambda done, of: No
     told = wish.to_json() | {"examples": examples, "project": project.slug}
     if isinstance(sample, Undefined):
         return told | _without_sample(project, asked, wish, sample.reason)
-    found_ways, left_out = ways(sample, wish.goal, wish.prices, tell)
-    if wish.goal is Goal.ACCURACY:
-        right = sample.right
-    else:
-        # What an interval and a certificate say is about people's label by this many votes.
-        right = {sample.votes: sample.right[sample.votes]}
+    found_ways, left_out = ways(sample, asked, wish.prices, tell)
+    # What an interval and a certificate say is about people's label by all votes of the sample.
+    by_all = {sample.votes: sample.right[sample.votes]}
+    right = sample.right if wish.goal is Goal.ACCURACY else by_all
     question = sample.analysis.sheet.question[sample.places]
-    chains = [way.chain for way in found_ways]
-    plans = search(chains, right, asked, question, sample.analysis.rng)
+    plans = search([way.chain for way in found_ways], right, asked, question, sample.analysis.rng)
     return told | _answer(sample, found_ways, plans, asked, wish, left_out)
 
 
@@ -316,7 +314,7 @@ def words_of(row: Mapping[str, Any]) -> str:
         return f"{judge}; people label nothing{_audit_of(row)}"
     what = {
         "bpde": f"the {share} where it contradicts itself most",
-        "learned": f"the {share} where it is most likely wrong, learned from labels",
+        "learned": f"{share}, some at random and then where these show that it errs most",
         "random": f"{share} drawn at random",
     }[row["route"]]
     return f"{judge}; people label {what}, {votes} each{_audit_of(row)}"
@@ -471,7 +469,7 @@ def settings_of(
     if row["route"] == "random":
         # A random review is an audit of that size: both are drawn alike.
         beta, audit, m = Decimal(0), max(m, audit), 0
-    learn = min(LEARN, m - 1) if row["route"] == "learned" else 0
+    learn = min(labels_to_learn(told["labels"]), m - 1) if row["route"] == "learned" else 0
     return runs[0], RoundSettings(
         beta=beta,
         votes=row["votes"],
@@ -610,25 +608,35 @@ def _check(round_: Round) -> Check:
     row = stored.get("row")
     # The labels that a row of judges keeps are about all examples, not those that people see.
     sheet = Analysis(round_.project, round_.run, None if row else round_.frame).sheet
+    label, judged, rest = sheet.judge, sheet.judged, ~sheet.selected
     if row:
         runs = [round_.project.runs.get(number=number) for number in row["runs"]]
         ids, judge, labels = _kept(round_.project, runs, row["threshold"])
-        audited = places_of(sheet.ids, row["audit"])
-        kept = judge[places_of(ids, sheet.ids.tolist())]
         at = places_of(ids, sheet.ids.tolist())
-        label = labels[np.maximum(kept, 0), at]
-        rest = int((kept >= 0).sum())
+        kept = judge[at]
+        label, judged, rest = labels[np.maximum(kept, 0), at], kept >= 0, kept >= 0
+        audited = places_of(sheet.ids, row["audit"])
     else:
         items = Item.objects.filter(round=round_, selection__kind=Selection.Kind.AUDIT)
         audited = places_of(sheet.ids, list(items.values_list("example", flat=True)))
-        label, rest = sheet.judge, int((~sheet.selected).sum())
     audited = _fresh(round_, sheet, audited[audited >= 0])
     if not len(audited):
         return replace(nothing, words="No label of an audit is fresh, so nothing checks the goal.")
-    if missing := int((~sheet.answered[audited]).sum()):
-        return replace(nothing, words=f"{number_of(missing, 'label')} of the audit are missing.")
-    wrong = int((label[audited] != sheet.answer[audited]).sum())
-    return _judged(round_, wish, sheet, rest, len(audited), wrong)
+    # A win rate also rests on what people say of the examples that no judge's label is kept of.
+    needed = np.union1d(audited, np.flatnonzero(~rest)) if wish.goal is Goal.WIN_RATE else audited
+    if missing := int((~sheet.answered[needed]).sum()):
+        return replace(nothing, words=f"The check still lacks {number_of(missing, 'label')}.")
+    # An example without any label by a judge keeps none, so it is not right either.
+    right = judged & (label == sheet.answer)
+    wrong = int((~right[audited]).sum())
+    people, judges = win_points(sheet.answer), np.where(judged, win_points(label), EVEN)
+    final = np.where(rest, judges, people)
+    final[audited] = people[audited]
+    rate = AuditedLabels(
+        people[~rest], judges[rest], people[audited], judges[audited],
+        *design_effect(final, sheet.question),
+    )  # fmt: skip
+    return _judged(round_, wish, rate, int(rest.sum()), len(audited), wrong)
 
 
 def _fresh(round_: Round, sheet: Sheet, places: Codes) -> Codes:
@@ -645,13 +653,13 @@ def _fresh(round_: Round, sheet: Sheet, places: Codes) -> Codes:
     return np.array([one for one in places.tolist() if int(sheet.ids[one]) not in seen], np.intp)
 
 
-def _judged(round_: Round, wish: Wish, sheet: Sheet, rest: int, audited: int, wrong: int) -> Check:
+def _judged(
+    round_: Round, wish: Wish, labels: AuditedLabels, rest: int, audited: int, wrong: int
+) -> Check:
     said = f"Of {number_of(audited, 'fresh label')}, people contradict {count(wrong)}. "
     sure = percent(float(wish.confidence))
     if wish.goal is Goal.WIN_RATE:
-        labels = audited_labels(sheet)
-        rate = labels if isinstance(labels, Undefined) else win_rate(labels)
-        wide = width(rate) if isinstance(rate, Estimate) else None
+        wide = width(win_rate(labels))
         figure = None if wide is None else wide / 2
         reached = figure is not None and figure <= float(wish.value)
         said += f"The win rate is known to ± {decimals(100 * (figure or 0.5), 1)} points"
@@ -659,7 +667,7 @@ def _judged(round_: Round, wish: Wish, sheet: Sheet, rest: int, audited: int, wr
         unseen = rest - audited
         most = most_unseen(unseen, audited, wrong, float(1 - wish.confidence))
         if wish.goal is Goal.ACCURACY:
-            figure = 1 - most / len(sheet)
+            figure = 1 - most / labels.n
             reached = figure >= float(wish.value)
             said += (
                 f"With {sure} confidence, at least {percent(figure, 1)} of the final labels agree"

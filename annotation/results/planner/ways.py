@@ -21,13 +21,16 @@ from annotation.results.merge.final_labels import places_of
 from annotation.results.sections.analysis import Analysis
 from annotation.results.sections.methods import is_adaptive, prompt_share_of
 from annotation.results.sections.routing import MOST_JUDGES, columns_of, texts_of
+from annotation.rounds.opening import LEARN
 from judging.core.formatting import number_of
-from judging.dataset.models import frame_of
 from judging.methods.agreement.fewer_samples import StoppingRule, calibrated_rules
 from judging.methods.agreement.votes import percent_agreement
 from judging.methods.arrays import Booleans, Codes, Floats
 from judging.methods.intervals.estimates import Undefined
 from judging.methods.review.pipelines import (
+    MOST_REPLAYS,
+    SHARES,
+    Asked,
     Chain,
     Goal,
     Replays,
@@ -44,13 +47,15 @@ from judging.methods.review.pipelines import (
     stopped_early,
 )
 from judging.methods.review.ridge import MOST_ROWS
-from judging.methods.review.routing import held_out_scores, wrongness
+from judging.methods.review.routing import routing, wrongness
 from judging.projects.models import Project
 from judging.runs.models import Form, Run
 from judging.runs.planning.agenda import reach
 
 # More runs give more plans, for all of which every limit has to pay.
 MOST_RUNS = 6
+# If a run has more samples in each order, only some numbers of samples are replayed.
+MANY_SAMPLES = 6
 # Runs of which rows of judges are made.
 MOST_IN_ROWS = 4
 # Ranks are taken among these at most; the learning sample is always among them.
@@ -237,18 +242,23 @@ class _Judge:
 
 def ways(
     sample: LearningSample,
-    goal: Goal,
+    asked: Asked,
     prices: Mapping[int, Decimal],
     tell: Tell = lambda done, of: None,
 ) -> tuple[list[Way], list[str]]:
     """Return every way to label, and what was left out and why.
 
     Args:
+        asked: the goal, and for how many examples plans are priced.
         prices: USD per example of runs, by their number, where it was not recorded.
         tell: is told how many runs are done, of how many.
     """
     analysis, sheet = sample.analysis, sample.analysis.sheet
     left_out, judges = [], []
+    older = analysis.project.runs.filter(ranked_at__isnull=False).count() - MOST_RUNS
+    if older > 0:
+        why = f"because the newest {MOST_RUNS} are compared"
+        left_out.append(f"{number_of(older, 'older run')} left out, {why}.")
     for run in ranked_runs(analysis.project):
         if run.frame_id not in (None, analysis.frame.pk if analysis.frame else None):
             left_out.append(f"{run.name} is left out, because it judged other examples.")
@@ -265,8 +275,8 @@ def ways(
     found = [Way((), "people", people_alone(len(sample)))]
     for done, judge in enumerate(judges):
         tell(done, len(judges))
-        found += _ways_of(sample, goal, judge, among)
-    found += _rows_of(sample, goal, judges, among)
+        found += _ways_of(sample, asked, judge, among)
+    found += _rows_of(sample, asked.goal, judges, among)
     return found, left_out
 
 
@@ -279,19 +289,19 @@ def _ranked_among(sample: LearningSample) -> Codes:
     return np.sort(np.concatenate((sample.places, drawn)))
 
 
-def _ways_of(sample: LearningSample, goal: Goal, judge: _Judge, among: Codes) -> Iterator[Way]:
-    run, rows = judge.run, np.searchsorted(among, sample.places)
+def _ways_of(sample: LearningSample, asked: Asked, judge: _Judge, among: Codes) -> Iterator[Way]:
+    run, rows, goal = judge.run, np.searchsorted(among, sample.places), asked.goal
     said, k = judge.verdicts, run.samples_an_order
     whole = as_recorded(said.judge[among], said.judged[among], said.level[among], k)
     shape: dict[str, Any] = {"orders": len(run.orders), "k": k, "adaptive": is_adaptive(run)}
     yield from _routes(sample, goal, run, whole, rows, judge.price.whole, shape)
-    yield from _learned(sample, goal, judge, shape)
+    yield from _learned(sample, asked, judge, whole, among, shape)
     if not judge.is_replayable:
         return
     assert isinstance(judge.samples, SampleArrays)
     difference, valid = judge.samples.difference[among], judge.samples.valid[among]
     scale, most = judge.samples.scale, judge.samples.k
-    sizes = range(1, most + 1) if most <= MOST_RUNS else (1, 2, 3, most // 2, most)
+    sizes = range(1, most + 1) if most <= MANY_SAMPLES else (1, 2, 3, most // 2, most)
     for orders in range(1, judge.samples.orders + 1):
         for size in sorted(set(sizes)):
             if (orders, size) == (len(run.orders), most):
@@ -332,24 +342,48 @@ def _routes(
     yield Way((run,), "random", at_random(loss, usd), **shape)
 
 
+def labels_to_learn(sample: int) -> int:
+    """Return how many random labels a plan learns from first, so that others can test its rank."""
+    return min(LEARN, sample // 2)
+
+
 def _learned(
-    sample: LearningSample, goal: Goal, judge: _Judge, shape: Mapping[str, Any]
+    sample: LearningSample,
+    asked: Asked,
+    judge: _Judge,
+    recorded: Replays,
+    among: Codes,
+    shape: Mapping[str, Any],
 ) -> Iterator[Way]:
-    """By what labels teach of this run alone: a jury of others would have to be paid."""
-    if isinstance(judge.samples, Undefined):
+    """By what labels teach of this run alone: a jury of others would have to be paid.
+
+    Parts of the sample teach in turn, as many labels as the round has people give first, and the
+    rank is BPDE's where a round would keep to it. Each part's rank is tested on the others.
+    """
+    size = labels_to_learn(len(sample))
+    if isinstance(judge.samples, Undefined) or size >= SHARES[0] * asked.examples:
         return
     analysis, run, places = sample.analysis, judge.run, sample.places
     sheet = replace(analysis.sheet, **vars(judge.verdicts))
     columns = columns_of(sheet, run, judge.samples, (), texts_of(analysis.project, run, sheet))
     human = sheet.human[places]
     wrong = wrongness(sheet.judge[places], human)
-    scores = held_out_scores(columns, sheet.judged, places, wrong, analysis.rng)
-    if isinstance(scores, Undefined):
+    part = analysis.rng.permutation(len(places)) // size
+    taught = part == np.arange(min(len(places) // size, MOST_REPLAYS))[:, None]
+    fits = [
+        routing(columns, sheet.level, sheet.judged, places[rows], wrong[rows], analysis.rng)
+        for rows in taught
+    ]
+    if not any(fit.used for fit in fits):
         return
-    given = sheet.judge[places][None], sheet.judged[places][None], human
-    loss = label_loss(goal, *given, knows_ties=sheet.knows_ties)
-    every = np.arange(len(places))
-    chain = by_rank(places_by(scores)[None], every, loss, judge.price.whole)
+    ranks = [places_by(fit.probability[among]) if fit.used else recorded.place[0] for fit in fits]
+    loss = label_loss(
+        asked.goal, sheet.judge[places], sheet.judged[places], human, knows_ties=sheet.knows_ties
+    )
+    chain = by_rank(
+        np.stack(ranks), np.searchsorted(among, places), np.broadcast_to(loss, taught.shape),
+        judge.price.whole, drawn=size / asked.examples, taught=taught,
+    )  # fmt: skip
     yield Way((run,), "learned", chain, **shape)
 
 
@@ -361,19 +395,13 @@ def _rows_of(
     sheet, rows = sample.analysis.sheet, np.searchsorted(among, sample.places)
     for size in range(2, MOST_JUDGES + 1):
         for row in combinations(cheap_first, size):
-            unsure = np.stack(
-                [np.where(one.verdicts.judged, one.verdicts.bpde, np.nan)[among] for one in row]
-            )
+            said = [one.verdicts for one in row]
+            unsure = np.stack([np.where(one.judged, one.bpde, np.nan)[among] for one in said])
             if not np.isfinite(unsure).any():
                 continue
-            signs = np.stack([one.verdicts.judge[sample.places] for one in row])
-            there = np.stack([one.verdicts.judged[sample.places] for one in row])
+            signs = np.stack([one.judge[sample.places] for one in said])
+            there = np.stack([one.judged[sample.places] for one in said])
             human = sheet.human[sample.places]
             loss = label_loss(goal, signs, there, human, knows_ties=sheet.knows_ties)
             chain = in_a_row(unsure, rows, loss, [one.price.whole for one in row])
             yield Way(tuple(one.run for one in row), "row", chain)
-
-
-def examples_of(project: Project) -> int:
-    """Return for how many examples a plan is priced unless you say: all of the project."""
-    return int(frame_of(project).count())

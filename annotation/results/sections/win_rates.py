@@ -615,10 +615,11 @@ def pair_names(ranking: ModelRanking) -> tuple[str, str] | None:
 
 def to_cite(rates: WinRates) -> str | None:
     """Return the name of the one win rate to cite: the one that was planned, if it has an interval,
-    else the narrower of the two about people that need no fit."""
+    else the narrower of the two about people that need no fit. Of equally wide ones it is that of
+    people alone: if every label is known, the judge has no part in either."""
     if rates.planned == Round.Cite.CALIBRATED and width(rates.calibrated) is not None:
         return "calibrated"
-    widths = {name: width(getattr(rates, name)) for name in ("judge_and_people", "people")}
+    widths = {name: width(getattr(rates, name)) for name in ("people", "judge_and_people")}
     known = {name: size for name, size in widths.items() if size is not None}
     return min(known, key=lambda name: known[name], default=None)
 

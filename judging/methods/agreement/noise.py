@@ -56,7 +56,8 @@ def without_noise(
     (Kraemer 1979, doi:10.1007/BF02296208): kappa of judge and vote over the square root of kappa of
     two votes. It holds if a person's vote is either what people mean or drawn at random as votes
     are, independently of the judge's error and of the other votes. If some examples are hard for
-    all people, two votes share errors, and the correction is too small.
+    all people, two votes share errors, and the correction is too small. If they are as hard for
+    the judge, it shares these errors, and the correction is too large.
 
     Args:
         judge, judged: (N,) the judge's signs, and whether each example has one.

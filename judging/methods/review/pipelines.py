@@ -204,7 +204,15 @@ def label_loss(
     return np.asarray(np.stack(flat).reshape(sign.shape), dtype=np.float64)
 
 
-def by_rank(place: Codes, rows: Codes, loss: Floats, usd: float) -> Chain:
+def by_rank(
+    place: Codes,
+    rows: Codes,
+    loss: Floats,
+    usd: float,
+    *,
+    drawn: float = 0.0,
+    taught: Booleans | None = None,
+) -> Chain:
     """Let people label the first examples by rank. Among ties, they are drawn at random.
 
     Args:
@@ -212,27 +220,34 @@ def by_rank(place: Codes, rows: Codes, loss: Floats, usd: float) -> Chain:
         rows: (n,) places of the sample among the N.
         loss: (D, n) from `label_loss`.
         usd: judges' cost per example.
-    Returns: the plans, one for each of SHARES."""
-    reviewed, lost = np.zeros((2, len(rows), len(SHARES)))
-    for one, own in zip(place, loss, strict=True):
+        drawn: share of all examples that people label first, drawn at random, to learn a rank.
+        taught: (D, n) whose labels taught each rank, at least one not; no label tests what it
+            taught.
+    Returns: the plans, one for each of SHARES that leaves something to a rank that is learned."""
+    shares = SHARES[drawn < SHARES] if drawn else SHARES
+    reviewed, lost = np.zeros((2, len(rows), len(shares)))
+    tests = np.ones(loss.shape) if taught is None else (~taught).astype(np.float64)
+    tests /= tests.sum(axis=0)
+    for one, own, counts in zip(place, loss, tests, strict=True):
         size = np.bincount(one)
         before = np.cumsum(size) - size
         at = one[rows]
-        inside = (SHARES * place.shape[1] - before[at][:, None]) / size[at][:, None]
-        weight = np.clip(inside, 0.0, 1.0)
-        reviewed += weight / len(place)
-        lost += (1 - weight) * own[:, None] / len(place)
-    return Chain(SHARES, np.full(len(SHARES), usd), reviewed, lost)
+        by_place = (shares - drawn) / (1 - drawn) * place.shape[1]
+        inside = (by_place - before[at][:, None]) / size[at][:, None]
+        weight = drawn + (1 - drawn) * np.clip(inside, 0.0, 1.0)
+        reviewed += counts[:, None] * weight
+        lost += counts[:, None] * (1 - weight) * own[:, None]
+    return Chain(shares, np.full(len(shares), usd), reviewed, lost)
 
 
 def at_random(loss: Floats, usd: float) -> Chain:
     """Let people label examples drawn at random.
 
     Args: loss, usd: as in `by_rank`.
-    Returns: the plans, one for each of SHARES."""
-    mean = loss.mean(axis=0)[:, None]
-    reviewed = np.broadcast_to(SHARES, (len(mean), len(SHARES)))
-    return Chain(SHARES, np.full(len(SHARES), usd), reviewed, mean * (1 - SHARES))
+    Returns: the plans, one for each of SHARES but 0, which is that of `by_rank`."""
+    mean, shares = loss.mean(axis=0)[:, None], SHARES[SHARES > 0]
+    reviewed = np.broadcast_to(shares, (len(mean), len(shares)))
+    return Chain(shares, np.full(len(shares), usd), reviewed, mean * (1 - shares))
 
 
 def in_a_row(unsure: Floats, rows: Codes, loss: Floats, usd: Sequence[float]) -> Chain:

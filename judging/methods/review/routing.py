@@ -307,7 +307,11 @@ def routing(
     notes = _notes(columns, len(sample) - len(rows))
     fewer = min(float(target.sum()), float((1 - target).sum()))
     if fewer < FEWEST:
-        reason = too_few(len(rows), float(target.sum()))
+        n_wrong = float(target.sum())
+        reason = (
+            f"in the {len(rows)} labelled examples, the judge was wrong on {n_wrong:g} and right "
+            f"on {len(rows) - n_wrong:g}; learning needs {FEWEST} of each"
+        )
         trial = RoutingTrial(Undefined(reason), auroc(level[rows], target), Undefined(reason))
         return _fitted(columns, judged, rows, target, trial, None, reason, notes)
     found = cross_validated(columns.values[rows], target, _prior_of(columns), rng)
@@ -333,23 +337,6 @@ def routing(
     return _fitted(columns, judged, rows, target, trial, found.ridge, reason, notes)
 
 
-def held_out_scores(
-    columns: Features, judged: Booleans, sample: Codes, wrong: Floats, rng: np.random.Generator
-) -> Floats | Undefined:
-    """Return scores of the learning sample by fits that left each example out.
-
-    Args: columns, judged, sample, wrong, rng: as in `routing`, at most MOST_ROWS of the sample.
-    Returns: (n,) scores, NaN without a judge's label, or Undefined with too few errors."""
-    there = judged[sample]
-    rows, target = sample[there], wrong[there]
-    if min(float(target.sum()), float((1 - target).sum())) < FEWEST:
-        return Undefined(too_few(len(rows), float(target.sum())))
-    found = cross_validated(columns.values[rows], target, _prior_of(columns), rng)
-    scores = np.full(len(sample), np.nan)
-    scores[np.flatnonzero(there)[found.rows]] = found.scores
-    return scores
-
-
 def expected_errors(found: Routing, next_rows: Codes) -> Figure:
     """Predict how many errors labelling these examples will find.
 
@@ -365,17 +352,6 @@ def _prior_of(columns: Features) -> Floats:
     prior = np.zeros(len(columns.names))
     prior[0] = PRIOR
     return prior
-
-
-def too_few(n: int, n_wrong: float) -> str:
-    """Say that there are too few errors or right labels to learn from.
-
-    Args: n, n_wrong: labelled examples, and errors among them.
-    Returns: the sentence."""
-    return (
-        f"in the {n} labelled examples, the judge was wrong on {n_wrong:g} and right on "
-        f"{n - n_wrong:g}; learning needs {FEWEST} of each"
-    )
 
 
 def _fitted(

@@ -1,27 +1,25 @@
 """cheapest PROJECT: the cheapest plan of judges and people that reaches a goal."""
 
-import json
 from argparse import ArgumentTypeError
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 from django.core.management.base import CommandParser
 
+from annotation.results.management.verdicts import add_who_labels, write_who_labels
 from annotation.results.planner.cheapest import (
     CONFIDENCE,
     DEFAULTS,
     Wish,
     answer_here,
+    checked,
     goal_checks,
     kept_answer,
     open_plan,
     who_labels,
 )
-from annotation.results.tables.exports import whole_file
 from judging.core.commands import FairJudgeCommand, add_project, decimal_argument
-from judging.core.errors import UserError
 from judging.core.formatting import decimals, percent, usd
 from judging.methods.review.pipelines import Goal
 from judging.projects.access import project_for_command
@@ -74,12 +72,7 @@ class Command(FairJudgeCommand):
             "--plan", type=int, help="number of a plan in the list (default: the recommended one)"
         )
         parser.add_argument("--open", action="store_true", help="open the round of this plan")
-        parser.add_argument(
-            "-o", "--output", type=Path, help="write who labels which example, as JSON Lines"
-        )
-        parser.add_argument(
-            "--people", type=Path, help="write the ids that the plan leaves to people"
-        )
+        add_who_labels(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         project = project_for_command(options["project"])
@@ -88,12 +81,8 @@ class Command(FairJudgeCommand):
         for line in _lines(told):
             self.stdout.write(line)
         if options["output"] or options["people"]:
-            rows = list(who_labels(project, told, options["plan"]))
-            if options["output"]:
-                _write(options["output"], (json.dumps(row, ensure_ascii=False) for row in rows))
-            if options["people"]:
-                left = (row["external_id"] for row in rows if row["label_from"] == "people")
-                _write(options["people"], ("external_id", *left))
+            rows = who_labels(project, told, options["plan"])
+            write_who_labels(options, rows, "people")
         opened = None
         if options["open"]:
             opened = open_plan(project, None, told, options["plan"]).number
@@ -115,16 +104,15 @@ def _wish(options: Mapping[str, Any]) -> Wish:
     named = {Goal(name): options[str(name)] for name in Goal}
     goal = next((one for one, value in named.items() if value is not None), Goal.ACCURACY)
     value = DEFAULTS[goal] if named[goal] is None else named[goal]
-    wish = Wish(
-        goal=goal,
-        value=value,
-        confidence=options["confidence"],
-        examples=options["examples"],
-        prices=dict(options["price"]),
+    return checked(
+        Wish(
+            goal=goal,
+            value=value,
+            confidence=options["confidence"],
+            examples=options["examples"],
+            prices=dict(options["price"]),
+        )
     )
-    if found := wish.problems():
-        raise UserError(" ".join(f"{name}: {why}" for name, why in found))
-    return wish
 
 
 def _lines(told: Mapping[str, Any]) -> Iterator[str]:
@@ -146,8 +134,3 @@ def _lines(told: Mapping[str, Any]) -> Iterator[str]:
         yield f"  {row['number']:>2}. {cost:>10}  {value} ({low} to {high})  {row['words']}{mark}"
     for why in told["left_out"]:
         yield f"Left out: {why}"
-
-
-def _write(path: Path, lines: Any) -> None:
-    with whole_file(path) as partial:
-        partial.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")

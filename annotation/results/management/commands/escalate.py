@@ -1,15 +1,14 @@
 """escalate PROJECT: which labels may judges in a row keep, and which examples are for people?"""
 
-import json
 from argparse import ArgumentTypeError
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 from django.core.management.base import CommandParser
 
 from annotation.results.data.figures import to_json
+from annotation.results.management.verdicts import add_who_labels, write_who_labels
 from annotation.results.sections.routing import (
     BY_BPDE,
     BY_LEARNED,
@@ -17,7 +16,6 @@ from annotation.results.sections.routing import (
     EscalationPlan,
     escalation_asked,
 )
-from annotation.results.tables.exports import whole_file
 from judging.core.commands import FairJudgeCommand, add_project, decimal_argument
 from judging.core.errors import UserError
 from judging.core.formatting import count, percent, usd
@@ -60,14 +58,7 @@ class Command(FairJudgeCommand):
             help="how sure a judge is: by its BPDE (default), by what people's labels teach, or by "
             "how many simulated annotators agree (see `teach --by annotators`)",
         )
-        parser.add_argument(
-            "-o", "--output", type=Path, help="write who labels which example, as JSON Lines"
-        )
-        parser.add_argument(
-            "--people",
-            type=Path,
-            help="write the ids that are left to people, for `open_round --examples`",
-        )
+        add_who_labels(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         project = project_for_command(options["project"])
@@ -76,12 +67,7 @@ class Command(FairJudgeCommand):
         plan, labelled = escalation_asked(project, runs, asked, delta, options["score"])
         for line in _lines(plan, float(options["confidence"])):
             self.stdout.write(line)
-        rows = list(labelled)
-        if options["output"]:
-            _write(options["output"], (json.dumps(row, ensure_ascii=False) for row in rows))
-        if options["people"]:
-            left = (row["external_id"] for row in rows if row["label_from"] is None)
-            _write(options["people"], ("external_id", *left))
+        write_who_labels(options, labelled, None)
         self.tell(to_json(plan) | {"confidence": float(options["confidence"])})
 
 
@@ -119,8 +105,3 @@ def _lines(plan: EscalationPlan, confidence: float) -> Iterator[str]:
         yield f"  kept by {name}: {count(kept)} of {count(asked)}, for {cost}"
         asked -= kept
     yield f"  left to people: {count(row.people)}, for {usd(row.people_usd)}"
-
-
-def _write(path: Path, lines: Iterable[str]) -> None:
-    with whole_file(path) as partial:
-        partial.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")

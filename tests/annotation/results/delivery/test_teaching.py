@@ -35,7 +35,7 @@ from judging.core import waking
 from judging.core.errors import UserError
 from judging.core.models import Worker
 from judging.dataset.models import Example
-from judging.dataset.subsets import ALL
+from judging.dataset.subsets import ALL, Subset
 from judging.methods.intervals.estimates import Undefined
 from judging.projects.tokens import issue_token
 from judging.runs.models import Call
@@ -194,6 +194,31 @@ def test_prompts_show_solved_pairs_on_both_sides_alike_and_never_the_pair_in_que
                 )
                 assert head[end:].startswith(f"people prefer the {'first' if first else 'second'}")
     assert template.lesson.shown == 4
+
+
+@pytest.mark.long
+def test_the_local_model_drafts_a_rubric_and_judges_with_it(
+    project, run, settings, tmp_path, local_model
+):
+    """A real model: what it writes is poor, and goes the whole way from a draft to verdicts."""
+    (tmp_path / "models").symlink_to(local_model.parent)
+    settings.FAIRJUDGE_DATA = tmp_path
+    lesson = begin_lesson(project, None, plan_lesson(project, run, "both", endpoint="local"))
+    lesson = draft(lesson)
+    assert (lesson.endpoint, lesson.usd) == ("local", 0)
+    assert lesson.completion_tokens > 0
+    written = lesson.rubric
+    lesson = approve(lesson, None)
+    assert written.strip() in lesson.version.text
+    left = project.examples.exclude(pk__in=lesson.taught).first()
+    subset = Subset.chosen([], ids=[left.external_id], sample=None, seed=None)
+    after = judged(project, endpoint="local", template=lesson.name, k=1, subset=subset)
+    calls = Call.objects.filter(run=after)
+    assert set(calls.values_list("example", "part")) == {
+        (left.pk, "original"), (left.pk, "swapped"),
+    }  # fmt: skip
+    assert all(call.prompt_tokens > 0 for call in calls)
+    assert after.parameters["output"]["lesson"]["taught"] == lesson.taught
 
 
 @pytest.mark.system

@@ -1,8 +1,10 @@
 """The cheapest plan of a project: learned, priced, opened, carried out, and checked."""
 
 import json
+from dataclasses import replace
 from decimal import Decimal
 
+import numpy as np
 import pytest
 from django.core.management import CommandError, call_command
 from django.test import Client
@@ -10,8 +12,10 @@ from django.urls import reverse
 from django.utils import timezone
 
 from annotation.models import Item, Job, Round, Selection
+from annotation.results.data.samples import samples_array
 from annotation.results.demo import JUDGES, PUBLISHED
 from annotation.results.planner import cheapest
+from annotation.results.planner import ways as ways_module
 from annotation.results.planner.cheapest import (
     Wish,
     answer_here,
@@ -26,14 +30,18 @@ from annotation.results.planner.cheapest import (
     waiting_job,
     who_labels,
 )
-from annotation.results.planner.ways import Price, learning_sample, price_of
+from annotation.results.planner.ways import Price, learning_sample, price_of, ways
+from annotation.results.sections.routing import columns_of, texts_of
 from annotation.rounds.opening import RoundSettings, open_round
+from annotation.votes.agreement import SIGN
 from annotation.votes.imports import import_votes
 from judging.core.errors import UserError
 from judging.dataset.writing import import_files
 from judging.llm.prices import PriceSnapshot, TokenRate
 from judging.methods.intervals.estimates import Undefined, most_unseen
-from judging.methods.review.pipelines import Goal
+from judging.methods.intervals.win_rate import AuditedLabels, win_rate
+from judging.methods.review.pipelines import SHARES, Asked, Goal
+from judging.methods.review.routing import routing
 from judging.projects.models import Project
 from judging.runs.models import Call, Run
 from judging.runs.recorded.writing import import_judgments
@@ -106,6 +114,12 @@ def test_a_run_without_a_price_is_left_out_and_named(study):
     assert not any(1 in row["runs"] for row in told["rows"])
 
 
+def test_runs_beyond_the_newest_are_counted_as_left_out(study, monkeypatch):
+    monkeypatch.setattr(ways_module, "MOST_RUNS", 1)
+    told = find_cheapest(study, Wish(prices=PRICES))
+    assert told["left_out"] == ["1 older run left out, because the newest 1 are compared."]
+
+
 def test_the_other_goals_have_an_audit_in_their_cost(study):
     wide = find_cheapest(study, Wish(goal=Goal.WIN_RATE, value=Decimal("0.15"), prices=PRICES))
     best = wide["rows"][wide["best"] - 1]
@@ -121,6 +135,7 @@ def test_the_other_goals_have_an_audit_in_their_cost(study):
     )
     best = sure["rows"][sure["best"] - 1]
     assert best["audit"] > 0
+    assert best["words"] != sure["rows"][sure["second"] - 1]["words"]
     assert sure["examples"] == 5_000
 
 
@@ -300,6 +315,44 @@ def test_from_a_learning_round_to_a_goal_checked_on_fresh_labels(project, learne
 
 
 @pytest.mark.django_db
+def test_a_learned_plan_reaches_what_is_predicted_when_its_round_is_carried_out(project, learned):
+    """Most labels of a small share teach, and are no better than random ones."""
+    run, people, round_ = learned
+    label_all(round_, people)
+    sample = learning_sample(project)
+    asked = Asked(Goal.ACCURACY, 0.9, 0.95, 300, 1.0)
+    found, _ = ways(sample, asked, {run.number: Decimal(1)})
+    (way,) = [one for one in found if one.route == "learned"]
+    sheet = sample.analysis.sheet
+    told = np.array([SIGN[gold(one)] for one in project.examples.order_by("pk")])
+    for share in (0.3, 0.4, 0.6):
+        predicted = 1 - way.chain.lost.mean(axis=0)[SHARES.tolist().index(share)]
+        reached = [carried_out(sheet, run, told, share, seed) for seed in range(12)]
+        assert predicted == pytest.approx(np.mean(reached), abs=0.04)
+    # If nearly all examples would have to teach, nothing is left to rank.
+    few, _ = ways(sample, replace(asked, examples=65), {run.number: Decimal(1)})
+    assert "learned" not in {one.route for one in few}
+    row = {"runs": [run.number], "route": "learned", "share": 0.4, "votes": 1, "check": 20}
+    _, settings = settings_of(project, Wish().to_json() | {"labels": 120}, row)
+    assert (settings.learn, settings.beta) == (60, Decimal(40))
+
+
+def carried_out(sheet, run, told, share, seed):
+    """The accuracy of a round that learns from 60 random labels and then selects by rank."""
+    rng = np.random.default_rng(seed)
+    drawn = rng.permutation(len(sheet))[:60]
+    samples, texts = samples_array(run, sheet.ids), texts_of(run.project, run, sheet)
+    columns = columns_of(sheet, run, samples, (), texts)
+    wrong = (sheet.judge != told).astype(float)
+    fit = routing(columns, sheet.level, sheet.judged, drawn, wrong[drawn], rng)
+    score = (fit.probability if fit.used else sheet.level).copy()
+    score[drawn] = np.inf
+    seen = np.argsort(-score)[: round(share * len(sheet))]
+    wrong[seen] = 0
+    return 1 - wrong.mean()
+
+
+@pytest.mark.django_db
 def test_a_routed_round_with_an_audit_is_thinned_to_equal_chances(project, tmp_path):
     run = biased_run(project, tmp_path, n=200)
     people = [make_annotator(project, "kim")]
@@ -314,6 +367,61 @@ def test_a_routed_round_with_an_audit_is_thinned_to_equal_chances(project, tmp_p
     drawn = set(sample.analysis.sheet.ids[sample.places].tolist())
     # 40 of 160 were audited, so a fourth of the 40 that were selected stays.
     assert (len(drawn), len(drawn & top)) == (50, 10)
+
+
+GOAL = {"goal": "win_rate", "value": "0.2", "confidence": "0.95"}
+
+
+@pytest.mark.django_db
+def test_a_win_rate_is_checked_by_fresh_labels_alone(project, learned):
+    """Labels that chose the plan would make its interval narrower than the check may promise."""
+    run, people, round_ = learned
+    label_all(round_, people)
+    settings = RoundSettings(beta=Decimal(10), audit=60, votes=1, seed=9, goal=GOAL)
+    opened = open_round(project, None, run, settings)
+    label_all(opened, people)
+    (check,) = goal_checks(project)
+    said = run.verdicts.values_list("example", "label")
+    judge = {pk: (1 + SIGN[label]) / 2 for pk, label in said}
+    right = {one.pk: (1 + SIGN[gold(one)]) / 2 for one in project.examples.all()}
+    items = Item.objects.filter(round=opened)
+    top, audit = (
+        set(items.filter(selection__kind=kind).values_list("example", flat=True))
+        for kind in ("top", "audit")
+    )
+    fresh = audit - set(Item.objects.filter(round=round_).values_list("example", flat=True))
+    assert check.audited == len(fresh) < 60
+    parts = [right[pk] for pk in top], [judge[pk] for pk in judge.keys() - top]
+    parts += [right[pk] for pk in sorted(fresh)], [judge[pk] for pk in sorted(fresh)]
+    found = win_rate(AuditedLabels(*map(np.array, parts)))
+    assert check.figure == pytest.approx((found.high - found.low) / 2)
+
+
+@pytest.mark.django_db
+def test_judges_in_a_row_have_a_win_rate_that_is_checked(project, tmp_path):
+    run = biased_run(project, tmp_path, n=200)
+    people = [make_annotator(project, "kim")]
+    row = {"runs": [run.number], "threshold": 0.0, "route": "row", "share": 0.4, "votes": 1}
+    told = GOAL | {"rows": [row | {"number": 1, "check": 40}], "best": 1, "sentence": ""}
+    opened = open_plan(project, None, told)
+    label_all(opened, people)
+    (check,) = goal_checks(project)
+    assert check.audited == 40
+    assert 0.02 < check.figure < 0.25
+    assert check.reached == (check.figure <= 0.2)
+
+
+@pytest.mark.django_db
+def test_an_audited_example_without_a_label_by_the_judge_is_not_right(project, tmp_path):
+    """People say tie, and a missing label is no tie."""
+    run = biased_run(project, tmp_path, n=60)
+    run.verdicts.update(label=None, state="unjudged", bpde=None)
+    goal = GOAL | {"goal": "certificate"}
+    settings = RoundSettings(beta=Decimal(0), audit=30, votes=1, seed=2, goal=goal)
+    opened = open_round(project, None, run, settings)
+    label_all(opened, [make_annotator(project, "kim")], lambda example, person: "tie")
+    (check,) = goal_checks(project)
+    assert (check.audited, check.wrong) == (30, 30)
 
 
 @pytest.mark.django_db

@@ -62,6 +62,8 @@ def test_the_narrower_win_rate_about_people_is_the_one_to_cite():
     wide = Estimate(0.6, 40, 0.3, 0.9)
     assert win_rates.to_cite(rates(wide, UP)) == "judge_and_people"
     assert win_rates.to_cite(rates(UP, wide)) == "people"
+    # Every label is known: the judge has no part in it, and no method is to be cited for it.
+    assert win_rates.to_cite(rates(UP, UP)) == "people"
     assert win_rates.to_cite(rates(NONE)) is None
     assert win_rates.to_cite(rates(Estimate(0.6, 40, note="one question"))) is None
 

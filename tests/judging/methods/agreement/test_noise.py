@@ -2,6 +2,7 @@
 
 import math
 from itertools import permutations
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +18,8 @@ from judging.methods.agreement.noise import (
     without_noise,
 )
 from judging.methods.intervals.estimates import Undefined, holm
+
+ROOT = Path(__file__).parents[4]
 
 
 def corrected(judge, counts, weight=None, question=None, stratum=None):
@@ -182,3 +185,21 @@ def test_groups_with_more_gaps_than_chance_gives_are_found_by_fishers_test():
     assert [one.p_holm for one in found] == pytest.approx(holm(p).tolist())
     assert (found[0].gaps, found[0].inside, found[0].expected) == (8, 10, pytest.approx(10 / 6))
     assert found[0].p_holm < 0.001 < 0.5 < found[1].p_holm
+
+
+@pytest.mark.parametrize(
+    ("people", "judge", "points"), [(0.45, 0.9, -1.9), (0.45, 0.45, 1.9), (0.0, 0.9, -9)]
+)
+def test_hard_examples_move_the_correction_as_documented(people, judge, points):
+    """On 30 % of the examples, people and the judge know the answer less often than in 90 %."""
+    rng, n, shares = np.random.default_rng(8), 30_000, [0.4, 0.2, 0.4]
+    label, hard = rng.choice(3, n, p=shares), rng.random(n) < 0.3
+    chance = np.where(hard[:, None], [people] * 3 + [judge], 0.9)
+    random = rng.choice(3, (n, 4), p=shares)
+    said = np.where(rng.random((n, 4)) < chance, label[:, None], random)
+    counts = np.stack([(said[:, :3] == one).sum(axis=1) for one in range(3)], axis=1)
+    found = corrected(1 - said[:, 3], counts)
+    true = float((said[:, 3] == label).mean())
+    assert 100 * (found.corrected.value - true) == pytest.approx(points, abs=1)
+    page = (ROOT / "docs/methods/people.md").read_text(encoding="utf-8")
+    assert f"{abs(points):g} points too" in " ".join(page.split())

@@ -120,6 +120,27 @@ def test_people_label_the_first_by_rank_and_share_ties():
     assert blind.lost[:, at] == pytest.approx(0.7 * loss[0])
 
 
+def test_a_learned_rank_follows_a_random_part_and_is_not_tested_on_what_taught_it():
+    """Two ranks, each taught by two of the ten examples; the random part is a fifth of all."""
+    place = np.array([np.arange(10), np.arange(10)[::-1]])
+    taught = np.zeros((2, 10), bool)
+    taught[0, [0, 1]], taught[1, [2, 3]] = True, True
+    loss = np.broadcast_to(np.linspace(0.1, 1, 10), (2, 10))
+    chain = by_rank(place, np.arange(10), loss, 0.5, drawn=0.2, taught=taught)
+    # Shares that are random as a whole are plans of another route, and nobody is one of by_rank.
+    assert chain.share.tolist() == SHARES[SHARES > 0.2].tolist()
+    assert 0 not in at_random(loss, 0.5).share
+    at = SHARES.tolist().index(0.5)
+    # A fifth is drawn; three eighths of the other eight follow by rank, which is 3.75 of all ten.
+    by_first = np.clip(3.75 - np.arange(10), 0, 1)
+    for example in range(10):
+        ranks = by_first, by_first[::-1]
+        tests = [one[example] for one, own in zip(ranks, taught, strict=True) if not own[example]]
+        reviewed = 0.2 + 0.8 * np.mean(tests)
+        assert chain.reviewed[example, at] == pytest.approx(reviewed)
+        assert chain.lost[example, at] == pytest.approx((1 - reviewed) * loss[0, example])
+
+
 def test_judges_in_a_row_keep_and_cost_as_counted_one_by_one():
     draw = Random(3)
     unsure = np.array([[draw.choice([0, 0.3, 0.7, np.nan]) for _ in range(40)] for _ in range(3)])
