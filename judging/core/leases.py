@@ -8,23 +8,29 @@ waits for the time to run out.
 
 SQLite lets one process write at a time. A vote, or an answer that was paid for, waits while another
 process holds the lock. So long work writes in chunks. How many rows fit into a short transaction
-depends on the machine and on its load, so the number follows the time that was measured.
+depends on the machine and on its load, so the number follows the time that was measured. What a
+first pass read waits for the second one in a temporary file.
 """
 
 import gc
 import logging
 import os
+import pickle
 import socket
 import sys
+import tempfile
 import threading
 import time
 import uuid
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import starmap
+from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from django.db import connection, transaction
 from django.db.models import Model, Q, QuerySet
@@ -287,3 +293,36 @@ def delete_rows(model: type[Model], **which: Any) -> int:
     """
     rows = model._base_manager.filter(**which)
     return int(rows._raw_delete(rows.db))
+
+
+KeptRow = TypeVar("KeptRow")
+
+
+class KeptRows(Generic[KeptRow]):
+    """Rows of one kind in a temporary file, so that a second pass reads no file again.
+
+    They come back in the order in which they were added. `kind` is a dataclass or a named tuple.
+    Adding raises OSError if the temporary folder is full.
+    """
+
+    BLOCK = 500
+
+    def __init__(self, kind: Any) -> None:
+        self._kind, self._cells = kind, attrgetter(*kind.__match_args__)
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - the finalizer closes it
+        weakref.finalize(self, self._file.close)
+        self._waiting: list[tuple[Any, ...]] = []
+
+    def add(self, row: KeptRow) -> None:
+        self._waiting.append(self._cells(row))
+        if len(self._waiting) == self.BLOCK:
+            pickle.dump(self._waiting, self._file, pickle.HIGHEST_PROTOCOL)
+            self._file.flush()
+            self._waiting.clear()
+
+    def __iter__(self) -> Iterator[KeptRow]:
+        end = self._file.tell()
+        self._file.seek(0)
+        while self._file.tell() < end:
+            yield from starmap(self._kind, pickle.load(self._file))
+        yield from starmap(self._kind, self._waiting)

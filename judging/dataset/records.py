@@ -9,18 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import pickle
 import re
-import tempfile
-import weakref
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
-from itertools import starmap
-from operator import attrgetter
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
@@ -439,36 +434,6 @@ class ValueRow(Row, Protocol):
 
 AnyRow = TypeVar("AnyRow", bound=Row)
 AnyValueRow = TypeVar("AnyValueRow", bound=ValueRow)
-
-
-class KeptRows(Generic[AnyRow]):
-    """Rows of one kind in a temporary file, so that a second pass reads no file again.
-
-    They come back in the order in which they were added. `kind` is a dataclass or a named tuple.
-    Adding raises OSError if the temporary folder is full.
-    """
-
-    BLOCK = 500
-
-    def __init__(self, kind: Any) -> None:
-        self._kind, self._cells = kind, attrgetter(*kind.__match_args__)
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - the finalizer closes it
-        weakref.finalize(self, self._file.close)
-        self._waiting: list[tuple[Any, ...]] = []
-
-    def add(self, row: AnyRow) -> None:
-        self._waiting.append(self._cells(row))
-        if len(self._waiting) == self.BLOCK:
-            pickle.dump(self._waiting, self._file, pickle.HIGHEST_PROTOCOL)
-            self._file.flush()
-            self._waiting.clear()
-
-    def __iter__(self) -> Iterator[AnyRow]:
-        end = self._file.tell()
-        self._file.seek(0)
-        while self._file.tell() < end:
-            yield from starmap(self._kind, pickle.load(self._file))
-        yield from starmap(self._kind, self._waiting)
 
 
 @dataclass

@@ -25,6 +25,7 @@ from django.db import transaction
 
 from judging.core import storage
 from judging.core.errors import UserError
+from judging.core.leases import KeptRows
 from judging.core.storage import FOLDER
 from judging.core.text import Encoding, encode
 from judging.dataset.files import IN_WORDS, Records, data_files, encoding_in, is_archive, open_sheet
@@ -36,7 +37,6 @@ from judging.dataset.records import (
     Codes,
     Compared,
     ExampleRow,
-    KeptRows,
     Refused,
     compare,
     documented,

@@ -24,13 +24,13 @@ from django.utils import timezone
 from judging.core import leases, storage, waking
 from judging.core.errors import UserError
 from judging.core.formatting import number_of
-from judging.core.leases import Chunks, Lease, TakenOver, in_chunks, is_dead, is_over, new_holder
+from judging.core.leases import Chunks, KeptRows, Lease, TakenOver, in_chunks, is_dead, new_holder
 from judging.core.processes import stop_requested
 from judging.core.sql.statements import insert_columns, rows_came
 from judging.dataset.images import delete_unused, link, release
 from judging.dataset.models import Example, Import
 from judging.dataset.reading import Reader
-from judging.dataset.records import IDENTITY_FIELDS, Codes, ExampleRow, KeptRows, Refused, spelled
+from judging.dataset.records import IDENTITY_FIELDS, Codes, ExampleRow, Refused, spelled
 from judging.dataset.subsets import tag_new
 from judging.dataset.uploads import (
     CHUNK,
@@ -112,7 +112,7 @@ def interrupt(import_id: int, holder: str, reason: str) -> bool:
 
 def look_after(imported: Import) -> Import:
     """Notice that the writer is gone, or wake a worker again if the message may be lost."""
-    lost = is_dead(imported.holder) or is_over(imported.lease_until)
+    lost = is_dead(imported.holder) or leases.is_over(imported.lease_until)
     if imported.state == State.WRITING and lost:
         same = Import.objects.filter(pk=imported.pk, state=State.WRITING)
         same = LEASE.unchanged(same, imported.holder, imported.lease_until)

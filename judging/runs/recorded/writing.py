@@ -15,11 +15,11 @@ from django.db.models import Sum
 from django.utils import timezone
 
 from judging.core.errors import UserError
-from judging.core.leases import Chunks, delete_rows, in_chunks
+from judging.core.leases import Chunks, KeptRows, delete_rows, in_chunks
 from judging.core.sql.statements import insert_columns, rows_came
 from judging.dataset.files import Records, check_format, combined, data_files
 from judging.dataset.models import Import
-from judging.dataset.records import ById, Codes, KeptRows, Place
+from judging.dataset.records import ById, Codes, Place
 from judging.dataset.whole_files import accepted
 from judging.llm.prompts.templates import ORDERS, PromptVariant, balanced
 from judging.methods.calibration.probabilities import PERMUTATIONS

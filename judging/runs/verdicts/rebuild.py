@@ -10,9 +10,8 @@ from typing import Any
 from django.db.models import Sum
 from django.utils import timezone
 
-from judging.core.leases import Chunks, delete_rows, in_chunks
+from judging.core.leases import Chunks, KeptRows, delete_rows, in_chunks
 from judging.core.sql.statements import insert_columns, new, upsert
-from judging.dataset.records import KeptRows
 from judging.methods.verdicts.verdicts import Candidate, VerdictState, outcome_of, rank, verdict
 from judging.methods.verdicts.verdicts import VerdictFigures as Result
 from judging.runs.models import Form, Method, Run, Verdict, among, subjects_of

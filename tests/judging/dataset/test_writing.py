@@ -10,11 +10,11 @@ from django.utils import timezone
 
 from annotation.rounds.opening import RoundSettings, open_round
 from judging.core.errors import UserError
+from judging.core.leases import KeptRows
 from judging.core.processes import stop_requested
 from judging.dataset import writing
 from judging.dataset.files import Source
 from judging.dataset.models import Example, Import, tags_of_examples
-from judging.dataset.records import KeptRows
 from judging.dataset.writing import import_files, undo
 from judging.projects.models import AuditEvent
 from judging.runs.models import Call, Run, Verdict

@@ -5,7 +5,7 @@ import pytest
 from django.core.management import call_command
 
 from judging.core.errors import UserError
-from judging.dataset.records import KeptRows
+from judging.core.leases import KeptRows
 from judging.dataset.writing import import_files
 from judging.runs import lifecycle
 from judging.runs.models import Call, Method, Parse, Run, Sample, Verdict
