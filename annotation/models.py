@@ -929,9 +929,10 @@ class GateLook(models.Model):
 
 
 class Job(Leased):
-    """Work that a program left to a worker instead of waiting, one process at a time.
+    """Work that a page or a program left to a worker instead of waiting, one process at a time.
 
     asked: what the request held. result: the answer, with the keys of the answer at once.
+    n_done: of a file, how many rows are written.
     """
 
     class Kind(models.TextChoices):
@@ -950,9 +951,11 @@ class Job(Leased):
         WAITING = "waiting", "waiting"
         DONE = "done", "done"
         REFUSED = "refused", "refused"
+        STOPPED = "stopped", "cancelled"
 
     GATES = (Kind.GATE, Kind.COMPARE, Kind.ESCALATE, Kind.CHEAPEST)
     IMPORTS = (Kind.VOTES, Kind.JUDGMENTS, Kind.SCORES)
+    FILES = (Kind.REPORT, Kind.TABLE)
 
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="jobs")
     user = user_or_none()
@@ -962,6 +965,7 @@ class Job(Leased):
     reason = models.TextField(blank=True)
     result = models.JSONField(null=True)
     created_at = models.DateTimeField(auto_now_add=True)
+    n_done = models.PositiveIntegerField(default=0)
     ended_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:

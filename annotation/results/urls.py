@@ -67,6 +67,10 @@ urlpatterns = [
         name="plot",
     ),
     path("p/<slug:slug>/export", results.download, name="export"),
+    path("p/<slug:slug>/files/<int:number>", results.made_file, name="made_file"),
+    path(
+        "p/<slug:slug>/files/<int:number>/cancel", results.cancel_made_file, name="cancel_made_file"
+    ),
     re_path(
         r"^p/(?P<slug>[-\w]+)/report\.(?P<kind>html|pdf|zip|tex)$",
         results.report_file,

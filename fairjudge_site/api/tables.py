@@ -17,6 +17,7 @@ from annotation.results.delivery.jobs import import_asked, table_asked
 from annotation.results.tables.exports import (
     BLIND_KINDS,
     CONTENT_TYPES,
+    STREAMED,
     ExportRequest,
     export,
     role_for,
@@ -137,10 +138,6 @@ _STREAMS = {
 }
 
 
-# Their first rows are sent at once.
-_TEXTS = ("csv", "jsonl", "json")
-
-
 def _streamed(
     request: HttpRequest,
     slug: str,
@@ -153,7 +150,7 @@ def _streamed(
     access = access_to(request, slug, role_for(wanted), shows_judge=shows_judge)
     chosen = run_named(access, run)
     wanted = replace(wanted, frame=_frame(access, chosen, where))
-    if prefer and not request.is_head and wanted.format not in _TEXTS:  # type: ignore[attr-defined]
+    if prefer and not request.is_head and wanted.format not in STREAMED:  # type: ignore[attr-defined]
         about = wanted.frame or (chosen.frame if chosen else None)
         if is_left(prefer, large=is_large(access.project, about.pk if about else None)):
             return left(access, Job.Kind.TABLE, table_asked(chosen, wanted), again=False)
