@@ -238,7 +238,10 @@ def test_every_operation_has_a_method(proxy, token, media, tmp_path, client, mon
         assert {one.state for one in do(project.gates())} == {"done"}
         saved = do(ranked.save_report(tmp_path / "late.zip"))
         assert zipfile.ZipFile(saved).testzip() is None
-        assert [one.kind for one in do(project.jobs())] == ["report"]
+        (report,) = do(project.jobs())
+        assert report.kind == "report"
+        with pytest.raises(Problem, match="isn't written yet"):
+            do(project.cancel_job(report.id))
         monkeypatch.undo()
         kept = do(project.templates.add(**TEMPLATE))
         assert do(project.templates.retire(kept.id)).retired_at is not None
