@@ -167,12 +167,7 @@ def import_asked(
 
 
 def _import_file(
-    project: Project,
-    user: AbstractUser | None,
-    kind: str,
-    asked: Asked,
-    path: Path,
-    keep: Keep,
+    project: Project, user: AbstractUser | None, kind: str, asked: Asked, path: Path, keep: Keep
 ) -> None:
     sheet = asked["sheet"]
     if kind == Job.Kind.SCORES:
