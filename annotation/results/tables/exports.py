@@ -518,7 +518,7 @@ CONTENT_TYPES = {
 FORMATS = tuple(CONTENT_TYPES)
 # What these write differs from a row of texts, or is more than a file.
 _TYPED = ("parquet", "arrow", "xlsx", "dataset")
-# Of these, the first rows are sent at once.
+# The first rows of these are sent at once.
 STREAMED = tuple(name for name in FORMATS if name not in _TYPED)
 PACKINGS = ("gz", "zst")
 MOST_NAMED = 1000
