@@ -55,9 +55,7 @@ urlpatterns = [
     path("p/<slug:slug>/teach/<int:number>/compare", teach.lesson_compare, name="lesson_compare"),
     path("p/<slug:slug>/people/pace", results.pace, name="people_pace"),
     path(
-        "p/<slug:slug>/runs/<int:number>/reselection",
-        results.reselection,
-        name="run_reselection",
+        "p/<slug:slug>/runs/<int:number>/reselection", results.reselection, name="run_reselection"
     ),
     path("p/<slug:slug>/results", results.results, name="results"),
     path("p/<slug:slug>/results/<slug:name>", results.results_page, name="results_page"),

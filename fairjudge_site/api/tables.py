@@ -104,9 +104,7 @@ def _frame(access: Access, run: Run | None, where: list[str] | None) -> Frame | 
 
 
 Labels = Annotated[
-    str,
-    Query(max_length=200, description="Such as 1=win,2=lose."),
-    AfterValidator(storable),
+    str, Query(max_length=200, description="Such as 1=win,2=lose."), AfterValidator(storable)
 ]
 Sheet = Annotated[
     str,
