@@ -29,6 +29,7 @@ from annotation.models import (
     Protocol,
     Repeat,
     Round,
+    RoundWork,
     Skip,
     Slot,
     Vote,
@@ -110,6 +111,8 @@ def _hide(project: Project, user: AbstractUser | None) -> Deletion:
         # Closed first: people may be at work, and a new vote would keep its item.
         open_rounds = Round.every.filter(project=project).exclude(state=Round.State.CLOSED)
         open_rounds.update(state=Round.State.CLOSED, closed_at=now)
+        # Who still writes to a round finds that the row is gone, and leaves.
+        RoundWork.objects.filter(round__project=project).delete()
         project.runs.at_work().update(state=Run.State.CANCELLED)
         unfinished = project.imports.exclude(state=Import.State.DONE)
         unfinished.update(state=Import.State.UNDONE, holder="", lease_until=None)

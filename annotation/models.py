@@ -98,9 +98,7 @@ class Team(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["owner", "name"], name="team_name_once"),
-        ]
+        constraints = [models.UniqueConstraint(fields=["owner", "name"], name="team_name_once")]
 
     def __str__(self) -> str:
         return self.name
@@ -117,9 +115,7 @@ class TeamMember(models.Model):
     added_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["team", "user"], name="team_member_once"),
-        ]
+        constraints = [models.UniqueConstraint(fields=["team", "user"], name="team_member_once")]
 
 
 class SeatQuerySet(models.QuerySet["Seat"]):
@@ -155,9 +151,7 @@ class Seat(models.Model):
     objects = SeatQuerySet.as_manager()
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["round", "annotator"], name="seat_once"),
-        ]
+        constraints = [models.UniqueConstraint(fields=["round", "annotator"], name="seat_once")]
 
 
 class Protocol(models.Model):
@@ -318,7 +312,7 @@ class PracticeResult(models.Model):
         constraints = [
             models.UniqueConstraint(
                 fields=["round", "annotator", "number"], name="practice_result_once"
-            ),
+            )
         ]
 
 
@@ -416,10 +410,8 @@ class CrowdSubmission(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(
-                fields=["link", "worker_id"],
-                condition=~Q(worker_id=""),
-                name="crowd_worker_once",
-            ),
+                fields=["link", "worker_id"], condition=~Q(worker_id=""), name="crowd_worker_once"
+            )
         ]
         indexes = [models.Index(fields=["link", "state"], name="submission_by_state")]
 
@@ -497,7 +489,7 @@ class RoundWork(Leased):
         constraints = [
             models.UniqueConstraint(
                 fields=["round"], condition=~Q(state="done"), name="one_work_a_round"
-            ),
+            )
         ]
 
 
@@ -512,9 +504,7 @@ class WorkPart(models.Model):
     content = models.JSONField()
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["work", "start"], name="work_part_once"),
-        ]
+        constraints = [models.UniqueConstraint(fields=["work", "start"], name="work_part_once")]
 
 
 class RoutingScores(models.Model):
@@ -576,9 +566,7 @@ class Item(models.Model):
     every = models.Manager()
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["round", "example"], name="item_once"),
-        ]
+        constraints = [models.UniqueConstraint(fields=["round", "example"], name="item_once")]
         indexes = [models.Index(fields=["round", "state"], name="item_by_state")]
 
 
@@ -680,7 +668,7 @@ class Reading(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["annotator", "protocol"], name="reading_once"),
+            models.UniqueConstraint(fields=["annotator", "protocol"], name="reading_once")
         ]
 
 
@@ -691,9 +679,7 @@ class Skip(models.Model):
     at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["item", "annotator"], name="skip_once"),
-        ]
+        constraints = [models.UniqueConstraint(fields=["item", "annotator"], name="skip_once")]
 
 
 class Flag(models.Model):
@@ -704,9 +690,7 @@ class Flag(models.Model):
     settled_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["item", "annotator"], name="flag_once"),
-        ]
+        constraints = [models.UniqueConstraint(fields=["item", "annotator"], name="flag_once")]
 
 
 class CountedVotes(LeavingOut):
@@ -802,7 +786,7 @@ class Repeat(models.Model):
                 fields=["round", "annotator", "due"],
                 condition=Q(submitted_at=None, skipped_at=None),
                 name="repeat_to_come",
-            ),
+            )
         ]
 
 
@@ -839,7 +823,7 @@ class Intervention(models.Model):
                 fields=["round", "annotator", "kind"],
                 condition=Q(ended_at=None),
                 name="intervention_once",
-            ),
+            )
         ]
 
 
@@ -887,7 +871,7 @@ class Preregistration(models.Model):
         constraints = [
             models.UniqueConstraint(
                 fields=["project", "number"], name="preregistration_number_once"
-            ),
+            )
         ]
 
     def save(self, *args: Any, **kwargs: Any) -> None:
@@ -924,14 +908,15 @@ class GateLook(models.Model):
             models.UniqueConstraint(
                 fields=["run", "requirements_sha256", "examples_sha256", "number"],
                 name="gate_look_once",
-            ),
+            )
         ]
 
 
 class Job(Leased):
-    """Work that a program left to a worker instead of waiting, one process at a time.
+    """Work that a page or a program left to a worker instead of waiting, one process at a time.
 
     asked: what the request held. result: the answer, with the keys of the answer at once.
+    n_done: of a file, how many rows are written.
     """
 
     class Kind(models.TextChoices):
@@ -950,9 +935,11 @@ class Job(Leased):
         WAITING = "waiting", "waiting"
         DONE = "done", "done"
         REFUSED = "refused", "refused"
+        STOPPED = "stopped", "cancelled"
 
     GATES = (Kind.GATE, Kind.COMPARE, Kind.ESCALATE, Kind.CHEAPEST)
     IMPORTS = (Kind.VOTES, Kind.JUDGMENTS, Kind.SCORES)
+    FILES = (Kind.REPORT, Kind.TABLE)
 
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="jobs")
     user = user_or_none()
@@ -962,6 +949,7 @@ class Job(Leased):
     reason = models.TextField(blank=True)
     result = models.JSONField(null=True)
     created_at = models.DateTimeField(auto_now_add=True)
+    n_done = models.PositiveIntegerField(default=0)
     ended_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
@@ -1035,7 +1023,7 @@ class Lesson(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["project", "number"], name="lesson_number_once"),
+            models.UniqueConstraint(fields=["project", "number"], name="lesson_number_once")
         ]
 
     def __str__(self) -> str:

@@ -66,9 +66,7 @@ urlpatterns = [
     path("p/<slug:slug>/rounds/<int:number>/crowd/aside", crowd.aside, name="round_crowd_aside"),
     path("p/<slug:slug>/rounds/<int:number>/extend", rounds.extend, name="round_extend"),
     path(
-        "p/<slug:slug>/rounds/<int:number>/flags/<int:flag>",
-        rounds.flag_settle,
-        name="flag_settle",
+        "p/<slug:slug>/rounds/<int:number>/flags/<int:flag>", rounds.flag_settle, name="flag_settle"
     ),
     path(
         "p/<slug:slug>/rounds/<int:number>/adjudication",

@@ -36,6 +36,7 @@ from judging.core.bounds import (
 )
 from judging.core.caching import report_cache
 from judging.core.errors import UserError
+from judging.core.sql.statements import MANY, rows_came
 from judging.projects.models import ApiToken, LoginSession, Mail, Webhook
 from judging.runs.models import Run
 
@@ -125,6 +126,8 @@ def restore(path: Path) -> int | None:
         state=Run.State.PAUSED, lease_until=None, reason="Restored from a backup. Resume to go on."
     )
     _end_links_and_logins()
+    # A dump of PostgreSQL holds no statistics.
+    rows_came(MANY)
     return None if held is None else sum(rows for rows, _ in held.values())
 
 

@@ -243,9 +243,5 @@ def picture(request: HttpRequest, name: str) -> HttpResponse:
 @login_not_required
 @require_GET
 def glossary(request: HttpRequest) -> HttpResponse:
-    context = {
-        "terms": GLOSSARY.values(),
-        "chapters": chapters(),
-        "here": ROOT + GLOSSARY_NAME,
-    }
+    context = {"terms": GLOSSARY.values(), "chapters": chapters(), "here": ROOT + GLOSSARY_NAME}
     return render(request, "glossary.html", context)

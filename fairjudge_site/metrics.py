@@ -13,14 +13,16 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Any
 
 import prometheus_client
 from django.conf import settings
 from django.contrib.auth.decorators import login_not_required
 from django.core.exceptions import MiddlewareNotUsed, PermissionDenied
-from django.db.models import Count, Max, Min
+from django.db.models import Count, Max, Min, OuterRef, QuerySet, Subquery
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.utils import timezone
@@ -31,13 +33,13 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 
-from annotation.models import Item, Round, Vote
+from annotation.models import Item, Job, Round, RoundWork, Vote
 from fairjudge_site.requests import client_address
 from judging.core.caching import report_cache
 from judging.core.leases import ProcessIdentity, over, start_time
 from judging.core.models import Worker
 from judging.dataset.models import Import
-from judging.projects.models import Delivery, Mail
+from judging.projects.models import AuditEvent, Deletion, Delivery, Mail
 from judging.runs.models import Call, Run
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -223,7 +225,7 @@ def _count_work() -> dict[str, Gauge]:
     items = Item.objects.filter(round__state=Round.State.OPEN).order_by()
     waiting = dict(items.values_list("state").annotate(n=Count("pk")))
     now = timezone.now()
-    first = Run.objects.filter(state=Run.State.QUEUED).aggregate(at=Min("created_at"))["at"]
+    first = _first_that_waits()
     runs = list(
         Run.objects.filter(state__in=AT_WORK).select_related("project").order_by("-pk")[:MOST_RUNS]
     )
@@ -231,6 +233,10 @@ def _count_work() -> dict[str, Gauge]:
     told = dict(Delivery.objects.order_by().values_list("state").annotate(n=Count("pk")))
     mailed = dict(Mail.objects.order_by().values_list("state").annotate(n=Count("pk")))
     importing = Import.objects.filter(state=Import.State.WRITING)
+    left = (
+        ("job", Job.objects.filter(state=Job.State.WAITING), "created_at"),
+        ("round", RoundWork.objects.exclude(state=RoundWork.State.DONE), "begun_at"),
+    )
     found: dict[str, Gauge] = {
         "workers": (
             "Workers that gave a sign of life within 30 seconds, by the queue that they serve.",
@@ -243,14 +249,24 @@ def _count_work() -> dict[str, Gauge]:
             [([state], states.get(state, 0)) for state in Run.State.values],
         ),
         "queue_age_seconds": (
-            "Seconds since the oldest run that still waits for a worker was started; 0 if none.",
+            "Seconds that the run which has waited longest for a worker has waited; 0 if none.",
             [],
             [([], (now - first).total_seconds() if first else 0)],
         ),
-        "leases_expired": (
-            "Runs and imports at work whose worker has been silent for too long.",
+        "work_age_seconds": (
+            "Seconds since the oldest work that no worker has taken was asked for; 0 if none.",
             ["work"],
-            [(["run"], orphans), (["import"], importing.filter(over()).count())],
+            [([name], _age(work.filter(holder=""), at)) for name, work, at in left],
+        ),
+        "leases_expired": (
+            "Work whose worker has been silent for too long.",
+            ["work"],
+            [
+                (["run"], orphans),
+                (["import"], importing.filter(over()).count()),
+                (["deletion"], _silent(Deletion.objects.all())),
+                *(([name], _silent(work)) for name, work, _ in left),
+            ],
         ),
         "deliveries": (
             "Events for webhooks, by what became of them; kept for 30 days.",
@@ -271,6 +287,32 @@ def _count_work() -> dict[str, Gauge]:
         ),
     }
     return found | _of_runs(runs)
+
+
+def _first_that_waits() -> datetime | None:
+    """Return since when the run that has waited longest waits for a worker.
+
+    One that was resumed, or whose worker died, waits since then and not since it was started.
+    """
+    resumed = AuditEvent.objects.filter(
+        project=OuterRef("project"), action="run resumed", subject=OuterRef("name")
+    )
+    called = Call.objects.filter(run=OuterRef("pk"))
+    waiting = Run.objects.filter(state=Run.State.QUEUED).values_list(
+        "created_at",
+        Subquery(resumed.order_by("-pk").values("at")[:1]),
+        Subquery(called.order_by("-pk").values("claimed_at")[:1]),
+    )
+    return min((max(filter(None, times)) for times in waiting), default=None)
+
+
+def _age(work: QuerySet[Any], at: str) -> float:
+    first = work.aggregate(first=Min(at))["first"]
+    return (timezone.now() - first).total_seconds() if first else 0
+
+
+def _silent(work: QuerySet[Any]) -> int:
+    return work.filter(over()).exclude(holder="").count()
 
 
 def _of_runs(runs: list[Run]) -> dict[str, Gauge]:

@@ -22,7 +22,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
-from annotation.models import RoundWork
+from annotation.models import Job, RoundWork
 from fairjudge_site.alerts import BACKED_UP, BASELINE, LEAST_FREE, backup_is_late, is_on
 from fairjudge_site.health import broker_answers, has_worker
 from judging.core.caching import code_version
@@ -37,6 +37,7 @@ from judging.projects.accounts import set_active, set_research
 from judging.projects.logins import reset_second_factor
 from judging.projects.models import AuditEvent, Deletion, Delivery, Mail, SecondFactor
 from judging.runs.endpoints import keys, name_endpoint, remove_endpoint
+from judging.runs.engine import rereading
 from judging.runs.engine.progress import progress_of
 from judging.runs.models import Run, SiteEndpoint
 
@@ -162,6 +163,14 @@ def _long_work() -> Iterator[Work]:
         said = f"round {work.round.number}: {work.get_kind_display()}"
         slug, state = work.round.project.slug, work.get_state_display()
         yield Work(slug, said, state, work.n_done, work.n_total)
+    jobs = Job.objects.filter(state=Job.State.WAITING).select_related("project")
+    for job in jobs.order_by("pk")[:MOST_ROWS]:
+        state = "at work" if job.holder else "waiting"
+        yield Work(job.project.slug, f"{job.get_kind_display()} (job {job.pk})", state, job.n_done)
+    for run in rereading.readings_under_way().select_related("project")[:MOST_ROWS]:
+        reading, said = rereading.rereading_of(run), f"re-parsing of run {run.number}"
+        if reading is not None:
+            yield Work(run.project.slug, said, reading.state, reading.read, reading.total)
     for deletion in Deletion.objects.order_by("pk")[:MOST_ROWS]:
         yield Work(deletion.slug, "deletion", "deleting", deletion.n_done, deletion.n_total)
 

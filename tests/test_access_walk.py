@@ -22,7 +22,7 @@ from django.utils import timezone
 from django.utils.encoding import force_bytes
 from django.utils.http import urlsafe_base64_encode
 
-from annotation.models import Adjudication, Flag
+from annotation.models import Adjudication, Flag, Job
 from annotation.people import crowds
 from annotation.people.annotators import annotator_of
 from annotation.people.invitations import Terms, invite, link_of
@@ -97,6 +97,7 @@ TABLE = {
     "reviewer": "adjudication decision_undo flag_settle round round_item round_standing rounds",
     "observer": """
         example examples export look people_pace plot project_figures project_sizes report_file
+        made_file cancel_made_file
         results results_page run run_progress runs
         preregistration preregistration_check preregistration_file
     """,
@@ -114,7 +115,7 @@ TABLE = {
     # No login and no cookie lets in: tests/fairjudge_site/api/test_walk.py asks with tokens.
     "token": """
         api_assign_people api_choose_primary api_get_parquet api_get_settings api_list_exports
-        api_list_jobs api_get_job api_get_job_file
+        api_list_jobs api_get_job api_get_job_file api_cancel_job
         api_get_practice api_get_sizes api_get_project_sizes
         api_new_judgments api_new_scores api_raise_budget api_reparse_run
         api_compare api_gate api_cheapest
@@ -159,11 +160,12 @@ WITHOUT_SLUG = (*SIGNED, "image")
 # after it are marked.
 UNBLINDING = {
     "": set(
-        "example import_refused lesson look plot project_cheapest project_cheapest_progress "
-        "project_figures project_sizes results_page run run_progress run_reparse teach".split()
+        "example import_refused lesson look made_file plot project_cheapest "
+        "project_cheapest_progress project_figures project_sizes results_page run run_progress "
+        "run_reparse teach".split()
     ),
     "?run=1": set(
-        "example examples import_refused lesson look plot project_cheapest "
+        "example examples import_refused lesson look made_file plot project_cheapest "
         "project_cheapest_progress project_figures project_sizes results_page run run_progress "
         "run_reparse teach".split()
     ),
@@ -251,6 +253,8 @@ def arguments_of(project, annotator, folder):
     uid = urlsafe_base64_encode(force_bytes(annotator.pk))
     template = template_of(project)
     delivery = delivery_of(project)
+    asked = {"run": run.number, "kind": "html"}
+    report = Job.objects.create(project=project, user=annotator, kind="report", asked=asked)
     here = {"slug": project.slug}
     numbers = {
         "import": {"number": import_with_refused_rows(project, folder).number},
@@ -285,6 +289,7 @@ def arguments_of(project, annotator, folder):
             "number": register(project, None, Plan(goal="Which is better?")).number, "kind": "md",
         },
         "project_cheapest_progress": {"number": 1},
+        **{name: {"number": report.pk} for name in ("made_file", "cancel_made_file")},
         "report_file": {"kind": "html"},
         "results_page": {"name": "trust"},
         "scores_undo": {"number": scores_of(project).number},

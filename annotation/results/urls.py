@@ -55,9 +55,7 @@ urlpatterns = [
     path("p/<slug:slug>/teach/<int:number>/compare", teach.lesson_compare, name="lesson_compare"),
     path("p/<slug:slug>/people/pace", results.pace, name="people_pace"),
     path(
-        "p/<slug:slug>/runs/<int:number>/reselection",
-        results.reselection,
-        name="run_reselection",
+        "p/<slug:slug>/runs/<int:number>/reselection", results.reselection, name="run_reselection"
     ),
     path("p/<slug:slug>/results", results.results, name="results"),
     path("p/<slug:slug>/results/<slug:name>", results.results_page, name="results_page"),
@@ -67,6 +65,10 @@ urlpatterns = [
         name="plot",
     ),
     path("p/<slug:slug>/export", results.download, name="export"),
+    path("p/<slug:slug>/files/<int:number>", results.made_file, name="made_file"),
+    path(
+        "p/<slug:slug>/files/<int:number>/cancel", results.cancel_made_file, name="cancel_made_file"
+    ),
     re_path(
         r"^p/(?P<slug>[-\w]+)/report\.(?P<kind>html|pdf|zip|tex)$",
         results.report_file,

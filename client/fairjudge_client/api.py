@@ -39,6 +39,7 @@ class Api(Resource[F]):
     withdraw_invitation = operation(calls.withdraw_invitation)
     list_jobs = operation(calls.list_jobs)
     get_job = operation(calls.get_job)
+    cancel_job = operation(calls.cancel_job)
     get_job_file = operation(calls.get_job_file)
     new_judgments = operation(calls.new_judgments)
     leave = operation(calls.leave)

@@ -448,6 +448,17 @@ def get_job(slug: str, number: int) -> Call[m.JobOut]:
     )
 
 
+def cancel_job(slug: str, number: int, *, idempotency_key: str | None = None) -> Call[m.JobOut]:
+    """Have no worker write a report or table any more. What was written of it is removed."""
+    return Call(
+        "cancel_job",
+        "POST",
+        _path("/api/v1/projects/", slug, "/jobs/", number, "/cancel"),
+        answer=m.JobOut,
+        key=idempotency_key,
+    )
+
+
 def get_job_file(slug: str, number: int) -> Call[bytes]:
     """Return the report or table that a worker has written."""
     return Call(

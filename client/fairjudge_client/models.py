@@ -592,9 +592,11 @@ class JobOut:
     kind: str
     """votes, judgments, scores, report, table or lesson."""
     state: str
-    """waiting, done or refused."""
+    """waiting, done, refused, or stopped if it was cancelled."""
     at_work: bool
     """If a worker is at it now."""
+    rows: int
+    """Of a report as ZIP or a table: how many rows are written."""
     reason: str
     """Why it was refused, with the lines that are wrong."""
     created_at: datetime

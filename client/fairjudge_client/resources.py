@@ -847,6 +847,11 @@ class Project(Resource[F]):
         )
 
     @method
+    def cancel_job(self, number: int) -> Steps[m.JobOut]:
+        """Have no worker write a report or table any more. What was written of it is removed."""
+        return (yield from self._session.ask(calls.cancel_job(self.slug, number)))
+
+    @method
     def import_votes(
         self,
         rows: Any,

@@ -8,21 +8,23 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any
 
-from django.conf import settings
 from django.db.models import QuerySet
 from django.http import FileResponse, Http404, HttpRequest, HttpResponse
 from ninja import Header, Router, Schema
 from pydantic import Field
 
 from annotation.models import Job
-from annotation.results.delivery.jobs import export_asked, leave_to_worker, role_of
+from annotation.results.delivery.jobs import (
+    cancel_file,
+    leave_to_worker,
+    open_file,
+    role_of,
+    shows_judge,
+)
 from annotation.results.report.cache import MOST_AT_ONCE
-from annotation.results.tables.exports import BLIND_KINDS
 from fairjudge_site.api.bodies import Cursor, Limit, Number, Page, page_of
-from fairjudge_site.api.gate import READ, access_to, answer
+from fairjudge_site.api.gate import READ, WRITE, access_to, answer, once
 from fairjudge_site.api.projects import address_of
-from judging.core import storage
-from judging.core.errors import UserError
 from judging.core.models import Worker
 from judging.dataset.models import frame_of
 from judging.projects.access import Access
@@ -61,8 +63,9 @@ class JobOut(Schema):
 
     id: int
     kind: str = Field(description="votes, judgments, scores, report, table or lesson.")
-    state: str = Field(description="waiting, done or refused.")
+    state: str = Field(description="waiting, done, refused, or stopped if it was cancelled.")
     at_work: bool = Field(description="If a worker is at it now.")
+    rows: int = Field(description="Of a report as ZIP or a table: how many rows are written.")
     reason: str = Field(description="Why it was refused, with the lines that are wrong.")
     created_at: datetime
     ended_at: datetime | None
@@ -85,7 +88,7 @@ def is_large(project: Project, frame_id: int | None) -> bool:
 def is_left(prefer: str, *, large: bool) -> bool:
     """Return True if a worker does it: the program prefers that, and there is one."""
     asked = _ASYNC in [one.strip().lower() for one in prefer.split(",")]
-    return asked and large and Worker.objects.alive().serve(settings.QUICK)
+    return asked and large and Worker.objects.take_long_work()
 
 
 def accepted(made: Job, body: Schema, resource: str = "jobs") -> HttpResponse:
@@ -140,20 +143,23 @@ def get_job(request: HttpRequest, slug: str, number: Number) -> dict[str, Any]:
 def get_job_file(request: HttpRequest, slug: str, number: Number) -> FileResponse:
     """Return the report or table that a worker has written."""
     job = _job(request, slug, number)
-    if job.kind not in (Job.Kind.REPORT, Job.Kind.TABLE):
+    if job.kind not in Job.FILES:
         raise Http404("It has no file.")
-    shows_judge = job.kind == Job.Kind.REPORT or export_asked(job.asked).what not in BLIND_KINDS
-    access_to(request, slug, role_of(job), shows_judge=shows_judge)
-    if job.result is None:
-        raise UserError(f"Job {number} is {job.get_state_display()}, so it has no file yet.")
-    with storage.at_hand([job.result["file"]]) as root:
-        path = root / job.result["file"]
-        if not path.is_file():
-            raise UserError("The file was kept for a week. Ask for the report or table again.")
-        stream = path.open("rb")
-    return FileResponse(
-        stream, as_attachment=True, filename=path.name, content_type="application/octet-stream"
-    )
+    access_to(request, slug, role_of(job), shows_judge=shows_judge(job))
+    return FileResponse(open_file(job), as_attachment=True, content_type="application/octet-stream")
+
+
+@router.post("/projects/{slug}/jobs/{number}/cancel", auth=WRITE, response=JobOut)
+def cancel_job(request: HttpRequest, slug: str, number: Number) -> HttpResponse:
+    """Have no worker write a report or table any more. What was written of it is removed."""
+    job = _job(request, slug, number)
+    access = access_to(request, slug, role_of(job) if job.kind in Job.FILES else Role.RESEARCHER)
+
+    def cancelled() -> HttpResponse:
+        cancel_file(access, job)
+        return answer(JobOut(**job_out(_job(request, slug, number))))
+
+    return once(request, cancelled)
 
 
 def _jobs(access: Access) -> QuerySet[Job]:
@@ -180,6 +186,7 @@ def job_out(job: Job) -> dict[str, Any]:
     done = job.result or {}
     has_file = "file" in done
     return standing_of(job) | {
+        "rows": job.n_done,
         "votes": job.result if job.kind == Job.Kind.VOTES else None,
         "scores": job.result if job.kind == Job.Kind.SCORES else None,
         "run": done.get("run"),

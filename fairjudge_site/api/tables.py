@@ -17,6 +17,7 @@ from annotation.results.delivery.jobs import import_asked, table_asked
 from annotation.results.tables.exports import (
     BLIND_KINDS,
     CONTENT_TYPES,
+    STREAMED,
     ExportRequest,
     export,
     role_for,
@@ -103,9 +104,7 @@ def _frame(access: Access, run: Run | None, where: list[str] | None) -> Frame | 
 
 
 Labels = Annotated[
-    str,
-    Query(max_length=200, description="Such as 1=win,2=lose."),
-    AfterValidator(storable),
+    str, Query(max_length=200, description="Such as 1=win,2=lose."), AfterValidator(storable)
 ]
 Sheet = Annotated[
     str,
@@ -137,10 +136,6 @@ _STREAMS = {
 }
 
 
-# Their first rows are sent at once.
-_TEXTS = ("csv", "jsonl", "json")
-
-
 def _streamed(
     request: HttpRequest,
     slug: str,
@@ -153,7 +148,7 @@ def _streamed(
     access = access_to(request, slug, role_for(wanted), shows_judge=shows_judge)
     chosen = run_named(access, run)
     wanted = replace(wanted, frame=_frame(access, chosen, where))
-    if prefer and not request.is_head and wanted.format not in _TEXTS:  # type: ignore[attr-defined]
+    if prefer and not request.is_head and wanted.format not in STREAMED:  # type: ignore[attr-defined]
         about = wanted.frame or (chosen.frame if chosen else None)
         if is_left(prefer, large=is_large(access.project, about.pk if about else None)):
             return left(access, Job.Kind.TABLE, table_asked(chosen, wanted), again=False)

@@ -14,13 +14,7 @@ from annotation.results.delivery.drift import MARGIN
 from annotation.results.delivery.gate import VOTES
 from annotation.results.delivery.jobs import answer_asked, leave_to_worker
 from annotation.results.delivery.requirements import parse
-from annotation.results.planner.cheapest import (
-    CONFIDENCE,
-    DEFAULTS,
-    MOST_EXAMPLES,
-    Wish,
-    checked,
-)
+from annotation.results.planner.cheapest import CONFIDENCE, DEFAULTS, MOST_EXAMPLES, Wish, checked
 from fairjudge_site.api.bodies import Cursor, Limit, Number, Page, Text, page_of
 from fairjudge_site.api.gate import READ, WRITE, access_to, answer, once, once_made
 from fairjudge_site.api.jobs import Prefer, accepted, is_large, is_left, standing_of

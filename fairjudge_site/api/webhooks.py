@@ -139,11 +139,7 @@ def delete_webhook(request: HttpRequest, slug: str, number: Number) -> HttpRespo
 
 @router.get("/projects/{slug}/webhooks/{number}/deliveries", auth=READ, response=Page[DeliveryOut])
 def list_deliveries(
-    request: HttpRequest,
-    slug: str,
-    number: Number,
-    limit: Limit = 50,
-    cursor: Cursor = "",
+    request: HttpRequest, slug: str, number: Number, limit: Limit = 50, cursor: Cursor = ""
 ) -> dict[str, Any]:
     """List the log, the oldest event first. Events that have ended stay for 30 days."""
     hook = _webhook_of(access_to(request, slug, Role.OWNER), number)

@@ -51,14 +51,8 @@ _TERMS = (
     Term("vote", "One person's label for one example."),
     Term("tie", "Neither response is better. In a win rate, it counts as one half."),
     Term("accuracy", "The share of labels that are the same as people's or the gold labels."),
-    Term(
-        "item",
-        "An example within a round, with the votes that the round asks for.",
-    ),
-    Term(
-        "rank",
-        "The place in the order of review: 1 is the example with the highest BPDE.",
-    ),
+    Term("item", "An example within a round, with the votes that the round asks for."),
+    Term("rank", "The place in the order of review: 1 is the example with the highest BPDE."),
     Term("score gap", "The difference between the calibrated scores of the two responses."),
     Term("disputed", "The judge's outcomes for the example don't all agree: its BPDE is above 0."),
     Term("inconsistent", "Both orders were judged, and no stage of PORTIA made them agree."),
@@ -181,10 +175,7 @@ _TERMS = (
         "span",
         "Part of a response that a person marked, by its first and last character in the text.",
     ),
-    Term(
-        "confidence",
-        "How sure a person says they are of their vote: low, medium or high.",
-    ),
+    Term("confidence", "How sure a person says they are of their vote: low, medium or high."),
     Term(
         "Fleiss' kappa",
         "Agreement of several people or samples beyond chance, if each example has equally many; "
@@ -200,10 +191,7 @@ _TERMS = (
         "Agreement beyond chance that stays stable if nearly all labels are the same; 1 is "
         "perfect, 0 is chance.",
     ),
-    Term(
-        "skill",
-        "How often an annotator says what is right, as a model of all votes finds it.",
-    ),
+    Term("skill", "How often an annotator says what is right, as a model of all votes finds it."),
     Term(
         "Dawid–Skene",
         "A model that learns from all votes how each annotator errs, and weighs votes by it.",
@@ -241,10 +229,7 @@ _TERMS = (
         "A p-value that allows for the number of tests that were made, by Holm's method.",
     ),
     Term("oracle", "A review that finds every error first. No real ranking can do better."),
-    Term(
-        "LS",
-        "Likelihood score: the log-probability that a language model gives to a response.",
-    ),
+    Term("LS", "Likelihood score: the log-probability that a language model gives to a response."),
     Term(
         "BiasScore",
         "The rank correlation between a response's likelihood and how much the judge overrates it; "
@@ -267,10 +252,7 @@ _TERMS = (
         "How much more often two samples disagree if the order differs than if it is the same; 0 "
         "means that positions don't matter.",
     ),
-    Term(
-        "repetition stability",
-        "The share of pairs of samples of the same order that agree.",
-    ),
+    Term("repetition stability", "The share of pairs of samples of the same order that agree."),
     Term(
         "strength",
         "A model's log-odds of winning, from its wins, losses and ties against the others; the "

@@ -11,6 +11,8 @@ from django.utils import timezone
 
 # A worker renews its row every 5 seconds.
 SILENT_AFTER = timedelta(seconds=30)
+# A busy machine renews it late, and no request does long work itself because of that.
+PATIENCE = timedelta(minutes=2)
 
 
 def user_or_none() -> models.ForeignKey:
@@ -39,6 +41,10 @@ class WorkerQuerySet(models.QuerySet["Worker"]):
     def serve(self, queue: str) -> bool:
         """Return True if one of these workers serves a queue, such as `settings.QUICK`."""
         return any(queue in worker.served for worker in self.only("queues"))
+
+    def take_long_work(self) -> bool:
+        """Return True if a worker does what would take long in a request, now or once it can."""
+        return self.alive(PATIENCE).serve(settings.QUICK)
 
 
 class Worker(models.Model):

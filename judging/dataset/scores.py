@@ -22,6 +22,7 @@ from django.utils import timezone
 from judging.core import leases
 from judging.core.errors import UserError
 from judging.core.leases import Chunks, Lease, delete_rows, in_chunks
+from judging.core.sql.statements import rows_came
 from judging.core.text import a_name, is_name
 from judging.dataset.files import Records, check_format
 from judging.dataset.models import HumanScore, Import, PointItem
@@ -353,6 +354,7 @@ def _add_items(
                 for number, row in enumerate(chunk, start + done)
             )
         done += len(chunk)
+    rows_came(done, PointItem)
 
 
 def _add_scores(imported: Import, ours: QuerySet[Import], rows: Sequence[ScoreRow]) -> None:
@@ -385,6 +387,7 @@ def _add_scores(imported: Import, ours: QuerySet[Import], rows: Sequence[ScoreRo
                 imported.summary[BORROWED] = imported.summary.get(BORROWED, []) + elsewhere
             _keep(ours, imported, summary=imported.summary)
         done += len(chunk)
+    rows_came(done, HumanScore)
 
 
 def undo_scores(imported: Import, user: Any) -> bool:

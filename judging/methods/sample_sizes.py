@@ -161,11 +161,7 @@ def size_for_win_rate(
 
 
 def size_for_certificate(
-    epsilon: float,
-    wrong: float,
-    power: float = 0.8,
-    rest: int | None = None,
-    alpha: float = 0.05,
+    epsilon: float, wrong: float, power: float = 0.8, rest: int | None = None, alpha: float = 0.05
 ) -> Size | Undefined:
     """Return the audit that certifies all unreviewed labels with this probability. Exact.
 

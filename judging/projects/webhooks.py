@@ -190,12 +190,7 @@ def _receivers() -> QuerySet[Webhook]:
 
 
 COURIER = Courier(
-    "webhook",
-    waking.SEND_WEBHOOKS,
-    _receivers,
-    Delivery,
-    "webhook",
-    on=Q(state=Webhook.State.ON),
+    "webhook", waking.SEND_WEBHOOKS, _receivers, Delivery, "webhook", on=Q(state=Webhook.State.ON)
 )
 
 

@@ -375,9 +375,7 @@ class Sample(models.Model):
     completion_tokens = models.PositiveIntegerField(null=True)
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["call", "index"], name="sample_once"),
-        ]
+        constraints = [models.UniqueConstraint(fields=["call", "index"], name="sample_once")]
 
 
 def among(field: str, keys: Collection[int]) -> dict[str, Any]:
@@ -520,9 +518,7 @@ class Verdict(models.Model):
     objects = VerdictQuerySet.as_manager()
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["run", "example"], name="verdict_once"),
-        ]
+        constraints = [models.UniqueConstraint(fields=["run", "example"], name="verdict_once")]
         indexes = [models.Index(fields=["run", "rank"], name="verdict_by_rank")]
 
 
@@ -545,7 +541,7 @@ class EndpointLearned(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["base_url", "model"], name="endpoint_learned_once"),
+            models.UniqueConstraint(fields=["base_url", "model"], name="endpoint_learned_once")
         ]
 
 
@@ -570,7 +566,7 @@ class JudgeTemplate(models.Model):
         constraints = [
             models.UniqueConstraint(
                 fields=["project", "name", "sha256"], name="judge_template_version_once"
-            ),
+            )
         ]
 
 
@@ -596,7 +592,7 @@ class TextLikelihood(models.Model):
         constraints = [
             models.UniqueConstraint(
                 fields=["project", "base_url", "model", "sha256"], name="text_likelihood_once"
-            ),
+            )
         ]
 
 

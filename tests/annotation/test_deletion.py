@@ -23,10 +23,12 @@ from annotation.models import (
     Flag,
     GateLook,
     Intervention,
+    Item,
     Job,
     PracticeResult,
     Reading,
     Repeat,
+    Round,
     RoundTold,
     RoundWork,
     RoutingScores,
@@ -38,6 +40,7 @@ from annotation.people.invitations import Terms, invite
 from annotation.queue.queue import claim_next, skip
 from annotation.results.planner.registration import Plan, register
 from annotation.results.tables.exports import ExportRequest, export
+from annotation.rounds import growing
 from annotation.rounds.opening import RoundSettings, open_round
 from annotation.votes.voting import edit_vote, record_vote
 from judging.core import leases
@@ -332,6 +335,22 @@ def test_a_large_project_is_hidden_at_once_and_deleted_by_a_worker(monkeypatch, 
     assert not deletion.go_on(key)
     assert list(Project.every.all()) == [another]
     assert "is being deleted" not in client.get("/").content.decode()
+
+
+def test_a_round_that_a_worker_still_opens_is_opened_no_more(monkeypatch):
+    monkeypatch.setattr(deletion, "AT_ONCE", 3)
+    monkeypatch.setattr(growing, "AT_ONCE", 1)
+    project = make_full_project("goes")
+    settings = RoundSettings(everything=True, votes=1)
+    round_ = open_round(project, None, None, settings, background=True)
+    work = growing.current_work(round_)
+    assert work.state == "writing"
+    delete_project(project, None, background=True)
+    assert not growing.work_on(work.pk)
+    assert Round.every.get(pk=round_.pk).state == "closed"
+    assert not Item.every.filter(round=round_).exists()
+    assert deletion.go_on(Deletion.objects.get().pk)
+    assert not Round.every.exists()
 
 
 def test_the_command_deletes_and_goes_on_with_what_was_cut_off(monkeypatch, capsys):

@@ -122,11 +122,8 @@ class AtOnce:
 
     class objects:
         @staticmethod
-        def alive():
-            return AtOnce()
-
-    def serve(self, queue):
-        return True
+        def take_long_work():
+            return True
 
 
 @pytest.fixture(autouse=True)
@@ -241,7 +238,10 @@ def test_every_operation_has_a_method(proxy, token, media, tmp_path, client, mon
         assert {one.state for one in do(project.gates())} == {"done"}
         saved = do(ranked.save_report(tmp_path / "late.zip"))
         assert zipfile.ZipFile(saved).testzip() is None
-        assert [one.kind for one in do(project.jobs())] == ["report"]
+        (report,) = do(project.jobs())
+        assert report.kind == "report"
+        with pytest.raises(Problem, match="isn't written yet"):
+            do(project.cancel_job(report.id))
         monkeypatch.undo()
         kept = do(project.templates.add(**TEMPLATE))
         assert do(project.templates.retire(kept.id)).retired_at is not None
@@ -470,7 +470,7 @@ def test_each_operation_is_reached_by_its_name(world, proxy, token, client):
                 now["number"] = 2
             if name in ("change_name_of_team", "remove_team"):
                 now["number"] = Team.objects.get().pk
-            if name in ("get_gate", "get_job", "get_job_file"):
+            if name in ("get_gate", "get_job", "get_job_file", "cancel_job"):
                 kind = "gate" if name == "get_gate" else "report"
                 now["number"] = Job.objects.get(kind=kind).pk
             if name in ("change_member", "remove_member", "new_password_link"):

@@ -908,6 +908,19 @@ def test_what_a_backup_held_is_counted_and_compared(site, tmp_path):
         site("restore", wrong.name, "--yes")
 
 
+def test_a_restored_server_has_counted_its_tables(on_server, server_database, tmp_path):
+    """Otherwise it plans as if they were empty, until its autovacuum comes."""
+    file = str(write_example(tmp_path))
+    for command in (["import_examples", "kept", file], ["backup", "all.zip"]):
+        assert on_server.run(*command, folder=tmp_path).returncode == 0
+    restored = on_server.run("restore", "all.zip", "--yes", folder=tmp_path)
+    assert restored.returncode == 0, restored.stderr
+    with psycopg.connect(server_database) as server:
+        counted_ = "SELECT count(DISTINCT tablename) FROM pg_stats WHERE tablename = ANY(%s)"
+        tables = ["judging_example", "judging_project"]
+        assert server.execute(counted_, [tables]).fetchone() == (2,)
+
+
 def test_each_row_counts_in_what_a_backup_held(tmp_path):
     """A value, its type and how often it is there change the sum. The order doesn't."""
     sums = []

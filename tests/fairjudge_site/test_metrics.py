@@ -5,18 +5,22 @@ import logging
 import os
 from datetime import timedelta
 from ipaddress import ip_network
+from pathlib import Path
 
 import pytest
 from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 
+from annotation.models import Job
 from fairjudge_site import metrics
 from fairjudge_site.logs import JsonFormatter
 from judging.core.caching import report_cache
 from judging.core.incidents import logged_as
 from judging.core.models import Worker
+from judging.projects.access import record_event
+from judging.projects.models import AuditEvent
 from judging.projects.webhooks import add_webhook, send_test
-from judging.runs.models import Call
+from judging.runs.models import Call, Run
 from tests.factories import make_examples, make_run
 
 pytestmark = [pytest.mark.django_db, pytest.mark.databases]
@@ -88,6 +92,47 @@ def test_the_work_is_counted(client, opened, project):
     assert found["leases_expired", "run"] == 1
     assert 0 <= found["queue_age_seconds",] < 60
     assert found["disk_total_bytes",] >= found["disk_free_bytes",] > 0
+
+
+def test_a_run_that_was_resumed_waits_since_then(client, opened, project):
+    old = timezone.now() - timedelta(days=7)
+    run = make_run(project, state="paused", ranked_at=None)
+    Run.objects.update(created_at=old)
+    # The endpoint is none of today's, so that the change alone is made.
+    Run.objects.update(state="queued")
+    assert read(client)["queue_age_seconds",] > 7 * 86400 - 60
+    record_event(project, None, "run resumed", run.name)
+    report_cache.delete("metrics")
+    assert read(client)["queue_age_seconds",] < 60
+    # And so is one whose worker died in the middle of its calls.
+    AuditEvent.objects.update(at=old)
+    (example,) = make_examples(project, 1)
+    claimed = {"claimed_at": timezone.now() - timedelta(minutes=5), "state": "lost"}
+    Call.objects.create(run=run, example=example, part="original", seq=0, **claimed)
+    report_cache.delete("metrics")
+    assert 290 < read(client)["queue_age_seconds",] < 360
+
+
+def test_work_of_the_other_queue_is_counted_too(client, opened, project):
+    found = read(client)
+    assert found["work_age_seconds", "job"] == found["work_age_seconds", "round"] == 0
+    assert found["leases_expired", "job"] == found["leases_expired", "deletion"] == 0
+    job = Job.objects.create(project=project, kind="report", asked={"run": 1, "kind": "zip"})
+    Job.objects.update(created_at=timezone.now() - timedelta(minutes=9))
+    report_cache.delete("metrics")
+    found = read(client)
+    assert 530 < found["work_age_seconds", "job"] < 600
+    assert found["leases_expired", "job"] == 0, "nobody has taken it yet"
+    Job.objects.filter(pk=job.pk).update(holder="elsewhere:1:1:a", lease_until=job.created_at)
+    report_cache.delete("metrics")
+    found = read(client)
+    assert (found["work_age_seconds", "job"], found["leases_expired", "job"]) == (0, 1)
+
+
+def test_every_figure_is_in_the_operators_page(opened):
+    page = (Path(__file__).parents[2] / "docs/operators.md").read_text(encoding="utf-8")
+    names = {"fairjudge_page_seconds", *(f"fairjudge_{name}" for name in metrics.work())}
+    assert [name for name in sorted(names) if f"`{name}`" not in page] == []
 
 
 def test_pages_of_all_processes_are_timed_and_those_that_ended_are_forgotten(client, opened):

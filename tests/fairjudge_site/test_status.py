@@ -8,7 +8,7 @@ from django.core.management import call_command
 from django.utils import timezone
 from kombu import Queue
 
-from annotation.models import Round, RoundWork
+from annotation.models import Job, Round, RoundWork
 from annotation.rounds.opening import RoundSettings, open_round
 from judging.core.caching import code_version
 from judging.core.models import Alert, Worker
@@ -80,7 +80,7 @@ def test_events_that_nobody_took_are_named_until_they_are_sent(site, project):
 
 
 def test_work_under_way_is_listed_until_it_is_done(site, project):
-    assert "No run, import, round or deletion is in progress." in said(site)
+    assert "No run, import, round, file or deletion is in progress." in said(site)
     make_examples(project, 4)
     run = make_run(project, state="running")
     make_run(project)
@@ -94,6 +94,20 @@ def test_work_under_way_is_listed_until_it_is_done(site, project):
     assert f"0 of {8 * run.k}" in page
     assert f"/runs/{run.number}" in page
     assert "run 2" not in page
+
+
+def test_files_and_readings_of_workers_are_listed(site, project):
+    make_examples(project, 4)
+    reading = {"token": "a", "state": "reading", "total": 24, "at": "2026-01-01", "read": 7}
+    make_run(project, progress={"rereading": reading})
+    Job.objects.create(
+        project=project, kind="report", asked={"run": 1, "kind": "zip"}, n_done=5, holder="a"
+    )
+    page = said(site)
+    assert "re-parsing of run 1" in page
+    assert "7 of 24" in page
+    assert "report (job" in page
+    assert "5 rows" in page
 
 
 def test_endpoints_are_named_by_address_and_variable_and_never_by_key(site, settings):

@@ -266,9 +266,7 @@ def _add_selection(parser: CommandParser) -> None:
         help="rank by BPDE, or by a score learned from a random sample of labels",
     )
     parser.add_argument(
-        "--learn",
-        type=int,
-        help=f"size of that sample, which counts towards β (default {LEARN})",
+        "--learn", type=int, help=f"size of that sample, which counts towards β (default {LEARN})"
     )
     parser.add_argument(
         "--ties",

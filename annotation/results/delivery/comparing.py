@@ -22,12 +22,7 @@ from annotation.votes.agreement import SIGN
 from judging.core.bounds import allow_long_cells
 from judging.core.text import ESCAPE_COLUMN, unescape_cell
 from judging.llm.prompts.templates import PromptVariant
-from judging.methods.agreement.votes import (
-    JUDGE_SOURCES,
-    MODEL_SOURCES,
-    LabelSource,
-    majority_of,
-)
+from judging.methods.agreement.votes import JUDGE_SOURCES, MODEL_SOURCES, LabelSource, majority_of
 from judging.methods.arrays import Booleans, Floats, Signs
 from judging.methods.intervals.estimates import Undefined
 from judging.methods.verdicts.arrays import verdict_arrays

@@ -14,7 +14,7 @@ import platform
 import re
 import time
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, fields
 from decimal import Decimal
 from functools import cache
@@ -293,7 +293,13 @@ _LINK = re.compile(r'<a class="term-word"[^<>]*+>((?:[^<]|<(?!/?a\b))*+)</a>')
 
 
 def deliver(
-    project: Project, run: Run, user: AbstractUser | None, path: Path, frame: Frame | None = None
+    project: Project,
+    run: Run,
+    user: AbstractUser | None,
+    path: Path,
+    frame: Frame | None = None,
+    *,
+    advance: Callable[[int], None] | None = None,
 ) -> Report:
     """Write the report as .html, .pdf, .zip or .tex, by the file's name, and return the figures.
 
@@ -301,6 +307,7 @@ def deliver(
 
     Args:
         frame: The examples that it is about; by default those of the run.
+        advance: Told how many rows of the tables in a .zip are written.
 
     Raises:
         UserError: The file can't be written.
@@ -312,7 +319,7 @@ def deliver(
             packed, frame = pack(analysis), analysis.frame
             # The votes would be in memory together with the drawings.
             del analysis
-            _write_zip(partial, project, run, user, frame, figures, *packed)
+            _write_zip(partial, project, run, user, frame, figures, *packed, advance)
         elif path.suffix == ".tex":
             page = as_html(run, figures, with_drawings=False)
             partial.write_text(as_latex(page, paper_of(figures)), encoding="utf-8")
@@ -411,6 +418,7 @@ def _write_zip(
     figures: Report,
     data: bytes,
     context: Json,
+    advance: Callable[[int], None] | None,
 ) -> None:
     hashes: dict[str, str] = {}
     page = as_html(run, figures).encode()
@@ -420,7 +428,8 @@ def _write_zip(
             hashes[name] = _add(archive, name, pieces)
 
         for what in TABLES:
-            add(f"{what}.csv", export(project, run, user, ExportRequest(what, frame=frame)))
+            wanted = ExportRequest(what, frame=frame)
+            add(f"{what}.csv", export(project, run, user, wanted, advance=advance))
         add("report.json", [as_text(to_json(figures)).encode()])
         add("report.html", [page])
         add("methods.md", [methods_text(figures).encode()])

@@ -5,7 +5,6 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django import forms
-from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -30,7 +29,7 @@ from annotation.results.planner.cheapest import (
     waiting_job,
 )
 from annotation.results.planner.ways import ranked_runs
-from annotation.results.report.cache import PATIENCE, kept_for
+from annotation.results.report.cache import kept_for
 from judging.core.errors import UserError
 from judging.core.models import Worker
 from judging.dataset.models import has_examples
@@ -153,7 +152,7 @@ def _done(access: Access, form: WishForm, plan: str) -> HttpResponse:
         round_: Round = open_plan(project, access.user, told, int(plan), background=True)
         return redirect("round", project.slug, round_.number)
     if kept_answer(project, wish) is None:
-        if Worker.objects.alive(PATIENCE).serve(settings.QUICK):
+        if Worker.objects.take_long_work():
             asked = asked_of(project, wish)
             leave_to_worker(project, access.user, Job.Kind.CHEAPEST, asked, again=False)
         else:

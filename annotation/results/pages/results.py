@@ -5,6 +5,7 @@ run's rounds would select differently now: a better parser changes verdicts and 
 stay selected by their old rank until you decide otherwise.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +17,20 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 from django_htmx.http import HttpResponseClientRefresh
 
-from annotation.models import Item, Round, Selection
+from annotation.models import Item, Job, Round, Selection
 from annotation.results.data.figures import NEEDS_CONVERTER, Sentence, as_png, as_svg, can_draw
 from annotation.results.data.runs import project_costs, run_totals
+from annotation.results.delivery.jobs import (
+    cancel_file,
+    export_asked,
+    files_of,
+    is_left,
+    leave_to_worker,
+    open_file,
+    role_of,
+    shows_judge,
+    table_asked,
+)
 from annotation.results.delivery.package import open_report
 from annotation.results.report.cache import Shown, kept_for, kept_people, shown_report
 from annotation.results.report.page import citation, page_context, parts_of, who_wins_alone
@@ -120,6 +132,9 @@ def download(request: HttpRequest, slug: str) -> HttpResponse | StreamingHttpRes
         # the export, which goes on record.
         if what not in BLIND_KINDS:
             project_for(request.user, slug, Role.OBSERVER, shows_judge=True)
+        if is_left(project, run, wanted.format):
+            asked = table_asked(run, wanted)
+            return _left(request, project, Job.Kind.TABLE, asked)
         pieces = export(project, run, request.user, wanted)
     except UserError as error:
         messages.error(request, str(error))
@@ -136,10 +151,50 @@ def report_file(request: HttpRequest, slug: str, kind: str) -> HttpResponse | Fi
     project = access.project
     try:
         run = find_run(project, request.POST.get("run", "latest"))
+        if run.ranked_at is not None and is_left(project, run, kind):
+            return _left(request, project, Job.Kind.REPORT, {"run": run.number, "kind": kind})
         return FileResponse(open_report(project, run, request.user, kind), as_attachment=True)
     except UserError as error:
         messages.error(request, str(error))
         return redirect("results_page", project.slug, EXPORT)
+
+
+def _left(
+    request: HttpRequest, project: Project, kind: str, asked: Mapping[str, Any]
+) -> HttpResponse:
+    leave_to_worker(project, request.user, kind, asked, again=False)
+    messages.success(request, "A worker writes the file. It will be in the list below.")
+    return redirect(reverse("results_page", args=[project.slug, EXPORT]) + "#files")
+
+
+def _job_for(request: HttpRequest, slug: str, number: int) -> tuple[Access, Job]:
+    access = project_for(request.user, slug, Role.OBSERVER)
+    job = get_object_or_404(files_of(access.project), pk=number)
+    return project_for(request.user, slug, role_of(job)), job
+
+
+@require_safe
+def made_file(request: HttpRequest, slug: str, number: int) -> HttpResponse | FileResponse:
+    """Send a report or table that a worker has written."""
+    _, job = _job_for(request, slug, number)
+    project_for(request.user, slug, Role.OBSERVER, shows_judge=shows_judge(job))
+    try:
+        return FileResponse(open_file(job), as_attachment=True)
+    except UserError as error:
+        messages.error(request, str(error))
+        return redirect("results_page", slug, EXPORT)
+
+
+@require_POST
+def cancel_made_file(request: HttpRequest, slug: str, number: int) -> HttpResponse:
+    """Have no worker write it any more."""
+    access, job = _job_for(request, slug, number)
+    try:
+        cancel_file(access, job)
+        messages.success(request, "Cancelled. Nothing of the file is kept.")
+    except UserError as error:
+        messages.error(request, str(error))
+    return redirect("results_page", slug, EXPORT)
 
 
 _EXPORTS_SHOWN = 20
@@ -240,10 +295,16 @@ def _rail(
 def _exporting(access: Access) -> dict[str, Any]:
     project = access.project
     made = project.exports.select_related("run", "created_by").order_by("-pk")
+    left = files_of(project)[:_EXPORTS_SHOWN]
+    files = [job for job in left if access.includes(role_of(job))]
     said = "Download the labels, votes and samples as tables, or the whole report as one file."
     return {
         "answer": Sentence(said, EXPORT),
         "exports": made[:_EXPORTS_SHOWN],
+        "files": [
+            (job, export_asked(job.asked) if job.kind == Job.Kind.TABLE else None) for job in files
+        ],
+        "files_wait": any(job.state == Job.State.WAITING for job in files),
         "kinds": [kind for kind in KINDS if access.includes(role_for(ExportRequest(kind)))],
         "formats": FORMATS,
     }

@@ -16,12 +16,7 @@ from annotation.models import Preregistration, Round, Vote
 from annotation.results.data.figures import Json, to_json
 from annotation.results.planner.sizes import GOALS, Study, as_document, needs
 from annotation.results.report.page import release
-from annotation.results.sections.registration import (
-    ANALYSES,
-    ROUTES,
-    canonical,
-    hash_of_plan,
-)
+from annotation.results.sections.registration import ANALYSES, ROUTES, canonical, hash_of_plan
 from annotation.rounds.opening import ALPHA, EPSILON, MAX_VOTES, current_protocol
 from judging.core.bounds import TooLarge, shallow_json
 from judging.core.errors import UserError

@@ -9,11 +9,9 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from django.conf import settings
 from django.db.models import BigIntegerField, Count, ExpressionWrapper, F, Max, Sum, Value
 from django.db.models.expressions import Combinable
 from django.db.models.functions import Coalesce, Length, Ord
@@ -143,8 +141,6 @@ def _of_verdict() -> list[Combinable]:
 # With more examples a page would wait for the figures: a worker renews them meanwhile.
 MOST_AT_ONCE = 5_000
 ASKED_SECONDS = 60
-# A busy machine renews a worker's row late, and nobody may wait for a large report because of it.
-PATIENCE = timedelta(minutes=2)
 STATE_SECONDS = 300
 WAITING = "reports-wanted-while-the-broker-was-away"
 
@@ -211,7 +207,7 @@ def shown_report(project: Project, run: Run, *, here: bool = False) -> Shown:
     if (found := _kept(run, state)) is not None:
         return Shown(found)
     large = is_large(project)
-    missing = large and not Worker.objects.alive(PATIENCE).serve(settings.QUICK)
+    missing = large and not Worker.objects.take_long_work()
     if not large or (missing and here):
         return Shown(current_report(project, run))
     before = report_cache.get(cache_key("report", run))

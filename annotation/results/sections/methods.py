@@ -85,13 +85,7 @@ def fewer_samples(sheet: Sheet, run: Run, samples: SampleArrays | Undefined) -> 
                 yield _fewer(sheet, known, samples, k, bpc)
 
 
-def _fewer(
-    sheet: Sheet,
-    known: KnownLabels,
-    samples: SampleArrays,
-    k: int,
-    bpc: bool,
-) -> Fewer:
+def _fewer(sheet: Sheet, known: KnownLabels, samples: SampleArrays, k: int, bpc: bool) -> Fewer:
     rows = known.rows
     given = (samples.difference[rows], samples.valid[rows], k)
     shares = expected_labels(*given, both_orders=bpc, band=samples.band)

@@ -23,9 +23,7 @@ from annotation.results.data.figures import (
     value_of,
     x_axis,
 )
-from annotation.results.data.figures import (
-    share as share_of,
-)
+from annotation.results.data.figures import share as share_of
 from annotation.results.data.sheet import Ballots, Sheet
 from annotation.results.merge.final_labels import repeated_answers
 from annotation.results.sections.analysis import Analysis
@@ -312,9 +310,7 @@ def times_of(project: Project) -> Data | Undefined:
 
 def _timed(project: Project) -> QuerySet[Vote]:
     return Vote.objects.filter(
-        item__round__project=project,
-        source=Vote.Source.SCREEN,
-        active_seconds__isnull=False,
+        item__round__project=project, source=Vote.Source.SCREEN, active_seconds__isnull=False
     ).order_by("submitted_at", "pk")
 
 

@@ -236,9 +236,7 @@ def swap_plot(found: Orders, names: tuple[str, str] | None) -> Plot:
             "tooltip": tooltip("order", "verdict", "examples", "share"),
         },
         # No name of a model goes into an expression.
-        "transform": [
-            {"calculate": f"indexof({[WIN, TIE, LOSE]}, datum.label)", "as": "place"},
-        ],
+        "transform": [{"calculate": f"indexof({[WIN, TIE, LOSE]}, datum.label)", "as": "place"}],
     }
     caption = "If the position didn't matter, both bars would be the same."
     return plot("swap", "Verdicts in each order", caption, rows, bars)

@@ -12,12 +12,7 @@ from annotation.results.sections.people import read_again
 from judging.core.formatting import percent
 from judging.methods.agreement.accuracy import Comparison, accuracy
 from judging.methods.agreement.noise import without_noise
-from judging.methods.agreement.skills import (
-    DawidSkene,
-    Hierarchical,
-    dawid_skene,
-    two_way_alpha,
-)
+from judging.methods.agreement.skills import DawidSkene, Hierarchical, dawid_skene, two_way_alpha
 from judging.methods.arrays import Booleans, Codes, Floats, Signs
 from judging.methods.intervals.bootstrap import share
 from judging.methods.intervals.estimates import Figure, Undefined

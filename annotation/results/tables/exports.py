@@ -20,7 +20,7 @@ import gzip
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -79,12 +79,7 @@ def label_columns(project: Project) -> tuple[str, ...]:
 
 
 def label_rows(
-    project: Project,
-    run: Run | None,
-    *,
-    names: bool,
-    frame: Frame | None = None,
-    model: str = "",
+    project: Project, run: Run | None, *, names: bool, frame: Frame | None = None, model: str = ""
 ) -> Iterator[dict[str, Any]]:
     """Every example in import order. Without `names`, a deciding person is a pseudonym.
 
@@ -523,6 +518,8 @@ CONTENT_TYPES = {
 FORMATS = tuple(CONTENT_TYPES)
 # What these write differs from a row of texts, or is more than a file.
 _TYPED = ("parquet", "arrow", "xlsx", "dataset")
+# The first rows of these are sent at once.
+STREAMED = tuple(name for name in FORMATS if name not in _TYPED)
 PACKINGS = ("gz", "zst")
 MOST_NAMED = 1000
 
@@ -578,9 +575,18 @@ def role_for(request: ExportRequest) -> Role:
 
 
 def export(
-    project: Project, run: Run | None, user: AbstractUser | None, request: ExportRequest
+    project: Project,
+    run: Run | None,
+    user: AbstractUser | None,
+    request: ExportRequest,
+    *,
+    advance: Callable[[int], None] | None = None,
 ) -> Iterator[bytes]:
     """Return the file, piece by piece. The last piece puts it and its hash on record.
+
+    Args:
+        advance: Told how many rows were read since it was told last. If it raises, the file is
+            broken off.
 
     Raises:
         UserError: There is nothing to export. Raised before the first piece.
@@ -600,6 +606,8 @@ def export(
     if request.what == "preferences" or request.what in OTHER_TOOLS:
         access.need_texts(project, f"There are no {request.what} without them.")
     columns, rows, preferences = _table(project, run, request)
+    if advance is not None:
+        rows = _told(rows, advance)
     if request.format in _TYPED:
         about = Card(project, run, request.what, request.frame or (run.frame if run else None))
         pieces = typed_file(request.format, about, columns, rows, as_cell)
@@ -664,6 +672,16 @@ def _chosen(rows: Iterable[dict[str, Any]], values: Mapping[str, str]) -> Iterab
         return all(as_cell(row.get(name)) == value for name, value in values.items())
 
     return filter(fits, rows) if values else rows
+
+
+def _told(
+    rows: Iterable[dict[str, Any]], advance: Callable[[int], None]
+) -> Iterator[dict[str, Any]]:
+    """Pass the rows on. A workbook is not written before its last one."""
+    for n, row in enumerate(rows, start=1):
+        yield row
+        if not n % _ROWS_A_PIECE:
+            advance(_ROWS_A_PIECE)
 
 
 def file_name(project: Project, run: Run | None, request: ExportRequest) -> str:

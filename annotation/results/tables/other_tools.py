@@ -76,10 +76,7 @@ Write = Callable[[Project, Run | None, Frame | None], Rows]
 _TABLES: dict[str, tuple[tuple[str, ...], Write]] = {
     "alpaca_eval": (ALPACA_COLUMNS, _alpaca_rows),
     "label_studio": (("data",), _label_studio_rows),
-    "argilla": (
-        ("id", "fields", "metadata", "suggestions", "responses", "vectors"),
-        _argilla_rows,
-    ),
+    "argilla": (("id", "fields", "metadata", "suggestions", "responses", "vectors"), _argilla_rows),
 }
 OTHER_TOOLS = tuple(_TABLES)
 # What holds no judge's label, and so belongs to the project.

@@ -310,6 +310,9 @@ def _excel(sheet: str, columns: Sequence[str], rows: Rows, as_text: Callable[[An
             f"{columns[error.column]} in row {count(error.row)} of the table has "
             f"{count(error.length)}. Nothing was exported. Use CSV or Parquet."
         ) from None
+    except BaseException:
+        file.close()
+        raise
     return _pieces_of(file, n_rows)
 
 

@@ -17,12 +17,7 @@ from judging.dataset.files import FORMATS
 from judging.dataset.images import folder_of
 from judging.dataset.models import Import
 from judging.dataset.reading import NAMED, Summary, one_mapping
-from judging.dataset.records import (
-    FIELDS,
-    IGNORE,
-    codes_of,
-    spelled,
-)
+from judging.dataset.records import FIELDS, IGNORE, codes_of, spelled
 from judging.dataset.uploads import FirstPass, discard_unused, first_pass, refused_files_of
 from judging.dataset.wide import LARGEST_SEED, RESPONSE, PairDesign
 from judging.dataset.writing import (

@@ -193,10 +193,7 @@ def advantage(
 
 
 def advantage_of(
-    what: str,
-    probabilities: ChoiceProbabilities,
-    *,
-    question: ArrayLike | None = None,
+    what: str, probabilities: ChoiceProbabilities, *, question: ArrayLike | None = None
 ) -> Figure:
     """Return the advantage of a position or an ID token.
 

@@ -254,10 +254,7 @@ def icc_figures(columns: Floats, question: ArrayLike | None) -> tuple[Figure, Fi
     rows = columns[:, 0] > 0
     total, without, n = *left_out(columns[rows], questions_at(question, rows)), int(rows.sum())
     whole, left = icc(total), icc(without)
-    return (
-        _jackknifed(float(whole[0]), left[0], n),
-        _jackknifed(float(whole[1]), left[1], n),
-    )
+    return (_jackknifed(float(whole[0]), left[0], n), _jackknifed(float(whole[1]), left[1], n))
 
 
 def _jackknifed(value: float, left: Floats, n: int) -> Figure:

@@ -15,12 +15,7 @@ from numpy.typing import ArrayLike
 
 from judging.methods.agreement.votes import TOO_FEW, VoteCounts
 from judging.methods.arrays import Booleans, Floats, Signs
-from judging.methods.intervals.bootstrap import (
-    cells,
-    coded,
-    design_effect,
-    resampled_counts,
-)
+from judging.methods.intervals.bootstrap import cells, coded, design_effect, resampled_counts
 from judging.methods.intervals.estimates import (
     NO_CHANCE,
     Estimate,

@@ -2,12 +2,14 @@
 
 A worker does it, and the run's `progress` says how far it is. Only this uses `progress` once the
 run has ended. A run that goes on takes it over, which ends the reading. If the reader dies, another
-one takes up the rest.
+one takes up the rest. If a person stops the reading, its worker still rebuilds the verdicts: they
+agree with what was read.
 """
 
 import logging
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -101,6 +103,7 @@ log = logging.getLogger(__name__)
 # A chunk takes a second or two, so a reader that is silent for this long is dead.
 LEASE = leases.Lease(timedelta(seconds=60), "progress__rereading__token", "progress__rereading__at")
 WAITING, READING, DONE, FAILED = "waiting", "reading", "done", "failed"
+STOPPING, STOPPED = "stopping", "stopped"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +120,7 @@ class Rereading:
 
     @property
     def under_way(self) -> bool:
-        return self.state in (WAITING, READING)
+        return self.state in (WAITING, READING, STOPPING)
 
     @property
     def silent(self) -> bool:
@@ -158,16 +161,45 @@ def begin(run: Run, user: Any) -> Rereading:
     return reading
 
 
+def stop(run: Run, user: Any) -> None:
+    """End a reading early. What was read is kept, and another one goes on from there."""
+    with transaction.atomic():
+        now = Run.objects.select_for_update(no_key=True).get(pk=run.pk)
+        before = rereading_of(now)
+        if now.state not in RESUMABLE or before is None or before.state not in (WAITING, READING):
+            raise UserError(f"No replies of run {run.name} are being read. Nothing was changed.")
+        stopping = replace(before, state=STOPPING, at=timezone.now().isoformat())
+        Run.objects.filter(pk=run.pk).update(progress={"rereading": asdict(stopping)})
+        record_event(run.project, user, "reading stopped", run.name, replies=before.read)
+        # Nobody may be at it yet.
+        send(run.pk, before.token)
+
+
+def _end_early(run: Run, token: str) -> None:
+    """Rebuild the verdicts from what was read, if a person stopped this reading."""
+    run.refresh_from_db()
+    reading = rereading_of(run)
+    if reading is None or (reading.token, reading.state) != (token, STOPPING):
+        return
+    if reading.read:
+        rebuild_verdicts(run)
+    with suppress(leases.TakenOver):
+        note(run, replace(reading, state=STOPPED), before=STOPPING)
+
+
 def send(run_id: int, token: str) -> None:
     waking.wake_on_commit(waking.REPARSE_RUN, run_id, token)
 
 
+def readings_under_way() -> QuerySet[Run]:
+    """Return the runs whose replies are being read again."""
+    states = (WAITING, READING, STOPPING)
+    return Run.objects.filter(state__in=RESUMABLE, progress__rereading__state__in=states)
+
+
 def resume_readings() -> int:
     """Send abandoned readings to workers again. Every worker calls it every 15 s."""
-    begun = Run.objects.filter(
-        state__in=RESUMABLE, progress__rereading__state__in=(WAITING, READING)
-    )
-    return sum(take_up(run) for run in begun)
+    return sum(take_up(run) for run in readings_under_way())
 
 
 def take_up(run: Run) -> bool:
@@ -176,7 +208,8 @@ def take_up(run: Run) -> bool:
     if before is None or not before.silent:
         return False
     token, moment = uuid.uuid4().hex, timezone.now().isoformat()
-    anew = replace(before, token=token, state=WAITING, at=moment)
+    state = before.state if before.state == STOPPING else WAITING
+    anew = replace(before, token=token, state=state, at=moment)
     ended = Run.objects.filter(pk=run.pk, state__in=RESUMABLE)
     as_it_was = LEASE.unchanged(ended, before.token, before.at)
     with transaction.atomic():
@@ -190,6 +223,7 @@ def work_on(run: Run, token: str) -> None:
     """Read what is left. A message that comes twice or too late finds nothing to do."""
     reading = rereading_of(run)
     if reading is None or (reading.token, reading.state) != (token, WAITING):
+        _end_early(run, token)
         return
 
     def advanced(counts: ReparseCounts) -> Rereading:
@@ -201,7 +235,7 @@ def work_on(run: Run, token: str) -> None:
         counts = reparse(run, lambda counts: note(run, advanced(counts)))
         note(run, replace(advanced(counts), state=DONE))
     except leases.TakenOver:
-        return
+        _end_early(run, token)
     except DATABASE_AWAY:
         raise
     except Exception:

@@ -35,12 +35,7 @@ from judging.runs.endpoints import key_of
 from judging.runs.models import Form, Method, Parse, Run
 
 # CalibraEval, eqs. 5 and 6. With one or two, position and contents change places together.
-PERMUTATIONS = {
-    1: ("X0",),
-    2: ("X0", "X2"),
-    3: ("X0", "X1", "X2"),
-    4: ("X0", "X1", "X2", "X3"),
-}
+PERMUTATIONS = {1: ("X0",), 2: ("X0", "X2"), 3: ("X0", "X1", "X2"), 4: ("X0", "X1", "X2", "X3")}
 DEFAULT_PERMUTATIONS = 2
 MOST_SHOTS = 3
 HALF = Decimal("0.5")

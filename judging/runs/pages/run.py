@@ -286,11 +286,12 @@ def run_budget(request: HttpRequest, slug: str, number: int) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 def run_reparse(request: HttpRequest, slug: str, number: int) -> HttpResponse:
-    """Have the stored replies read again, which costs nothing, or render how far that is."""
+    """Have the stored replies read again, stop that, or render how far it is. It costs nothing."""
     access, judge_run = run_for(request, slug, number)
     if request.method == "POST":
         try:
-            rereading.begin(judge_run, access.user)
+            change = rereading.stop if "stop" in request.POST else rereading.begin
+            change(judge_run, access.user)
         except UserError as error:
             return refused(request, access, judge_run, error)
         return redirect("run", slug, number)

@@ -63,6 +63,8 @@ def large(monkeypatch, ranked):
     monkeypatch.setattr("fairjudge_site.api.jobs.MOST_AT_ONCE", 0)
     monkeypatch.setattr(tables, "LARGE_BODY", 0)
     monkeypatch.setattr(waking, "wake", lambda *message: True)
+    # The thread that keeps a lease doesn't see what the test hasn't committed.
+    monkeypatch.setattr(jobs, "_RENEW_SECONDS", 3600)
     monkeypatch.setattr("judging.core.models.SILENT_AFTER", timedelta(hours=1))
     now = timezone.now()
     Worker.objects.create(name="w", queues="quick", started_at=now, seen_at=now)
@@ -205,6 +207,42 @@ def test_a_worker_writes_reports_and_tables(as_owner, ranked, large, path, name)
     gone = as_owner.get(job["file"])
     assert (gone.status_code, "for a week" in gone.json()["detail"]) == (422, True)
     assert Job.objects.count() == 1
+
+
+def test_a_worker_writes_probabilities_by_the_model_that_was_asked_for(
+    as_owner, large, monkeypatch
+):
+    at = "projects/vicuna/labels.xlsx?model=dawid_skene"
+    asked, real = [], jobs.export
+    monkeypatch.setattr(jobs, "export", lambda *args, **more: asked.append(args) or real(*args))
+    assert done(as_owner, as_owner.get(at, **ASYNC))["state"] == "done"
+    assert asked[0][-1].model == "dawid_skene"
+
+
+def test_a_file_that_waits_is_cancelled_and_nothing_else(token_for, project, owner, large):
+    as_owner = token_for(owner)
+    sent = as_owner.get("projects/vicuna/runs/1/report.zip", **ASYNC).json()
+    cancel = f"projects/vicuna/jobs/{sent['id']}/cancel"
+    as_observer = token_for(make_member(project, Role.OBSERVER, "oona"))
+    refused = as_observer.post(cancel)
+    assert (refused.status_code, "another person" in refused.json()["detail"]) == (422, True)
+    cancelled = as_owner.post(cancel)
+    validated("JobOut", cancelled.json())
+    assert (cancelled.json()["state"], cancelled.json()["at_work"]) == ("stopped", False)
+    jobs.work_on(sent["id"])
+    assert Job.objects.get().result is None
+    assert as_owner.post(cancel).status_code == 422
+    voted = as_owner.post("projects/vicuna/votes", lines(VOTES), **ASYNC).json()
+    assert as_owner.post(f"projects/vicuna/jobs/{voted['id']}/cancel").status_code == 422
+    assert Job.objects.get(pk=voted["id"]).state == "waiting"
+
+
+def test_a_worker_that_is_busy_for_a_minute_is_waited_for(as_owner, large, monkeypatch):
+    monkeypatch.setattr("judging.core.models.SILENT_AFTER", timedelta(seconds=30))
+    Worker.objects.update(seen_at=timezone.now() - timedelta(minutes=1))
+    assert as_owner.get("projects/vicuna/runs/1/report.html", **ASYNC).status_code == 202
+    Worker.objects.update(seen_at=timezone.now() - timedelta(minutes=3))
+    assert status(as_owner.get("projects/vicuna/runs/1/report.html", **ASYNC)) == 200
 
 
 def test_texts_are_streamed_at_once(as_owner, large):

@@ -52,7 +52,7 @@ TABLE = {
     """,
     "observer": """
         list_examples list_runs get_run get_report get_certificate get_people_report
-        list_jobs get_job get_job_file get_report_file get_project_sizes get_plot
+        list_jobs get_job get_job_file cancel_job get_report_file get_project_sizes get_plot
         get_table get_parquet get_tool_file list_rows list_exports
         list_preregistrations get_preregistration check_preregistration
     """,

@@ -7,7 +7,8 @@ from annotation.models import Item, Slot
 from annotation.rounds.opening import RoundSettings, open_round
 from judging.core.leases import Chunks
 from judging.core.sql.statements import MANY, rows_came
-from judging.dataset.models import Example
+from judging.dataset.models import Example, HumanScore, PointItem
+from judging.dataset.scores import import_scores
 from judging.dataset.writing import import_files
 from tests.factories import make_examples, make_project
 
@@ -43,6 +44,13 @@ def test_many_examples_are_known_as_soon_as_they_are_imported(transactional_db, 
     (tmp_path / "pairs.csv").write_text("\n".join([header, *rows]))
     import_files(make_project(), None, [tmp_path / "pairs.csv"])
     assert known_rows(Example) == expected(MANY)
+
+
+def test_many_scores_are_known_as_soon_as_they_are_imported(transactional_db, tmp_path):
+    rows = [f"Q{n},An answer.,fluency,ana,4" for n in range(MANY)]
+    (tmp_path / "scores.csv").write_text("\n".join(["input,output,criterion,rater,score", *rows]))
+    import_scores(make_project(), None, tmp_path / "scores.csv")
+    assert (known_rows(PointItem), known_rows(HumanScore)) == (expected(MANY), expected(MANY))
 
 
 def test_the_tables_are_counted_after_the_transaction_and_not_for_a_few_rows(transactional_db):

@@ -22,13 +22,7 @@ from annotation.results.tables.exports import (
 )
 from annotation.results.tables.other_tools import OTHER_TOOLS
 from annotation.results.tables.typed import join_cards
-from judging.core.commands import (
-    STANDARD,
-    FairJudgeCommand,
-    add_project,
-    add_subset,
-    names_subset,
-)
+from judging.core.commands import STANDARD, FairJudgeCommand, add_project, add_subset, names_subset
 from judging.core.errors import Misuse, UserError
 from judging.dataset.subsets import freeze, subset_from
 from judging.projects.access import project_for_command

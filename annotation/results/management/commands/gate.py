@@ -39,10 +39,7 @@ class Command(FairJudgeCommand):
             help=f"may be repeated; FIGURE is one of: {possible()}",
         )
         parser.add_argument(
-            "--votes",
-            type=int,
-            default=VOTES,
-            help=f"votes per example (default {VOTES})",
+            "--votes", type=int, default=VOTES, help=f"votes per example (default {VOTES})"
         )
         parser.add_argument(
             "--open-round", action="store_true", help="if inconclusive, open the round that decides"

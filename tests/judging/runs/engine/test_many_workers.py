@@ -118,6 +118,32 @@ def test_killed_workers_lose_nothing_recorded_and_ask_nothing_twice(settings):
         as_of_one_worker(project, run, concurrency=AT_ONCE, price=PRICE, name="alone")
 
 
+@pytest.mark.long
+def test_two_of_three_workers_that_are_killed_at_once_are_followed_by_the_third(settings):
+    """Whichever they are: each of the three is left alone once."""
+    for survivor in range(3):
+        project = make_judged_project(PAIRS)
+        with loopback(settings, judge=STEADY, latency=fixed(0.15)) as server:
+            run = started(project, concurrency=AT_ONCE, price=PRICE)
+            with workers_on(run, settings, server) as workers:
+                workers.start(3)
+                assert eventually(lambda run=run: working(run) == 3)
+                assert eventually(lambda server=server: server.completed >= PAIRS)
+                run.refresh_from_db()
+                leader = workers.pid_of(run.holder)
+                order = sorted(workers.alive, key=lambda pid, leader=leader: pid != leader)
+                for pid in order[:survivor] + order[survivor + 1 :]:
+                    workers.kill(pid)
+                assert eventually(lambda run=run: is_over(run))
+            assert run.state == Run.State.DONE
+            assert every_slot_once(run)
+            states = states_of(run)
+            assert (states["done"], states["claimed"], states["failed"]) == (2 * PAIRS, 0, 0)
+            assert states["lost"] <= AT_ONCE
+            assert states["done"] <= server.completed <= states["done"] + states["lost"]
+            assert_exact(run)
+
+
 def test_several_workers_keep_to_the_run_s_calls_in_flight_and_its_budget(settings):
     with loopback(settings, judge=STEADY, latency=fixed(0.3)) as server:
         run = started(make_judged_project(400), concurrency=AT_ONCE, price=PRICE)

@@ -246,3 +246,69 @@ def test_the_task_goes_to_the_quick_queue(settings):
 
     assert app.amqp.router.route({}, "judging.tasks.reparse_run")["queue"].name == "quick"
     assert app.amqp.router.route({}, "judging.tasks.pump_run")["queue"].name == "runs"
+
+
+def test_a_reading_that_is_stopped_leaves_verdicts_that_agree_with_it(run, messages, monkeypatch):
+    """Another reading goes on from there."""
+    monkeypatch.setattr(rereading, "CHUNK", 10)
+    begin(run, None)
+    read, chunks = rereading.read_chunk, []
+
+    def stopped_at_the_second(*values):
+        chunks.append(values)
+        if len(chunks) == 2:
+            rereading.stop(run, None)
+        return read(*values)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(rereading, "read_chunk", stopped_at_the_second)
+        reparse_run(*messages[0])
+    ended = now(run)
+    assert (ended.state, ended.read, ended.under_way) == ("stopped", 10, False)
+    assert Parse.objects.filter(current=True, status="valid").count() == 10
+    valid = sum(verdict.n_valid for verdict in run.verdicts.all())
+    assert valid == 10, "the verdicts agree with what was read"
+    # The message of whoever stopped it comes too late.
+    reparse_run(*messages[1])
+    assert now(run) == ended
+    with pytest.raises(UserError, match="Nothing was changed"):
+        rereading.stop(run, None)
+    begin(run, None)
+    assert now(run).total == 14
+    reparse_run(*messages[2])
+    assert (now(run).state, now(run).read) == ("done", 14)
+    assert run.verdicts.filter(state="judged").count() == 4
+
+
+def test_a_reading_is_stopped_before_a_worker_is_at_it_and_after_it_died(
+    run, messages, monkeypatch
+):
+    begin(run, None)
+    rereading.stop(run, None)
+    for message in messages:
+        reparse_run(*message)
+    assert (now(run).state, now(run).read) == ("stopped", 0)
+    begin(run, None)
+    killed_at(monkeypatch, run, messages, chunk=2)
+    rereading.stop(run, None)
+    long_ago = (timezone.now() - timedelta(minutes=2)).isoformat()
+    run.refresh_from_db()
+    Run.objects.update(progress={"rereading": run.progress["rereading"] | {"at": long_ago}})
+    assert resume_readings() == 1
+    reparse_run(*messages[-1])
+    assert (now(run).state, now(run).read) == ("stopped", 10)
+
+
+def test_the_page_stops_a_reading(run, messages, client, owner):
+    client.force_login(owner)
+    begin(run, None)
+    address = reverse("run_reparse", args=[run.project.slug, run.number])
+    assert "Stop re-parsing" in client.get(address, headers={"HX-Request": "true"}).content.decode()
+    client.post(address, {"stop": ""})
+    assert now(run).state == "stopping"
+    page = client.get(address, headers={"HX-Request": "true"}).content.decode()
+    assert "Re-parsing ends here" in page
+    assert "Stop re-parsing" not in page
+    reparse_run(*messages[0])
+    page = client.get(reverse("run", args=[run.project.slug, run.number])).content.decode()
+    assert "stopped after 0 of 24 replies" in page
