@@ -283,7 +283,7 @@ def test_as_many_queries_for_fifty_rows_as_for_one(
         make_verdict(run, example, 0.5)
     url = reverse("examples", args=[project.slug]) + "?run=1"
     as_researcher.get(url)
-    with django_assert_num_queries(21 + reads_of_cache(2)):
+    with django_assert_num_queries(20 + reads_of_cache(2)):
         as_researcher.get(url)
 
 
