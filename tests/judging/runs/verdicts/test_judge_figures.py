@@ -179,7 +179,7 @@ def test_after_an_upgrade_workers_compute_the_pages_of_large_runs_ahead(
     with django_assert_max_num_queries(60) as asked:
         assert "A worker is computing" in client.get(url).content.decode()
         assert client.get(f"{url}/progress").status_code == 204
-    assert not [one["sql"] for one in asked if "judging_parse" in one["sql"]]
+    assert not [one["sql"] for one in asked if "judging_parse" in str(one["sql"])]
     assert woken == [(PREPARE_PAGE, large.pk)] * 2
     assert client.get(url, {"here": ""}).context["report"].orders[0].win == 3
     report_cache.clear()
