@@ -383,8 +383,8 @@ def n_judged(project_id: int, frame: int | None = None) -> int:
     """Return how many examples `judged_in` has, by one query."""
     if frame is not None:
         return judged_in(project_id, frame).count()
-    n: int = Project.every.filter(pk=project_id).values_list(number_judged(), flat=True).get()
-    return n
+    project = Project.every.filter(pk=project_id)
+    return int(project.values_list(number_judged(), flat=True).get())
 
 
 def has_examples(project: Project) -> bool:

@@ -281,7 +281,6 @@ def human_labels(
 
 
 # The number and key of an example, what people say about it, and what they were asked for a run.
-LabelsOfOne = tuple[tuple[float, int], HumanLabel, HumanLabel | None]
 _BEHIND_ALL: tuple[Any, ...] = ((math.inf, 0), None, None)
 
 
@@ -291,7 +290,7 @@ def _labels_by_example(
     frame: int | None,
     model: str,
     **only: Example | Run | list[int],
-) -> Iterator[LabelsOfOne]:
+) -> Iterator[tuple[Any, ...]]:
     """Yield what `human_labels` returns, by example in import order, in flat memory."""
     found = model_of(project, model)
     items = Item.objects.filter(round__project=project, **only).exclude(selection__kind="check")

@@ -201,8 +201,7 @@ def _existing(project: Project) -> Json:
     changed = project.imports, project.runs, Round.every.filter(project=project)
     state = [list(rows.order_by("pk").values_list("pk", "state")) for rows in changed]
     make = partial(existing, project)
-    found: Json = kept_a_while("existing", project, state, make, is_large=True)
-    return found
+    return dict(kept_a_while("existing", project, state, make, is_large=True))
 
 
 def _shown(request: HttpRequest, access: Access) -> list[Preregistration]:

@@ -233,9 +233,7 @@ def alike_in(project: Project) -> tuple[float, int]:
 
 def judgments_of(run: Run) -> int:
     """Count the samples of a run that is done, once."""
-    rows = Sample.objects.filter(call__run=run)
-    found: int = cached("judgments", run, state_of(run), rows.count)
-    return found
+    return int(cached("judgments", run, state_of(run), Sample.objects.filter(call__run=run).count))
 
 
 def n_judgments(project: Project) -> int:
