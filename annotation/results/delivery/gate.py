@@ -18,11 +18,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import Count
 
 from annotation.models import GateLook, Item, Round, Slot, Vote
-from annotation.results.delivery.requirements import (
-    CERTIFICATE,
-    OF_THE_JUDGE,
-    Requirement,
-)
+from annotation.results.delivery.requirements import CERTIFICATE, OF_THE_JUDGE, Requirement
 from annotation.results.sections.analysis import Analysis
 from annotation.results.sections.trust import CertificateFigures, certificate
 from annotation.rounds.opening import (
@@ -335,11 +331,7 @@ def frozen_set(project: Project, frame: int | None = None) -> str:
 
 
 def _needed(
-    of: Analysis,
-    wanted: Sequence[Requirement],
-    answers: Sequence[Decided],
-    look: int,
-    votes: int,
+    of: Analysis, wanted: Sequence[Requirement], answers: Sequence[Decided], look: int, votes: int
 ) -> Needed:
     """What decides the requirements that are not decided yet."""
     waiting = _waiting(of.run)
@@ -410,8 +402,7 @@ def _waiting(run: Run) -> Needed | None:
         return None
     by_round = {one.pk: one for one in rounds}
     cost = sum(
-        (by_round[pk].minutes_per_vote * by_round[pk].wage_usd / 60 for _, pk in found),
-        Decimal(0),
+        (by_round[pk].minutes_per_vote * by_round[pk].wage_usd / 60 for _, pk in found), Decimal(0)
     )
     number = min(by_round[pk].number for _, pk in found)
     return Needed(len(found), tuple(dict.fromkeys(name for name, _ in found)), cost, number)
@@ -444,10 +435,7 @@ def _round_of(of: Analysis, more: int, epsilon: float, look: int, votes: int) ->
     rate: HumanRate = rate_of(project, settings)
     total = sum(lacking.values())
     return Needed(
-        total,
-        tuple(sorted(names[one] for one in asked)),
-        human_usd(total, rate),
-        settings=settings,
+        total, tuple(sorted(names[one] for one in asked)), human_usd(total, rate), settings=settings
     )
 
 

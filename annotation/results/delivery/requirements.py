@@ -14,13 +14,7 @@ from annotation.results.sections.people import voters_agree
 from annotation.results.sections.review import LabelAgreement, agreement_after, label_agreement
 from annotation.results.sections.win_rates import people_prefer
 from judging.core.errors import Misuse
-from judging.methods.intervals.estimates import (
-    Estimate,
-    Figure,
-    Undefined,
-    clopper_pearson,
-    wilson,
-)
+from judging.methods.intervals.estimates import Estimate, Figure, Undefined, clopper_pearson, wilson
 
 Measure = Callable[[Analysis, float], Figure]
 

@@ -31,27 +31,12 @@ from judging.dataset.models import frame_of
 from judging.methods.agreement.accuracy import Design, Ties, credit
 from judging.methods.arrays import Booleans, Codes, Floats
 from judging.methods.intervals.bootstrap import FEWEST_AUDITED
-from judging.methods.intervals.estimates import (
-    Estimate,
-    Figure,
-    Undefined,
-    design_total,
-    narrower,
-)
+from judging.methods.intervals.estimates import Estimate, Figure, Undefined, design_total, narrower
 from judging.methods.intervals.win_rate import best_lambda, win_points, win_rate
 from judging.methods.review.auroc import AurocDifference, auroc
 from judging.methods.review.certificate import first_sure, stage_prices, trust_or_escalate
-from judging.methods.review.panels import (
-    accuracy_weights,
-    cascade,
-    equal_weights,
-    panel,
-)
-from judging.methods.review.ridge import (
-    calibrated_accuracy,
-    calibrated_kappa,
-    calibrated_labels,
-)
+from judging.methods.review.panels import accuracy_weights, cascade, equal_weights, panel
+from judging.methods.review.ridge import calibrated_accuracy, calibrated_kappa, calibrated_labels
 from judging.methods.review.routing import (
     CATEGORY,
     Feature,

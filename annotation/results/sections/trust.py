@@ -322,12 +322,7 @@ def alt_test(sheet: Sheet, replacement: Replacement) -> AlternativeTest | Undefi
     n = len(test.annotators)
     omega, mean_rho = Estimate(float(test.omega), n), Estimate(float(test.mean_rho), n)
     return AlternativeTest(
-        test.passes,
-        float(test.epsilon),
-        omega,
-        mean_rho,
-        test.annotators,
-        replacement.changed,
+        test.passes, float(test.epsilon), omega, mean_rho, test.annotators, replacement.changed
     )
 
 
@@ -365,11 +360,7 @@ def _bounds(sheet: Sheet, audit: Audit) -> list[SimultaneousBound]:
 
 
 # Whom the judge is compared with, by `Sheet.basis`.
-AGAINST = {
-    "votes": "people's majority",
-    "gold": "the known labels",
-    "round": "people",
-}
+AGAINST = {"votes": "people's majority", "gold": "the known labels", "round": "people"}
 
 
 def answer(alone: Figure, final: Figure | None, basis: str, found: CertificateFigures) -> Sentence:
@@ -406,11 +397,7 @@ def certified(found: CertificateFigures) -> Sentence:
 
 
 def accuracy_plot(alone: Figure, final: Figure | None, unchecked: Figure) -> Plot:
-    figures = {
-        "judge alone": alone,
-        "final labels": final,
-        "unreviewed labels": unchecked,
-    }
+    figures = {"judge alone": alone, "final labels": final, "unreviewed labels": unchecked}
     rows = [
         {"labels": words} | value_of(one)
         for words, one in figures.items()

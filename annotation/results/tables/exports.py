@@ -79,12 +79,7 @@ def label_columns(project: Project) -> tuple[str, ...]:
 
 
 def label_rows(
-    project: Project,
-    run: Run | None,
-    *,
-    names: bool,
-    frame: Frame | None = None,
-    model: str = "",
+    project: Project, run: Run | None, *, names: bool, frame: Frame | None = None, model: str = ""
 ) -> Iterator[dict[str, Any]]:
     """Every example in import order. Without `names`, a deciding person is a pseudonym.
 
