@@ -180,6 +180,8 @@ def step_grow(n: int) -> Found:
         f"JOIN judging_sample sample ON sample.call_id = call.id {own}",
         [run], sample_id="sample.id",
     )  # fmt: skip
+    # As the end of an import does.
+    the_project().imports.filter(n_judged__isnull=False).update(n_judged=n)
     with connection.cursor() as cursor:
         cursor.execute(
             "UPDATE judging_verdict v SET rank = r.place FROM (SELECT id, row_number() OVER "

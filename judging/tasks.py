@@ -33,8 +33,9 @@ def pump_run(run_id: int) -> None:
 def prepare_run_page(run_id: int) -> None:
     """Compute what a run's page would wait for. What is kept is not computed again."""
     for run in Run.objects.select_related("project").filter(pk=run_id):
-        prepare_page(run)
         counted(run)
+        # Last, since pages wait for what this keeps.
+        prepare_page(run)
 
 
 @shared_task

@@ -25,7 +25,7 @@ from annotation.rounds.selecting import Drawn, Ranked, draw, ranked_examples, si
 from judging.core import leases, waking
 from judging.core.errors import UserError
 from judging.core.leases import collecting_later
-from judging.dataset.models import Example, frame_of
+from judging.dataset.models import Example, frame_of, n_judged
 from judging.projects import access
 from judging.projects.models import AuditEvent
 from judging.runs.models import Run
@@ -173,7 +173,7 @@ def extend(
     """
     if round_.run is None or round_.kind == Round.Kind.IMPORT:
         raise UserError("Only a round that was selected by a run's ranking can be extended.")
-    m = size_for_beta(frame_of(round_.project, round_.frame_id).count(), beta)
+    m = size_for_beta(n_judged(round_.project_id, round_.frame_id), beta)
     if round_.stage == Round.Stage.LEARN:
         raise UserError(
             "This round is still learning. You can extend it once the rest is selected."

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from django.db.models import Q
@@ -144,11 +144,14 @@ class RoundAgreement:
     def __init__(self, round_: Round) -> None:
         leave_out = bool(leaving_out_unblinded([round_.project_id]))
         votes = counted_slots(Slot.objects.filter(round=round_), leave_out)
-        is_check = Q(item__selection__kind=Selection.Kind.CHECK)
         columns = ("vote__annotator", "vote__label")
-        checks = votes.filter(is_check).values_list(*columns, "item__example__gold_label")
-        self._checks = list(checks)
-        rows = list(votes.exclude(is_check).values_list(*columns, "vote__left_response", "item"))
+        self._checks: list[tuple[Any, ...]] = []
+        # Most rounds have none, and need not look at the item of each vote.
+        if Selection.objects.filter(round=round_, kind=Selection.Kind.CHECK).exists():
+            is_check = Q(item__selection__kind=Selection.Kind.CHECK)
+            checks = votes.filter(is_check).values_list(*columns, "item__example__gold_label")
+            self._checks, votes = list(checks), votes.exclude(is_check)
+        rows = list(votes.values_list(*columns, "vote__left_response", "item"))
         by, labels, left, items = zip(*rows, strict=True) if rows else ((),) * 4
         keys = {*by, *(check[0] for check in self._checks)}
         self._people = list(Annotator.objects.filter(pk__in=keys).order_by("number"))

@@ -26,7 +26,7 @@ from fairjudge_site.api.bodies import Cursor, Limit, Number, Page, page_of
 from fairjudge_site.api.gate import READ, WRITE, access_to, answer, once
 from fairjudge_site.api.projects import address_of
 from judging.core.models import Worker
-from judging.dataset.models import frame_of
+from judging.dataset.models import n_judged
 from judging.projects.access import Access
 from judging.projects.models import Project, Role
 
@@ -82,7 +82,7 @@ LARGE_BODY = 2**18
 
 def is_large(project: Project, frame_id: int | None) -> bool:
     """Return True if figures or files about these examples take seconds."""
-    return frame_of(project, frame_id).count() > MOST_AT_ONCE
+    return n_judged(project.pk, frame_id) > MOST_AT_ONCE
 
 
 def is_left(prefer: str, *, large: bool) -> bool:

@@ -4,7 +4,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 
-from django.db.models import OuterRef, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from ninja import Router, Schema
 from pydantic import Field
@@ -18,9 +18,7 @@ from fairjudge_site.api.bodies import Cursor, Language, Limit, Page, Text, page_
 from fairjudge_site.api.gate import READ, WRITE, access_to, answer, once, token_of
 from fairjudge_site.api.problems import Refusal, refusal_of_form
 from judging.core.errors import UserError
-from judging.core.queries import count_of
-from judging.dataset.models import Example
-from judging.dataset.subsets import n_judged
+from judging.dataset.models import n_judged, number_judged
 from judging.projects.access import LONGEST_SLUG, Access, create_project, may_research, projects_of
 from judging.projects.models import Deletion, Membership, Project, Role
 
@@ -354,14 +352,12 @@ def address_of(slug: str, *parts: object) -> str:
 
 
 def _with_counts(projects: QuerySet[Project]) -> QuerySet[Project]:
-    examples = Example.objects.filter(project=OuterRef("pk")).judged()
-    rows = projects.select_related("primary_run").annotate(n_examples=count_of(examples, "project"))
-    return rows
+    return projects.select_related("primary_run").annotate(n_examples=number_judged())
 
 
 def _counted(access: Access) -> dict[str, Any]:
     project = Project.objects.select_related("primary_run").get(pk=access.project.pk)
-    project.n_examples = n_judged(project)  # type: ignore[attr-defined]
+    project.n_examples = n_judged(project.pk)  # type: ignore[attr-defined]
     return _out(project, access.role)
 
 

@@ -9,8 +9,9 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 from django.db import models
-from django.db.models import Count, Exists, F, OuterRef, QuerySet
-from django.db.models.functions import MD5
+from django.db.models import Count, Exists, F, OuterRef, QuerySet, Subquery, Sum
+from django.db.models.expressions import Combinable
+from django.db.models.functions import MD5, Coalesce
 from numpy.typing import NDArray
 
 from judging.core.formatting import number_of
@@ -34,6 +35,12 @@ class Image(models.Model):
 
 
 class Import(Leased):
+    """What was read from files at once.
+
+    n_judged: how many of its pairs judges are asked about. It is counted when the import is done,
+        since counting a large project for each page takes longer than the page. None: not counted.
+    """
+
     class Kind(models.TextChoices):
         EXAMPLES = "examples", "pairs"
         POINTS = "points", "single responses"
@@ -67,6 +74,7 @@ class Import(Leased):
     n_known = models.PositiveIntegerField(default=0)
     n_refused = models.PositiveIntegerField(default=0)
     n_conflicts = models.PositiveIntegerField(default=0)
+    n_judged = models.PositiveIntegerField(null=True)
     images = models.ManyToManyField(Image, related_name="imports")
     created_by = user_or_none()
     created_at = models.DateTimeField(auto_now_add=True)
@@ -353,6 +361,30 @@ def judged_in(project_id: int, frame: int | None) -> QuerySet[Example]:
     if frame is None:
         return examples
     return examples.filter(Exists(FrameMember.objects.filter(frame=frame, example=OuterRef("pk"))))
+
+
+def number_judged() -> Combinable:
+    """Count, of an outer project, the examples that judges are asked about.
+
+    Examples never change their import, and whether they are a check.
+    """
+    done = Import.objects.filter(project=OuterRef("pk"), state=Import.State.DONE).order_by()
+    sums = done.values("project").annotate(n=Sum("n_judged")).values("n")
+    uncounted = {"source__state": Import.State.DONE, "source__n_judged": None}
+    others = Example.objects.filter(project=OuterRef("pk"), is_check=False, **uncounted)
+    counts = others.order_by().values("project").annotate(n=Count("pk")).values("n")
+    known, counted = (
+        Coalesce(Subquery(rows, output_field=models.IntegerField()), 0) for rows in (sums, counts)
+    )
+    return known + counted
+
+
+def n_judged(project_id: int, frame: int | None = None) -> int:
+    """Return how many examples `judged_in` has, by one query."""
+    if frame is not None:
+        return judged_in(project_id, frame).count()
+    project = Project.every.filter(pk=project_id)
+    return int(project.values_list(number_judged(), flat=True).get())
 
 
 def has_examples(project: Project) -> bool:

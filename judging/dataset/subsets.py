@@ -344,10 +344,11 @@ def model_pairs_of(project: Project, most: int) -> Pairs:
     return _kept(project, "models", most, rows.values_list("model_1", "model_2").distinct()[:most])
 
 
-def n_judged(project: Project) -> int:
-    """Return how many examples judges and rounds may be about, all of the project."""
-    rows = Example.objects.filter(project=project).judged().values("project")
-    return sum(_kept(project, "examples", 0, rows.values_list(Count("pk"), flat=True)))
+def n_known_labels(project: Project) -> int:
+    """Return how many examples came with a label. Those of checks alone can be changed."""
+    rows = frame_of(project).exclude(gold_label=None).exclude(gold_label="").order_by()
+    counted = rows.values("project").values_list(Count("pk"), flat=True)
+    return sum(_kept(project, "known-labels", 0, counted))
 
 
 def _kept(project: Project, what: str, most: int, rows: QuerySet[Any, Any]) -> list[Any]:

@@ -421,7 +421,9 @@ def _finish(
         summary["conflicts"] = conflicts
     with transaction.atomic():
         held = LEASE.held_by(Import.objects.filter(pk=imported.pk, state=State.WRITING), holder)
+        pairs = Example.objects.filter(project=imported.project_id, source=imported, is_check=False)
         done = {"state": State.DONE, "summary": summary, "finished_at": timezone.now()}
+        done["n_judged"] = pairs.count()
         if not held.update(**done, **leases.FREE):
             raise TakenOver
         rows_came(imported.n_rows, Example)

@@ -16,7 +16,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from judging.core.conversations import turns_by_field
 from judging.core.errors import UserError
 from judging.core.models import Leased, user_or_none
-from judging.dataset.models import Example, Frame, Label, PointItem, judged_in
+from judging.dataset.models import Example, Frame, Label, PointItem, judged_in, n_judged
 from judging.llm.parsing.parse import Status
 from judging.llm.prompts.templates import ORDERS, JudgeForm, PromptVariant, balanced, stage_parts
 from judging.methods.verdicts.verdicts import CriteriaRule, VerdictState
@@ -519,7 +519,11 @@ class Verdict(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["run", "example"], name="verdict_once")]
-        indexes = [models.Index(fields=["run", "rank"], name="verdict_by_rank")]
+        indexes = [
+            models.Index(fields=["run", "rank"], name="verdict_by_rank"),
+            # Pages in the order of BPDE are read from it, in either direction.
+            models.Index(fields=["run", "-bpde", "example"], name="verdict_by_bpde"),
+        ]
 
 
 class SiteEndpoint(models.Model):
@@ -649,6 +653,12 @@ def subjects_of(run: Run) -> QuerySet[Any]:
     if run.form == Form.POINTWISE:
         return PointItem.objects.filter(project_id=run.project_id).visible()
     return judged_in(run.project_id, run.frame_id)
+
+
+def n_subjects(run: Run) -> int:
+    if run.form == Form.POINTWISE:
+        return subjects_of(run).count()
+    return n_judged(run.project_id, run.frame_id)
 
 
 def subject_field(run: Run) -> str:

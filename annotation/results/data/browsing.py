@@ -10,21 +10,16 @@ labels look at a limited number of examples per page, and then say where to go o
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from hashlib import sha256
+from typing import Any
 
-from django.db.models import (
-    Exists,
-    F,
-    FilteredRelation,
-    OrderBy,
-    OuterRef,
-    Q,
-    QuerySet,
-)
+from django.db.models import Exists, F, FilteredRelation, OuterRef, Q, QuerySet
 from django.db.models.functions import Left
 
 from annotation.models import Adjudication, Item, Round, Vote
 from annotation.results.merge.final_labels import Merged, merged_page
 from annotation.votes.agreement import criterion_answers
+from judging.core.caching import cached, kept_a_while
 from judging.core.errors import UserError
 from judging.core.formatting import count
 from judging.dataset.models import Example
@@ -32,6 +27,7 @@ from judging.dataset.subsets import condition_of
 from judging.methods.agreement.votes import LabelSource
 from judging.projects.models import Project
 from judging.runs.models import Run, Verdict
+from judging.runs.verdicts.judge_figures import state_of
 
 PAGE = 50
 EXCERPT = 300
@@ -143,7 +139,7 @@ def browse(asked: Filter, *, after: int | None = None, before: int | None = None
         rows = rows[::-1]
     if asked.with_people and not asked.is_about_votes:
         rows = merged_page(asked.project, asked.run, [row.example for row in rows])
-    total = _matching(asked).count() if asked.is_counted else None
+    total = _count(asked) if asked.is_counted else None
     return Browsed(
         rows=tuple(rows),
         has_before=(more or go_on is not None) if backwards else start is not None,
@@ -153,6 +149,25 @@ def browse(asked: Filter, *, after: int | None = None, before: int | None = None
         first=rows[0].example.pk if rows else None,
         last=rows[-1].example.pk if rows else None,
     )
+
+
+# The number of more examples is kept until what it is counted from changes.
+MANY = 10_000
+
+
+def _count(asked: Filter) -> int:
+    """Count what matches, without counting a large project for each page of it."""
+    found, run = _matching(asked).order_by(), asked.run
+    n = found[: MANY + 1].count()
+    if n <= MANY or asked.tag:
+        return n if n <= MANY else found.count()
+    conditions = (asked.category, asked.label, asked.state, run and run.pk)
+    name = f"matching-{sha256(repr(conditions).encode()).hexdigest()}"
+    imports = list(asked.project.imports.order_by("pk").values_list("pk", "state"))
+    if run is None or run.state == Run.State.DONE:
+        state = (imports, run and state_of(run))
+        return int(cached(name, asked.project, state, found.count))
+    return int(kept_a_while(name, asked.project, imports, found.count, is_large=True))
 
 
 def keys_of(asked: Filter) -> list[int]:
@@ -226,13 +241,13 @@ def _next(
     asked: Filter, place: _Place | None, n: int, *, backwards: bool
 ) -> tuple[list[int], int | None]:
     """Return the keys of the next n candidates, and of the last one searched if it stopped early."""
-    candidates = _ordered(_matching(asked), asked, backwards=backwards)
-    if place is not None:
-        candidates = candidates.filter(_beyond(asked, place, backwards=backwards))
-    keys = candidates.values_list("pk", flat=True)
+    wanted = SEARCHED_AT_ONCE + 1 if asked.is_searched else n
+    part: list[int] = []
+    for candidates in _stretches(asked, place, backwards=backwards):
+        if len(part) < wanted:
+            part += candidates.values_list("pk", flat=True)[: wanted - len(part)]
     if not asked.is_searched:
-        return list(keys[:n]), None
-    part = list(keys[: SEARCHED_AT_ONCE + 1])
+        return part, None
     searched = Example.objects.filter(pk__in=part[:SEARCHED_AT_ONCE])
     matching = set(searched.filter(_holds(asked)).values_list("pk", flat=True))
     found = [pk for pk in part[:SEARCHED_AT_ONCE] if pk in matching]
@@ -353,38 +368,50 @@ def _matches(row: Merged, asked: Filter) -> bool:
     return True
 
 
-def _ordered(found: QuerySet[Example], asked: Filter, *, backwards: bool) -> QuerySet[Example]:
-    """Order by one column, empty values last, then in import order; or all of it reversed."""
-    return found.order_by(*_orders(asked, backwards=backwards))
+def _stretches(
+    asked: Filter, place: _Place | None, *, backwards: bool
+) -> Iterator[QuerySet[Example]]:
+    """Yield all that comes after a place, or before it, in stretches that are each in order.
 
-
-def _orders(asked: Filter, *, backwards: bool) -> Iterator[OrderBy | str]:
-    sign = "-" if backwards else ""
-    if asked.column == "number":
-        yield "-number" if asked.descending != backwards else "number"
+    Verdicts without a value come last. Each stretch is one range of an index, where there is one:
+    a condition with “or” would have the database sort all verdicts of a large run for each page.
+    """
+    found, column = _matching(asked), asked.column
+    down = asked.descending != backwards
+    if not column.startswith("verdict"):
+        start = None if place is None else (place.value, place.pk)
+        yield _from(found, column, start, down=down, backwards=backwards)
+        return
+    # Turned round, the order is the same from its other end.
+    # By a name of its own, the value of every condition comes from the same joined row.
+    found = found.alias(value=F(column))
+    order = ("-value", "pk") if down else ("value", "-pk")
+    filled = found.filter(value__isnull=False).order_by(*order)
+    start, is_empty = None, False
+    if place is None:
+        yield filled
+    elif place.value is None:
+        start, is_empty = (place.number, place.pk), True
     else:
-        column = F(asked.column)
-        nulls = {"nulls_first": True} if backwards else {"nulls_last": True}
-        down = asked.descending != backwards
-        yield column.desc(**nulls) if down else column.asc(**nulls)
-        yield f"{sign}number"
-    yield f"{sign}pk"
+        yield filled.filter(value=place.value, **{f"pk__{'gt' if down else 'lt'}": place.pk})
+        yield filled.filter(**{f"value__{'lt' if down else 'gt'}": place.value})
+    if is_empty or not backwards:
+        empty = found.filter(value=None)
+        yield _from(empty, "number", start, down=backwards, backwards=backwards)
+    if is_empty and backwards:
+        yield filled
 
 
-def _beyond(asked: Filter, place: _Place, *, backwards: bool) -> Q:
-    """Return what comes after a place in the order, or before it."""
-    step = "lt" if backwards else "gt"
-    by_pk = Q(**{f"pk__{step}": place.pk})
-    larger = "lt" if asked.descending != backwards else "gt"
-    if asked.column == "number":
-        # The bound on the number alone lets the database begin at that place of its index.
-        bound = Q(**{f"number__{larger}e": place.number})
-        return bound & (Q(**{f"number__{larger}": place.number}) | by_pk)
-    by_number = Q(**{f"number__{step}": place.number}) | (Q(number=place.number) & by_pk)
-    empty = Q(**{f"{asked.column}__isnull": True})
-    if place.value is None:
-        among_empty = empty & by_number
-        return Q(**{f"{asked.column}__isnull": False}) | among_empty if backwards else among_empty
-    beyond = Q(**{f"{asked.column}__{larger}": place.value})
-    beyond |= Q(**{asked.column: place.value}) & by_number
-    return beyond if backwards else beyond | empty
+def _from(
+    found: QuerySet[Example], column: str, start: Any, *, down: bool, backwards: bool
+) -> QuerySet[Example]:
+    """Order by a column of examples, then by key, and keep what comes after a value and a key."""
+    found = found.order_by(f"{'-' if down else ''}{column}", f"{'-' if backwards else ''}pk")
+    if start is None:
+        return found
+    value, pk = start
+    larger = f"{column}__{'lt' if down else 'gt'}"
+    # The bound on the column alone lets the database begin at that place of its index.
+    bound = Q(**{f"{larger}e": value})
+    further = Q(**{larger: value}) | Q(**{f"pk__{'lt' if backwards else 'gt'}": pk})
+    return found.filter(bound & further)

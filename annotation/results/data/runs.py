@@ -22,7 +22,7 @@ from annotation.results.merge.final_labels import (
 )
 from annotation.rounds.changes import COVERS
 from annotation.rounds.progress import votes_usd
-from judging.dataset.models import frame_of
+from judging.dataset.models import n_judged
 from judging.methods.arrays import Booleans, Floats, Signs
 from judging.methods.review.cost import HumanRate, human_usd, human_usd_of_active_time, paper_usd
 from judging.projects.models import Project
@@ -199,7 +199,7 @@ def project_costs(project: Project, run: Run | None, people: PeopleTotals | None
         round_.wage_usd if round_ else project.wage_usd,
     )
     votes = round_.votes_per_item if round_ else 3
-    n = frame_of(project, run.frame_id if run else None).count()
+    n = n_judged(project.pk, run.frame_id if run else None)
     judge_usd = judge_cost(run) if run else Decimal(0)
     return Costs(
         runs=runs,

@@ -12,12 +12,15 @@ selected: these votes enter final labels. Everywhere, they are the labels under 
 that an example has votes of: known labels, which leave the judge's label as it is.
 """
 
+import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import lru_cache
-from typing import NamedTuple
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 import numpy as np
 from django.db.models import (
@@ -26,8 +29,10 @@ from django.db.models import (
     ExpressionWrapper,
     F,
     Field,
+    FilteredRelation,
     IntegerField,
     OuterRef,
+    Q,
     QuerySet,
     Value,
     When,
@@ -35,7 +40,7 @@ from django.db.models import (
 from django.db.models.expressions import Combinable
 from numpy.typing import ArrayLike
 
-from annotation.models import Adjudication, Intervention, Item, Repeat, Round, Selection, Slot, Vote
+from annotation.models import Adjudication, Intervention, Item, Repeat, Round, Selection, Vote
 from annotation.results.merge.posteriors import Posterior, Posteriors, posteriors
 from annotation.rounds.changes import COVERS
 from judging.core.formatting import percent
@@ -67,7 +72,7 @@ class CastVote(NamedTuple):
     pk: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class HumanLabel:
     """The votes on an example, and the label that they come to, if any.
 
@@ -123,33 +128,25 @@ class HumanLabel:
 _PAID = ("n_paid", "usd", "assumed_usd", "n_timed", "seconds", "timed_usd")
 
 
-class StreamedExample(NamedTuple):
-    """What exports read of an example. Making the model took a third of an export's time."""
-
-    pk: int
-    number: int
-    external_id: str
-    question: str
-    response_1: str
-    response_2: str
-    model_1: str
-    model_2: str
-    category: str
-    gold_label: str | None
-    reference: str
-    conversation: str | None
+# What exports read of an example, and of its verdict. Making the models took half of their time.
+_OF_EXAMPLE = (
+    "pk", "number", "external_id", "question", "response_1", "response_2", "model_1", "model_2",
+    "category", "gold_label", "reference", "conversation",
+)  # fmt: skip
+_OF_VERDICT = "label cs_1 cs_2 bpde rank routing_score n_valid n_asked usd".split()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Merged:
     """An example with the judge's verdict, people's label, and the final label.
 
+    Streamed examples and verdicts are tuples with the names that exports read, others are models.
     `people` holds the votes of the run's round if a round selected the example. Otherwise it holds
     the votes that people gave elsewhere, which leave the judge's label as it is.
     """
 
-    example: Example | StreamedExample
-    verdict: Verdict | None
+    example: Any
+    verdict: Any
     people: HumanLabel | None
     label: Label | None
     source: str
@@ -187,23 +184,36 @@ def merged(
 ) -> Iterator[Merged]:
     """Yield every example in import order, merged for a run, or by people alone without a run.
 
-    Votes are read first and kept. Examples and verdicts are streamed, a chunk at a time.
+    Votes are those of one moment. All is streamed, a chunk of examples at a time.
 
     Args:
         frame: The key of the frame that the examples are in; by default the run's own.
         model: As in `human_labels`.
     """
     frame = frame_for(run, frame)
-    everywhere, asked = human_labels(project, run, frame, model=model)
-    examples = frame_of(project, frame)
-    number, pk = -1, -1
+    labels = _labels_by_example(project, run, frame, model)
+    place, *said = next(labels, _BEHIND_ALL)
+    rows = _streamed(frame_of(project, frame), run)
+    last = -1, -1
     # Each chunk starts after the last example, which costs the same however far down it is.
-    while rows := examples.later_than(number, pk).values_list(*StreamedExample._fields)[
-        :_EXAMPLES_AT_ONCE
-    ]:
-        chunk = [StreamedExample._make(row) for row in rows]
-        yield from _merge_chunk(chunk, run, everywhere, asked)
-        number, pk = chunk[-1].number, chunk[-1].pk
+    while chunk := list(rows.later_than(*last)[:_EXAMPLES_AT_ONCE]):
+        for row in chunk:
+            last = row.number, row.pk
+            while place < last:
+                place, *said = next(labels, _BEHIND_ALL)
+            verdict = row if run and row.n_asked is not None else None
+            yield _merge_one(row, verdict, *(said if place == last else (None, None)))
+
+
+def _streamed(examples: QuerySet[Example], run: Run | None) -> QuerySet[Example, Any]:
+    """Read named tuples. `outcomes_read` is JSON as text, since few tables have it."""
+    if run is None:
+        return examples.values_list(*_OF_EXAMPLE, named=True)
+    verdict = FilteredRelation("verdicts", condition=Q(verdicts__run=run))
+    columns = {name: F(f"verdict__{name}") for name in _OF_VERDICT}
+    columns["outcomes_read"] = as_read(F("verdict__outcomes"))
+    rows = examples.annotate(verdict=verdict).annotate(**columns)
+    return rows.values_list(*_OF_EXAMPLE, *columns, named=True)
 
 
 def frame_for(run: Run | None, frame: int | None) -> int | None:
@@ -217,32 +227,28 @@ def merged_page(project: Project, run: Run | None, examples: list[Example]) -> l
         return []
     ids = [example.pk for example in examples]
     everywhere, asked = human_labels(project, run, frame_for(run, None), example__in=ids)
-    return list(_merge_chunk(examples, run, everywhere, asked))
+    rows = Verdict.objects.filter(run=run, example__in=ids) if run else ()
+    verdicts = {verdict.example_id: verdict for verdict in rows}
+    return [
+        _merge_one(example, *(found.get(example.pk) for found in (verdicts, everywhere, asked)))
+        for example in examples
+    ]
 
 
 HumanLabels = dict[int, HumanLabel]
 
 
-def _merge_chunk(
-    examples: Sequence[Example | StreamedExample],
-    run: Run | None,
-    everywhere: HumanLabels,
-    asked: HumanLabels,
-) -> Iterator[Merged]:
-    verdicts: dict[int, Verdict] = {}
-    if run is not None:
-        rows = Verdict.objects.filter(run=run, example__in=[example.pk for example in examples])
-        verdicts = {verdict.example_id: verdict for verdict in rows}
-    for example in examples:
-        verdict = verdicts.get(example.pk)
-        judge = Label(verdict.label) if verdict and verdict.label else None
-        shown = people = asked.get(example.pk)
-        known = everywhere.get(example.pk)
-        if people is None and known and (known.votes or known.settled):
-            # Why a round of another run selected the example says nothing about this run.
-            shown = replace(known, selection="", probability=None)
-        human = (people and people.label) or (known.label if known else None)
-        yield Merged(example, verdict, shown, *merge(judge, people), human)
+def _merge_one(
+    example: Any, verdict: Any, known: HumanLabel | None, people: HumanLabel | None
+) -> Merged:
+    """known, people: what people say everywhere, and what they were asked for the run."""
+    judge = Label(verdict.label) if verdict and verdict.label else None
+    shown = people
+    if people is None and known and (known.votes or known.settled):
+        # Why a round of another run selected the example says nothing about this run.
+        shown = replace(known, selection="", probability=None)
+    human = (people and people.label) or (known.label if known else None)
+    return Merged(example, verdict, shown, *merge(judge, people), human)
 
 
 def human_labels(
@@ -265,21 +271,50 @@ def human_labels(
         model: The model whose probabilities are wanted if labels are majorities. By default none.
         only: Filters of the items, to read fewer.
     """
-    items = Item.objects.filter(round__project=project, **only).exclude(selection__kind="check")
+    everywhere: HumanLabels = {}
+    asked: HumanLabels = {}
+    for (_, pk), known, here in _labels_by_example(project, run, frame, model, **only):
+        everywhere[pk] = known
+        if here is not None:
+            asked[pk] = here
+    return everywhere, everywhere if run is None else asked
+
+
+# The number and key of an example, what people say about it, and what they were asked for a run.
+_BEHIND_ALL: tuple[Any, ...] = ((math.inf, 0), None, None)
+
+
+def _labels_by_example(
+    project: Project,
+    run: Run | None,
+    frame: int | None,
+    model: str,
+    **only: Example | Run | list[int],
+) -> Iterator[tuple[Any, ...]]:
+    """Yield what `human_labels` returns, by example in import order, in flat memory."""
     found = model_of(project, model)
-    answers = _read_answers(items, project, found)
-    everywhere = _newest(sorted(answers, key=lambda answer: answer[0].round.protocol.number))
-    if run is None:
-        return everywhere, everywhere
-    entering = [answer for answer in answers if _enters(answer[0], run)]
-    narrow = _narrower({item.round.frame_id for item, _ in entering}, project, frame)
+    items = Item.objects.filter(round__project=project, **only).exclude(selection__kind="check")
+    rounds = _rounds_of(items)
+    frames = {one.frame_id for one in rounds.values() if _is_of(one, run)}
+    narrow = _narrower(frames, project, frame)
     alone = {"selection": str(Selection.Kind.TOP), "probability": 1.0}
-    return everywhere, _asked(
-        [
+    answers = _read_answers(items, rounds, project, found)
+    for place, group in groupby(answers, key=lambda answer: answer[0].place):
+        said = list(group)
+        known = _newest(sorted(said, key=lambda answer: answer[0].round.protocol.number))
+        if run is None:
+            yield place, known, known
+            continue
+        entering = [
             (item, replace(label, **alone) if item.round.frame_id in narrow else label)
-            for item, label in entering
+            for item, label in said
+            if _is_of(item.round, run) and item.selection.kind in ENTERING
         ]
-    )
+        yield place, known, _asked(entering) if entering else None
+
+
+def _is_of(round_: Round, run: Run | None) -> bool:
+    return run is not None and round_.kind == Round.Kind.ROUTED and round_.run_id == run.pk
 
 
 def model_of(project: Project, otherwise: str = "") -> Posteriors | None:
@@ -310,7 +345,7 @@ class AskedItem(NamedTuple):
     thousands."""
 
     pk: int
-    example_id: int
+    place: tuple[int, int]
     state: str
     round: Round
     selection: Selection
@@ -320,79 +355,66 @@ class AskedItem(NamedTuple):
 Answer = tuple[AskedItem, HumanLabel]
 
 
-def _enters(item: AskedItem, run: Run) -> bool:
-    routed = item.round.kind == Round.Kind.ROUTED
-    return routed and item.round.run_id == run.pk and item.selection.kind in ENTERING
-
-
-def _newest(answers: Iterable[Answer]) -> HumanLabels:
-    """Return each example's last label that is settled, else the last one that has votes.
+def _newest(answers: Sequence[Answer]) -> HumanLabel:
+    """Return the last label of an example that is settled, else the last one that has votes.
 
     Votes of all rounds were paid, so that the label has the costs of all.
     """
-    labels: HumanLabels = {}
-    for item, label in answers:
-        before = labels.get(item.example_id)
-        if before is None:
-            labels[item.example_id] = label
-            continue
-        newer = label.settled or (label.votes and not before.settled)
-        paid = {name: getattr(before, name) + getattr(label, name) for name in _PAID}
-        labels[item.example_id] = replace(label if newer else before, **paid)
-    return labels
+    _, newest = answers[0]
+    for _, label in answers[1:]:
+        newer = label.settled or (label.votes and not newest.settled)
+        paid = {name: getattr(newest, name) + getattr(label, name) for name in _PAID}
+        newest = replace(label if newer else newest, **paid)
+    return newest
 
 
-def _asked(answers: list[Answer]) -> HumanLabels:
-    """Return the newest labels, each with the strongest reason for which a round selected it.
+def _asked(answers: Sequence[Answer]) -> HumanLabel:
+    """Return the newest label of an example, with the strongest reason why a round selected it.
 
     What one round selected stays selected if the audit of another round drew it: it is no random
     example of the rest.
     """
-    reasons: dict[int, HumanLabel] = {}
-    for item, label in answers:
-        before = reasons.setdefault(item.example_id, label)
-        if _strength(label) < _strength(before):
-            reasons[item.example_id] = label
-    return {
-        pk: replace(label, selection=reasons[pk].selection, probability=reasons[pk].probability)
-        if label.selection != reasons[pk].selection
-        else label
-        for pk, label in _newest(answers).items()
-    }
+    label = _newest(answers)
+    _, reason = min(answers, key=lambda answer: _strength(answer[1]))
+    if label.selection == reason.selection:
+        return label
+    return replace(label, selection=reason.selection, probability=reason.probability)
 
 
 def _strength(label: HumanLabel) -> int:
     return ENTERING.index(Selection.Kind(label.selection))
 
 
-def _read_answers(
-    items: QuerySet[Item], project: Project, found: Posteriors | None
-) -> list[Answer]:
-    """Read the items with their labels, in the order of the rounds."""
-    votes = _read_votes(items)
-    rows = Adjudication.objects.filter(item__in=items.values("pk")).order_by("pk")
-    decisions = {decision.item_id: decision for decision in rows}
-    # Rounds and selections are few, and are read once instead of with each item.
+def _rounds_of(items: QuerySet[Item]) -> dict[int, Round]:
+    """Read the items' rounds, which are few, once instead of with each item."""
     ids = items.order_by().values_list("round", flat=True).distinct()
     any_aside = Intervention.objects.filter(round=OuterRef("pk"), kind=Intervention.Kind.ASIDE)
     with_aside = Round.objects.select_related("protocol").annotate(any_aside=Exists(any_aside))
-    rounds = with_aside.in_bulk(list(ids))
+    return with_aside.in_bulk(list(ids))
+
+
+def _read_answers(
+    items: QuerySet[Item],
+    rounds: Mapping[int, Round],
+    project: Project,
+    found: Posteriors | None,
+) -> Iterator[Answer]:
+    """Yield the items with their labels, by example in import order, then by round."""
+    rows = Adjudication.objects.filter(item__in=items.values("pk")).order_by("pk")
+    decisions = {decision.item_id: decision for decision in rows}
     aside = _read_aside(items) if any(one.any_aside for one in rounds.values()) else {}
     selections = {one.pk: one for one in Selection.objects.filter(round__in=rounds)}
     covered = {pk: one for one in selections.values() for pk in one.parameters.get(COVERS, ())}
-    columns = ("pk", "example_id", "state", "round_id", "selection_id", "probability")
-    ordered = items.order_by("round__number", "pk").values_list(*columns)
-    answers = []
-    for pk, example, state, round_, selection, probability in ordered.iterator(chunk_size=CHUNK):
+    for (pk, *asked), votes in groupby(_read_votes(items), key=itemgetter(slice(_N_OF_ITEM))):
+        number, example, state, round_, selection, probability = asked
+        cast = [CastVote(*vote[_N_OF_ITEM:]) for vote in votes if vote[-1]]
         chosen = selections[selection]
         if pk in covered:
             # The cut was extended over this audit item, which now represents itself alone.
             chosen, probability = covered[pk], 1.0
-        item = AskedItem(pk, example, state, rounds[round_], chosen, probability)
-        cast = (votes.get(pk, []), aside.get(pk, []))
+        item = AskedItem(pk, (number, example), state, rounds[round_], chosen, probability)
         here = found.of(example, rounds[round_].protocol_id) if found else None
-        answers.append((item, _label_of(item, *cast, decisions.get(pk), project, here)))
-    return answers
+        yield item, _label_of(item, cast, aside.get(pk, []), decisions.get(pk), project, here)
 
 
 def _read_aside(items: QuerySet[Item]) -> dict[int, list[CastVote]]:
@@ -404,34 +426,37 @@ def _read_aside(items: QuerySet[Item]) -> dict[int, list[CastVote]]:
     return aside
 
 
-def _read_votes(items: QuerySet[Item]) -> dict[int, list[CastVote]]:
-    """Read the votes on the items in one query, by item."""
-    both_bad = When(vote__answer__overall="both_bad", then=Value(1))
+_OF_ITEM = "pk example__number example state round selection probability".split()
+_N_OF_ITEM = len(_OF_ITEM)
+
+
+def _read_votes(items: QuerySet[Item]) -> Iterator[tuple[Any, ...]]:
+    """Read the items with each of their slots, by one query and so of one moment.
+
+    The vote of an empty slot has no key.
+    """
+    both_bad = When(slots__vote__answer__overall="both_bad", then=Value(1))
+    here = Case(When(slots__vote__item=F("pk"), then=Value(1)), default=Value(0))
     rows = (
-        Slot.objects.filter(item__in=items.values("pk"), vote__isnull=False)
-        .order_by("item", "index")
-        .annotate(
+        items.annotate(
             both_bad=as_read(Case(both_bad, default=Value(0), output_field=IntegerField())),
-            unblinded=as_read(F("vote__unblinded")),
-            cast_here=as_read(Case(When(vote__item=F("item"), then=Value(1)), default=Value(0))),
+            unblinded=as_read(F("slots__vote__unblinded")),
+            cast_here=as_read(here),
         )
+        .order_by("example__number", "example", "round__number", "pk", "slots__index")
         .values_list(
-            "item",
-            "vote__annotator",
-            "vote__label",
-            "vote__active_seconds",
+            *_OF_ITEM,
+            "slots__vote__annotator",
+            "slots__vote__label",
+            "slots__vote__active_seconds",
             "both_bad",
             "unblinded",
-            "vote__left_response",
+            "slots__vote__left_response",
             "cast_here",
-            "vote",
+            "slots__vote",
         )
     )
-    votes: dict[int, list[CastVote]] = defaultdict(list)
-    for item, annotator, label, seconds, bad, unblinded, left, here, pk in rows.iterator(CHUNK):
-        marks = (bool(bad), bool(unblinded), left, bool(here), pk)
-        votes[item].append(CastVote(annotator, label, seconds, *marks))
-    return votes
+    return rows.iterator(CHUNK)
 
 
 def _label_of(

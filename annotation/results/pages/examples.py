@@ -22,7 +22,7 @@ from annotation.rounds.practice import change_check
 from annotation.votes.agreement import criteria_asked
 from judging.core.errors import UserError
 from judging.core.formatting import count, number_of
-from judging.dataset.models import Example, Label, TagChange, tags_of_examples
+from judging.dataset.models import Example, Label, TagChange, n_judged, tags_of_examples
 from judging.dataset.pages.subsets import MOST_NAMES, named, shortened
 from judging.dataset.subsets import categories_of, change_tag, model_pairs_of, tag_names, undo_tag
 from judging.llm.prompts.mentions import mentions
@@ -95,7 +95,7 @@ class ExampleFilter(forms.Form):
 
     def heading(self) -> str:
         """Say what the project holds, whatever is filtered."""
-        n = self.project.examples.judged().count()
+        n = n_judged(self.project.pk)
         categories = len(self.fields["category"].choices) - 1
         models = len(self.fields["model"].choices) - 1
         found = number_of(n, "pair") if n else "No pairs yet"

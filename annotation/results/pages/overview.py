@@ -53,7 +53,7 @@ from judging.core.formatting import count, number_of
 from judging.core.models import Worker
 from judging.core.processes import parts_down
 from judging.core.queries import count_of
-from judging.dataset.models import Example, Import, PointItem
+from judging.dataset.models import Example, Import, PointItem, number_judged
 from judging.methods.intervals.estimates import Figure
 from judging.projects.access import (
     Access,
@@ -111,7 +111,6 @@ def standings(projects: QuerySet[Project]) -> QuerySet[Project]:
     waiting = items.filter(WAITS_FOR_VOTES)
     closed = Q(state=Item.State.OPEN, round__state=Round.State.CLOSED)
     settled = items.filter(Q(state=Item.State.COMPLETE) | closed)
-    examples = Example.objects.visible().filter(is_check=False, **of_project)
     unfinished = Import.objects.filter(**of_project, state__in=UNFINISHED)
     checked = Import.objects.filter(
         **of_project, kind=Import.Kind.EXAMPLES, state=Import.State.CHECKED
@@ -119,7 +118,7 @@ def standings(projects: QuerySet[Project]) -> QuerySet[Project]:
     votes = Vote.objects.filter(example__project=OuterRef("pk"))
     voters = Membership.objects.filter(**of_project).exclude(role=Role.OBSERVER)
     return projects.annotate(
-        n_examples=count_of(examples, "project"),
+        n_examples=number_judged(),
         n_points=count_of(PointItem.objects.visible().filter(**of_project), "project"),
         is_importing=Exists(unfinished),
         checked_import=Subquery(checked.order_by("-number").values("number")[:1]),

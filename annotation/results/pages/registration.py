@@ -3,6 +3,7 @@
 import json
 import re
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 from django import forms
@@ -11,7 +12,8 @@ from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
-from annotation.models import Preregistration
+from annotation.models import Preregistration, Round
+from annotation.results.data.figures import Json
 from annotation.results.pages.plan import SizesForm
 from annotation.results.planner.registration import (
     LARGEST_FILE,
@@ -27,10 +29,12 @@ from annotation.results.planner.registration import (
     versions,
 )
 from annotation.results.planner.sizes import GOALS, Need, Study, needs
+from annotation.results.report.cache import is_large
 from annotation.results.sections.registration import ANALYSES, ROUTES
 from annotation.rounds.opening import ALPHA, EPSILON
+from judging.core.caching import kept_a_while
 from judging.core.errors import UserError
-from judging.dataset.models import frame_of
+from judging.dataset.models import n_judged
 from judging.llm.prompts.templates import names as catalogue_names
 from judging.projects.access import Access, project_for
 from judging.projects.models import Project, Role
@@ -184,10 +188,20 @@ def _page(
         "versions": [(one, _document(one)) for one in made],
         "form": form,
         "needs": _needs(form),
-        "existing": existing(access.project),
+        "existing": _existing(access.project),
     }
     status = 422 if form.errors else 200
     return render(request, "results/preregistration.html", context, status=status)
+
+
+def _existing(project: Project) -> Json:
+    """Counts of a large project may be a minute old. A version that is registered counts again."""
+    if not is_large(project):
+        return existing(project)
+    changed = project.imports, project.runs, Round.every.filter(project=project)
+    state = [list(rows.order_by("pk").values_list("pk", "state")) for rows in changed]
+    make = partial(existing, project)
+    return dict(kept_a_while("existing", project, state, make, is_large=True))
 
 
 def _shown(request: HttpRequest, access: Access) -> list[Preregistration]:
@@ -202,7 +216,7 @@ def _begun(request: HttpRequest, access: Access, made: list[Preregistration]) ->
     """Return the form as it is shown first: an amendment begins with the newest version."""
     plan = json.loads(made[0].text)["plan"] if made else {}
     start = {
-        "examples": frame_of(access.project).count() or None,
+        "examples": n_judged(access.project.pk) or None,
         "analyses": list(ANALYSES)[:3],
         "route": "bpde",
         "sizes": request.GET.urlencode(),

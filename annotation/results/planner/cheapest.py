@@ -38,7 +38,7 @@ from judging.core.caching import CACHED_SECONDS, code_version, report_cache
 from judging.core.errors import UserError
 from judging.core.formatting import count, decimals, number_of, percent, set_apart
 from judging.core.formatting import usd as dollars
-from judging.dataset.models import frame_of
+from judging.dataset.models import frame_of, n_judged
 from judging.dataset.subsets import Subset
 from judging.methods.arrays import Codes
 from judging.methods.intervals.bootstrap import design_effect
@@ -153,7 +153,7 @@ def find_cheapest(project: Project, wish: Wish, tell: Tell = lambda done, of: No
         UserError: A value is out of its limits, or there are no examples.
     """
     checked(wish)
-    examples = wish.examples or frame_of(project).count()
+    examples = wish.examples or n_judged(project.pk)
     if not examples:
         raise UserError("There are no examples to label. Import some first.")
     rate = rate_in(project)
@@ -463,7 +463,7 @@ def settings_of(
         return None, RoundSettings(everything=True, votes=row["votes"], goal=goal)
     if row["route"] == "row":
         return runs[0], _of_row(project, runs, row, goal)
-    n = frame_of(project, runs[0].frame_id).count()
+    n = n_judged(project.pk, runs[0].frame_id)
     beta, audit = Decimal(repr(round(100 * row["share"], 4))), _audit_size(row)
     m = size_for_beta(n, beta)
     if row["route"] == "random":

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import accumulate
 
 import numpy as np
-from django.db.models import Avg, Count, Q, QuerySet, Value
+from django.db.models import Avg, Count, FilteredRelation, Q, QuerySet, Value
 from django.db.models.functions import Least
 
 from annotation.models import Vote
@@ -30,10 +30,10 @@ from annotation.rounds.opening import (
     rate_of,
 )
 from annotation.rounds.selecting import check_audit, check_learning, size_for_beta
-from judging.core.caching import cached, kept_a_while
+from judging.core.caching import LONGEST_KEPT, cached, kept_a_while
 from judging.core.errors import UserError
 from judging.core.formatting import count, decimals, number_of, percent, usd
-from judging.dataset.models import Example, alike_questions
+from judging.dataset.models import Example, alike_questions, n_judged
 from judging.methods.intervals.estimates import Figure, Undefined
 from judging.methods.intervals.win_rate import expected_width
 from judging.methods.review.certificate import (
@@ -44,6 +44,7 @@ from judging.methods.review.certificate import (
 )
 from judging.projects.models import Project
 from judging.runs.models import Run, Verdict
+from judging.runs.verdicts.judge_figures import alike_in
 
 _DISPUTED = Q(bpde__gt=0) | Q(bpde=None)
 
@@ -73,20 +74,17 @@ def frame_rows(project: Project, run: Run | None, settings: RoundSettings) -> Qu
 def _frame(
     project: Project, run: Run | None, settings: RoundSettings
 ) -> tuple[QuerySet[Example], int]:
-    """Return these examples and their number, which one request counts once if they are many."""
+    """Return these examples and their number."""
     rows = frame_rows(project, run, settings)
     if not settings.subset.is_all or (run and run.frame_id):
         return rows, rows.count()
-    n = project.__dict__.get("n_in_frame") or rows.count()
-    if n > _MANY:
-        project.__dict__["n_in_frame"] = n
-    return rows, n
+    return rows, n_judged(project.pk)
 
 
 def known_votes(
     project: Project, run: Run | None, votes: int, frame: QuerySet[Example] | None = None
 ) -> KnownVotes:
-    """Return the votes that are there already, by two queries that read only examples with some.
+    """Return the votes that are there already, by a query that reads only examples with some.
 
     Args:
         frame: The examples that the round is about, if they are not all.
@@ -97,22 +95,19 @@ def known_votes(
     else:
         # Few are left out. To look for those that count would read every example with its texts.
         given = given.exclude(example__in=project.examples.not_judged().values("pk"))
-    given = given.order_by().values("example").annotate(n=Least(Count("*"), Value(votes)))
-    by_example = dict(given.values_list("example", "n"))
-    total = sum(by_example.values())
-    if run is None or not total:
-        return KnownVotes((), (), total)
-    # Voted examples are named by a subquery: their number has no limit, as parameters would.
-    voted = Verdict.objects.filter(run=run, rank__isnull=False, example__in=given.values("example"))
-    rows = list(voted.order_by("rank").values_list("rank", "example"))
-    if frame is not None:
+    verdict = FilteredRelation("example__verdicts", condition=Q(example__verdicts__run=run))
+    by_example = given.order_by().annotate(verdict=verdict).values_list("example", "verdict__rank")
+    found = list(by_example.annotate(n=Least(Count("*"), Value(votes))))
+    total = sum(n for _, _, n in found)
+    rows = sorted((rank, n, example) for example, rank, n in found if rank is not None)
+    if rows and frame is not None:
         # Among these examples alone, each has another place than among all.
         ranked = Verdict.objects.filter(run=run, rank__isnull=False, example__in=about)
         order = ranked.order_by("rank").values_list("example", flat=True)
         place = {example: number for number, example in enumerate(order, start=1)}
-        rows = [(place[example], example) for _, example in rows]
-    sums = accumulate(by_example.get(example, 0) for _, example in rows)
-    return KnownVotes(tuple(rank for rank, _ in rows), tuple(sums), total)
+        rows = [(place[example], n, example) for _, n, example in rows]
+    sums = accumulate(n for _, n, _ in rows)
+    return KnownVotes(tuple(rank for rank, *_ in rows), tuple(sums), total)
 
 
 @dataclass(frozen=True)
@@ -124,7 +119,7 @@ class ReviewPlan:
     disputed: share of the examples with a BPDE above 0 that the selection covers; None without
     a ranking. last_bpde: the BPDE at the cut.
     vote_usd: what a vote costs; known: the votes that exist.
-    alike, questions: from `alike_questions`.
+    questions_of: gives `alike_questions`, which reads every question of a project at first.
     judge_usd: spent on the run; None where its price is not known.
     """
 
@@ -140,8 +135,7 @@ class ReviewPlan:
     known: KnownVotes
     people: int
     pending: int
-    alike: float
-    questions: int
+    questions_of: Callable[[], tuple[float, int]]
     learn: int = 0
 
     @property
@@ -225,7 +219,6 @@ def plan(project: Project, run: Run | None, settings: RoundSettings) -> ReviewPl
     check_audit(settings.audit, n - m)
     if settings.learn:
         check_learning(n, m, settings.learn)
-    alike, questions = _alike(project, run, settings, frame, n)
     is_large = _is_large(run, settings, n)
     return ReviewPlan(
         m=m,
@@ -237,8 +230,7 @@ def plan(project: Project, run: Run | None, settings: RoundSettings) -> ReviewPl
         judge_usd=judge_cost(run) if run else Decimal(0),
         people=members_who_may_vote(project).count(),
         pending=_pending(run, n, None if is_large else frame),
-        alike=alike,
-        questions=questions,
+        questions_of=partial(_alike, project, run, settings, frame, n),
         learn=settings.learn,
         known=_known(project, None if settings.learn else run, settings, frame, n),
         **_reach(None if settings.learn else run, m, None if is_large else frame),
@@ -258,12 +250,7 @@ def _alike(
     project: Project, run: Run | None, settings: RoundSettings, frame: QuerySet[Example], n: int
 ) -> tuple[float, int]:
     """Return `alike_questions`. Each move of a slider would otherwise hash every question."""
-    if not _is_large(run, settings, n):
-        return alike_questions(frame)
-    imports = list(project.imports.order_by("pk").values_list("pk", "state"))
-    state = (n, imports, project.texts_removed_at)
-    found: tuple[float, int] = cached("alike", project, state, lambda: alike_questions(frame))
-    return found
+    return alike_in(project) if _is_large(run, settings, n) else alike_questions(frame)
 
 
 def _known(
@@ -366,7 +353,12 @@ def _reach(run: Run | None, m: int, frame: QuerySet[Example] | None) -> dict[str
     if not m or not last:
         return nothing | {"disputed": 0.0 if everywhere else None}
     place, bpde = last[0]
-    covered = disputed.filter(rank__lte=place).count()
+    count_them, name = disputed.filter(rank__lte=place).count, f"disputed-to-{place}"
+    if frame is None:
+        # The page asks twice, and for each place of its slider.
+        covered = cached(name, run, run.ranked_at, count_them, LONGEST_KEPT)
+    else:
+        covered = count_them()
     return {"disputed": covered / everywhere if everywhere else None, "last_bpde": bpde}
 
 
@@ -437,8 +429,8 @@ _WIDEST = 0.25
 def width_of(report: Report | None, plan: ReviewPlan) -> Width | None:
     """Return None if the round can give no interval."""
     sizes = {"total": plan.n_frame, "n_rest": plan.n_frame - plan.m, "audit": plan.audit}
-    sizes["questions"] = plan.questions
-    most = expected_width(_WIDEST, _WIDEST, effect=plan.alike, **sizes)
+    alike, sizes["questions"] = plan.questions_of()
+    most = expected_width(_WIDEST, _WIDEST, effect=alike, **sizes)
     if most is None:
         return None
     made = report.calibrated if report and plan.unreviewed else None

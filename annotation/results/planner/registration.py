@@ -22,12 +22,14 @@ from judging.core.bounds import TooLarge, shallow_json
 from judging.core.errors import UserError
 from judging.core.formatting import count, number_of, percent, usd
 from judging.core.text import unstorable
-from judging.dataset.models import frame_of
+from judging.dataset.models import n_judged
+from judging.dataset.subsets import n_known_labels
 from judging.llm.prompts.templates import UnknownTemplate, template
 from judging.projects.access import next_number, record_event
 from judging.projects.models import Project
-from judging.runs.models import Run, Sample
+from judging.runs.models import Run
 from judging.runs.templates import current, template_in
+from judging.runs.verdicts.judge_figures import n_judgments
 
 FORMAT = "fairjudge-preregistration"
 LONGEST, MOST_HYPOTHESES = 4_000, 50
@@ -143,13 +145,10 @@ def register(project: Project, user: AbstractUser | None, plan: Plan) -> Preregi
 def existing(project: Project) -> Json:
     """Return what the project has now, which tells whether a plan is early enough."""
     return {
-        "examples": frame_of(project).count(),
-        "known_labels": frame_of(project)
-        .filter(gold_label__isnull=False)
-        .exclude(gold_label="")
-        .count(),
-        "votes": Vote.every.filter(example__project=project).count(),
-        "judgments": Sample.objects.filter(call__run__project=project).count(),
+        "examples": n_judged(project.pk),
+        "known_labels": n_known_labels(project),
+        "votes": Vote.every.filter(protocol__project=project).count(),
+        "judgments": n_judgments(project),
         "ranked_runs": Run.objects.filter(project=project, ranked_at__isnull=False).count(),
         "rounds": Round.every.filter(project=project).exclude(kind__in=Round.PRACTICE).count(),
     }

@@ -24,7 +24,7 @@ from annotation.results.sections.analysis import Analysis
 from judging.core import waking
 from judging.core.caching import CACHED_SECONDS, cache_key, cached, kept_a_while, report_cache
 from judging.core.models import Worker
-from judging.dataset.models import frame_of
+from judging.dataset.models import frame_of, n_judged
 from judging.methods.intervals.estimates import Figure
 from judging.projects.models import Project
 from judging.runs.models import Run, Verdict
@@ -107,9 +107,8 @@ def _state_for_page(project: Project) -> str:
 
 
 def is_large(project: Project) -> bool:
-    """Return True if pages don't wait for figures. Reads no more examples than it has to."""
-    rows = frame_of(project).order_by().values_list("project")
-    return bool(rows[MOST_AT_ONCE : MOST_AT_ONCE + 1])
+    """Return True if pages don't wait for figures."""
+    return n_judged(project.pk) > MOST_AT_ONCE
 
 
 def _size(rows: QuerySet, **more: Combinable) -> dict[str, int]:

@@ -57,7 +57,7 @@ from judging.llm.prompts.templates import PromptVariant
 from judging.methods.agreement.votes import JUDGE_SOURCES, LabelSource
 from judging.projects import access
 from judging.projects.models import Export, Project, Role
-from judging.runs.models import Form, Parse, Run, Verdict, subject_field
+from judging.runs.models import Form, Parse, Run, subject_field
 
 Row = TypeVar("Row", bound=Model)
 _ROWS_A_PIECE = 200
@@ -440,9 +440,9 @@ def _share_of_votes(final: Merged) -> float | None:
     return sum(vote.label == final.label for vote in votes) / len(votes) if votes else None
 
 
-def _share_of_samples(verdict: Verdict | None, label: str | None) -> float | None:
+def _share_of_samples(verdict: Any, label: str | None) -> float | None:
     """Return the outcome's share within each order, averaged over the orders like BPDE's shares."""
-    orders = verdict.outcomes.values() if verdict else ()
+    orders = json.loads(verdict.outcomes_read).values() if verdict else ()
     valid = [[outcome for outcome in order if outcome] for order in orders]
     if not valid or not all(valid):
         return None
@@ -463,6 +463,8 @@ def as_cell(value: Any) -> str:
 
 # Most values, which are JSON as they are: to ask for more costs a third of an export.
 _PLAIN = frozenset({str, int, float, bool, type(None)})
+# The same for cells.
+_CELLS: dict[type, Any] = {str: str, int: repr, float: repr, type(None): lambda _: ""}
 
 
 def as_json(value: Any) -> Any:
@@ -726,11 +728,7 @@ def _lines(
     # Criteria are named by people, so that the head is escaped as well.
     yield csv_line([*map(escape_cell, columns), ESCAPE_COLUMN] if request.escaped else columns)
     for row in rows:
-        values = map(row.get, columns)
-        cells = [
-            "" if value is None else value if type(value) is str else as_cell(value)
-            for value in values
-        ]
+        cells = [_CELLS.get(type(value), as_cell)(value) for value in map(row.get, columns)]
         yield csv_line(escape_row(cells) if request.escaped else cells)
 
 

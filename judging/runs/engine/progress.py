@@ -27,7 +27,7 @@ from judging.runs.engine.batches import BatchStanding, standing_of
 from judging.runs.engine.rereading import rereading_of
 from judging.runs.forms.portia import PortiaSettings, slots_expected
 from judging.runs.lifecycle import is_lost, money_of
-from judging.runs.models import BUSY, Call, Parse, Run, Share, subjects_of
+from judging.runs.models import BUSY, Call, Parse, Run, Share, n_subjects
 
 MOST = 3
 # These have a status of their own, or stop the run and become its reason.
@@ -306,7 +306,7 @@ def _counted(run: Run) -> Counted:
         calls[state] += n
         noticed[notice] += n
     return Counted(
-        subjects_of(run).count(),
+        n_subjects(run),
         slots,
         calls,
         noticed,

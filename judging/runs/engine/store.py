@@ -36,9 +36,9 @@ from judging.runs.models import (
     Run,
     Sample,
     Stretch,
+    n_subjects,
     place_of,
     subject_field,
-    subjects_of,
 )
 from judging.runs.planning.agenda import Questioner, agenda_of, with_images
 from judging.runs.planning.reuse import Place, ReusedRun, kept_samples, sources_of
@@ -404,7 +404,7 @@ class RunStore:
         self.ready: deque[Ask] = deque()
 
     def example_count(self) -> int:
-        return subjects_of(self.run).count()
+        return n_subjects(self.run)
 
     def next_claims(self, most: int, batch: Batch | None = None) -> list[Claim]:
         """Claim the next calls; none if nothing is left, money is short, or we lost the run."""

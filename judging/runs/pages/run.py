@@ -38,7 +38,7 @@ from judging.runs.lifecycle import RETRIABLE, choose_primary
 from judging.runs.models import BY_LOGPROBS, Form, Parse, Run
 from judging.runs.pages.runs import MAY_NOT_START
 from judging.runs.pages.start_form import MOST_TOKENS, dollars, plainly, whole
-from judging.runs.verdicts.judge_figures import Bar, report_on
+from judging.runs.verdicts.judge_figures import Bar, awaits_worker, report_on
 
 
 class BudgetForm(forms.Form):
@@ -225,13 +225,20 @@ def run_for(
 
 @require_GET
 def run(request: HttpRequest, slug: str, number: int) -> HttpResponse:
-    return run_page(request, *run_for(request, slug, number, Role.OBSERVER))
+    """Show the run. `?here` computes the figures of a large run while somebody waits."""
+    access, judge_run = run_for(request, slug, number, Role.OBSERVER)
+    if "here" not in request.GET and awaits_worker(judge_run):
+        context = {**access.under("runs"), "run": judge_run}
+        return render(request, "judging/runs/awaited.html", context)
+    return run_page(request, access, judge_run)
 
 
 @require_GET
 def run_progress(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     """Render the part of the page that changes; reload the page once the run has ended."""
     access, judge_run = run_for(request, slug, number, Role.OBSERVER)
+    if awaits_worker(judge_run):
+        return HttpResponse(status=204)
     progress = progress_of(judge_run)
     if progress.finished:
         asked_by_page = request.htmx  # type: ignore[attr-defined]

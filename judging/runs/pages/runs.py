@@ -12,6 +12,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from judging.core.errors import UserError
 from judging.core.formatting import count, number_of
 from judging.core.queries import count_of
+from judging.dataset.models import n_judged
 from judging.dataset.pages.imports import import_for
 from judging.projects.access import Access, project_for
 from judging.projects.models import Project, Role
@@ -78,7 +79,7 @@ def heading(project: Project) -> str:
 def judgeable(project: Project) -> dict[str, int]:
     """Count the pairs and single responses that a run could be about."""
     return {
-        "n_examples": project.examples.judged().count(),
+        "n_examples": n_judged(project.pk),
         "n_points": project.point_items.visible().count(),
     }
 

@@ -10,20 +10,23 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 import numpy as np
-from django.db.models import Case, Count, F, FloatField, Max, Q, Sum, Value, When
+from django.conf import settings
+from django.db.models import Case, Count, F, FloatField, Max, Q, QuerySet, Sum, Value, When
 from django.db.models.functions import Cast
 from numpy.typing import ArrayLike
 
 from judging.core import waking
 from judging.core.caching import LONGEST_KEPT, cache_key, cached, report_cache
-from judging.dataset.models import Label, questions_of
+from judging.core.models import Worker
+from judging.dataset.models import Label, alike_questions, questions_of
 from judging.llm.prompts.templates import PromptVariant
 from judging.methods.arrays import Booleans, Codes, Floats, Signs
 from judging.methods.intervals.estimates import Figure
 from judging.methods.verdicts.position import Conflicts, FirstPosition, conflicts, first_position
 from judging.methods.verdicts.verdicts import cut
+from judging.projects.models import Project
 from judging.runs.forms.portia import last_stages
-from judging.runs.models import Call, Form, Parse, Run, Verdict, subjects_of
+from judging.runs.models import Call, Form, Parse, Run, Sample, Verdict, n_subjects
 
 LIKERT_MIDDLE = 4
 # Bars up to ln 3, the largest entropy of three outcomes.
@@ -170,7 +173,7 @@ MANY_EXAMPLES = 10_000
 
 
 def totals_of(run: Run) -> Totals:
-    n = subjects_of(run).count()
+    n = n_subjects(run)
     if n <= MANY_EXAMPLES:
         return _totals(run, n)
     # An import of pairs changes how many there are, and with that what is pending.
@@ -214,18 +217,65 @@ def prepare_page(run: Run) -> None:
     """Compute what a run's page would wait for, so that it opens at once in a large project."""
     run.refresh_from_db()
     if run.ranked_at and run.form != Form.POINTWISE:
-        order_figures(run)
+        judgments_of(run)
+        alike_in(run.project)
         totals_of(run)
+        order_figures(run)
+
+
+def alike_in(project: Project) -> tuple[float, int]:
+    """Return `alike_questions` of a project, read again after an import or a removal of texts."""
+    imports = list(project.imports.order_by("pk").values_list("pk", "state"))
+    state, examples = (imports, project.texts_removed_at), project.examples.judged()
+    alike: tuple[float, int] = cached("alike", project, state, lambda: alike_questions(examples))
+    return alike
+
+
+def judgments_of(run: Run) -> int:
+    """Count the samples of a run that is done, once."""
+    return int(cached("judgments", run, state_of(run), Sample.objects.filter(call__run=run).count))
+
+
+def n_judgments(project: Project) -> int:
+    """Count the samples of all runs. Those of large finished runs are counted already."""
+    large = list(_large_and_done().filter(project=project))
+    others = Sample.objects.filter(call__run__project=project).exclude(call__run__in=large)
+    return others.count() + sum(map(judgments_of, large))
+
+
+def _large_and_done() -> QuerySet[Run]:
+    return Run.objects.filter(state=Run.State.DONE, verdicts__rank=MANY_EXAMPLES)
 
 
 def wake_for_pages() -> None:
     """Have the pages of large finished runs computed ahead, as after an upgrade."""
-    large = Run.objects.filter(state=Run.State.DONE, verdicts__rank=MANY_EXAMPLES)
-    for run in large.only("created_at"):
-        key = cache_key("orders", run)
-        # Each worker looks when it starts, and one message is enough.
-        if report_cache.get(key) is None and report_cache.add(f"{key}:asked", True, LONGEST_KEPT):
-            waking.wake(waking.PREPARE_PAGE, run.pk)
+    for run in _large_and_done().only("created_at"):
+        if report_cache.get(cache_key("orders", run)) is None:
+            _wake_for(run)
+
+
+def _wake_for(run: Run) -> bool:
+    """Ask a worker once in a minute. Return False if the queue does not answer."""
+    key = f"{cache_key('orders', run)}:asked"
+    # Each worker looks when it starts, and one message is enough.
+    if report_cache.add(key, True, LONGEST_KEPT) and not waking.wake(waking.PREPARE_PAGE, run.pk):
+        report_cache.set(key, False, LONGEST_KEPT)
+    return report_cache.get(key) is not False
+
+
+def awaits_worker(run: Run) -> bool:
+    """Return True if a worker computes what the run's page would count for seconds.
+
+    Without a worker, or a queue that answers, the page computes it itself.
+    """
+    if not run.ranked_at or run.state != Run.State.DONE:
+        return False
+    kept = report_cache.get(cache_key("orders", run))
+    if kept is not None and kept[0] == state_of(run):
+        return False
+    if not _large_and_done().filter(pk=run.pk).exists():
+        return False
+    return Worker.objects.alive().serve(settings.QUICK) and _wake_for(run)
 
 
 def order_figures(run: Run) -> OrderFigures:

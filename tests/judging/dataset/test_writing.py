@@ -14,7 +14,7 @@ from judging.core.leases import KeptRows
 from judging.core.processes import stop_requested
 from judging.dataset import writing
 from judging.dataset.files import Source
-from judging.dataset.models import Example, Import, tags_of_examples
+from judging.dataset.models import Example, Import, n_judged, tags_of_examples
 from judging.dataset.writing import import_files, undo
 from judging.projects.models import AuditEvent
 from judging.runs.models import Call, Run, Verdict
@@ -88,6 +88,27 @@ def test_rows_become_examples_in_the_order_of_the_file(project, pairs):
     assert (imported.n_written, imported.n_known, imported.n_rows) == (25, 0, 25)
     assert visible(project) == [str(n) for n in range(25)]
     assert AuditEvent.objects.get().action == "examples imported"
+
+
+def test_pairs_are_counted_once_at_the_end_of_their_import(
+    project, pairs, django_assert_num_queries
+):
+    check = pair("check", is_check=True, gold_label="win")
+    imported = import_files(project, None, pairs(*map(pair, range(5)), check))
+    assert Import.objects.get(pk=imported.pk).n_judged == 5
+    # Those of an import that an older release ended are counted each time.
+    make_examples(project, 2)
+    with django_assert_num_queries(1):
+        assert n_judged(project.pk) == 7
+    assert project.examples.judged().count() == 7
+    undo(imported, None)
+    assert n_judged(project.pk) == 2
+
+
+def test_pairs_of_an_unfinished_import_do_not_count(project, pairs):
+    with pytest.raises(Killed):
+        import_files(project, None, pairs(*map(pair, range(30))), advance=killed_after(20))
+    assert n_judged(project.pk) == project.examples.judged().count() == 0
 
 
 def test_every_field_arrives(project, pairs):

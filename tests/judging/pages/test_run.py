@@ -245,7 +245,7 @@ def test_the_page_takes_as_many_queries_for_one_example_as_for_fifty(
     make_examples(project, n)
     finish(project)
     url = reverse("run", args=[project.slug, 1])
-    with django_assert_num_queries(31):
+    with django_assert_num_queries(32):
         as_researcher.get(url)
 
 

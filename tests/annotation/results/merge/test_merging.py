@@ -1,5 +1,6 @@
 """Final labels: people's where a round of the run asked them, the judge's elsewhere."""
 
+import gc
 from decimal import Decimal
 
 import pytest
@@ -9,7 +10,7 @@ from annotation.models import Draft, Item
 from annotation.queue.queue import claim_next, skip
 from annotation.results.delivery.verify import verify
 from annotation.results.merge import final_labels
-from annotation.results.merge.final_labels import merged
+from annotation.results.merge.final_labels import HumanLabel, merged
 from annotation.rounds import changes
 from annotation.rounds.opening import RoundSettings, open_round
 from annotation.votes.voting import decide, record_vote
@@ -57,6 +58,18 @@ def test_people_replace_the_judge_only_where_they_were_asked(project, run):
     # Three votes of three minutes at 7.50 an hour.
     assert rows["e9"].human_usd == Decimal("1.125")
     assert rows["e0"].human_usd is None
+
+
+def test_labels_of_all_examples_are_never_in_memory_together(project, run, monkeypatch):
+    monkeypatch.setattr(final_labels, "_EXAMPLES_AT_ONCE", 2)
+    round_ = open_round(project, None, run, RoundSettings(everything=True, votes=1))
+    vote(round_, make_annotator(project), "lose")
+    seen = []
+    for row in merged(project, run):
+        assert row.label == "lose"
+        seen.append(sum(type(one) is HumanLabel for one in gc.get_objects()))
+    # Those of a chunk, and of the next examples.
+    assert max(seen) <= 4
 
 
 def test_until_an_item_is_complete_the_judges_label_stands(project, run):

@@ -215,7 +215,7 @@ def test_as_many_queries_for_fifty_samples_as_for_one(
         record(run, example, "original", slot, outcome="win")
     url = reverse("example", args=[project.slug, example.pk]) + "?run=1"
     as_researcher.get(url)
-    with django_assert_num_queries(27):
+    with django_assert_num_queries(26):
         as_researcher.get(url)
 
 

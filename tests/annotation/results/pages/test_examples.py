@@ -2,6 +2,7 @@ from urllib.parse import urlencode
 
 import pytest
 from django.urls import reverse
+from django.utils import timezone
 
 from annotation.models import Adjudication
 from annotation.results.data import browsing
@@ -9,6 +10,7 @@ from annotation.results.merge.final_labels import merged
 from annotation.rounds.opening import RoundSettings, open_round
 from judging.dataset.models import Example, Import
 from judging.projects.models import Membership, Project
+from judging.runs.models import Run, Verdict
 from tests.factories import (
     make_annotator,
     make_examples,
@@ -141,6 +143,24 @@ def test_filters(page, judged, query, found):
 )
 def test_sorting_puts_what_has_no_value_last(page, judged, sort, found):
     assert shown(page(run="1", sort=sort)) == found
+
+
+def test_the_number_of_many_is_counted_again_once_the_run_or_the_imports_change(
+    page, judged, project, monkeypatch
+):
+    monkeypatch.setattr(browsing, "MANY", 1)
+    Verdict.objects.filter(run=judged, rank__lte=2).update(label="win")
+
+    def total(**query):
+        return page(run="1", **query).context["page"].total
+
+    assert (total(label="win"), total()) == (3, 5)
+    Verdict.objects.filter(run=judged).update(label="win")
+    assert total(label="win") == 3
+    Run.objects.filter(pk=judged.pk).update(ranked_at=timezone.now())
+    assert total(label="win") == 4
+    make_examples(project, 2)
+    assert total() == 7
 
 
 def test_a_rank_sorts_nothing_without_a_run(page, judged):
@@ -283,7 +303,7 @@ def test_as_many_queries_for_fifty_rows_as_for_one(
         make_verdict(run, example, 0.5)
     url = reverse("examples", args=[project.slug]) + "?run=1"
     as_researcher.get(url)
-    with django_assert_num_queries(21 + reads_of_cache(2)):
+    with django_assert_num_queries(20 + reads_of_cache(2)):
         as_researcher.get(url)
 
 

@@ -119,8 +119,9 @@ def test_the_planned_width_counts_examples_that_share_a_question(project, run):
         example.save(update_fields=["question"])
     sizes = Counter(project.examples.values_list("question", flat=True)).values()
     found, planned = labelled(project, run), plan(project, run, settings)
-    assert planned.questions == len(sizes) < 60
-    assert planned.alike == pytest.approx(sum(size**2 for size in sizes) / 240)
+    alike, questions = planned.questions_of()
+    assert questions == len(sizes) < 60
+    assert alike == pytest.approx(sum(size**2 for size in sizes) / 240)
     together = width_of(found, planned)
     # The most is that of examples that are decided by their question.
     assert together.most > 1.5 * apart.most

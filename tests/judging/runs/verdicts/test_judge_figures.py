@@ -3,6 +3,8 @@ from decimal import Decimal
 import pytest
 from django.utils import timezone
 
+from judging.core.caching import report_cache
+from judging.core.models import Worker
 from judging.core.waking import PREPARE_PAGE
 from judging.runs.engine import progress
 from judging.runs.models import Call, Parse, Sample
@@ -158,7 +160,7 @@ def test_after_an_upgrade_workers_compute_the_pages_of_large_runs_ahead(
     monkeypatch.setattr(judge_figures, "MANY_EXAMPLES", 2)
     monkeypatch.setattr(progress, "MANY_CALLS", 2)
     woken = []
-    monkeypatch.setattr("judging.core.waking.wake", lambda *asked: woken.append(asked))
+    monkeypatch.setattr("judging.core.waking.wake", lambda *asked: not woken.append(asked))
     large, small = (make_run(project, k=1, finished_at=timezone.now()) for _ in range(2))
     for number, example in enumerate(make_examples(project, 3)):
         scored(large, example, [(9, 8)], [(7, 8)])
@@ -167,13 +169,27 @@ def test_after_an_upgrade_workers_compute_the_pages_of_large_runs_ahead(
     judge_figures.wake_for_pages()
     judge_figures.wake_for_pages()
     assert woken == [(PREPARE_PAGE, large.pk)]
-    prepare_run_page(large.pk)
     client.force_login(owner)
+    url = f"/p/{project.slug}/runs/{large.number}"
+    # Without a worker, the page computes them; with one, it waits without computing.
+    assert "A worker is computing" not in client.get(url).content.decode()
+    report_cache.clear()
+    now = timezone.now()
+    Worker.objects.create(name="w", queues="runs,quick", started_at=now, seen_at=now)
     with django_assert_max_num_queries(60) as asked:
-        page = client.get(f"/p/{project.slug}/runs/{large.number}")
+        assert "A worker is computing" in client.get(url).content.decode()
+        assert client.get(f"{url}/progress").status_code == 204
+    assert not [one["sql"] for one in asked if "judging_parse" in str(one["sql"])]
+    assert woken == [(PREPARE_PAGE, large.pk)] * 2
+    assert client.get(url, {"here": ""}).context["report"].orders[0].win == 3
+    report_cache.clear()
+    prepare_run_page(large.pk)
+    assert client.get(f"{url}/progress").url == url
+    with django_assert_max_num_queries(60) as asked:
+        page = client.get(url)
     assert page.context["report"].orders[0].win == 3
     # Nothing is counted over all samples or calls while somebody waits.
     assert not [one["sql"] for one in asked if "judging_parse" in one["sql"]]
     monkeypatch.setattr("judging.core.caching.code_version", lambda: "next")
     judge_figures.wake_for_pages()
-    assert woken == [(PREPARE_PAGE, large.pk)] * 2
+    assert woken == [(PREPARE_PAGE, large.pk)] * 3
