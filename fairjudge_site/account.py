@@ -21,7 +21,6 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
 from django.views.decorators.cache import never_cache
@@ -252,7 +251,7 @@ def _of_person_who_proved_it(view: View) -> View:
         if logins.is_proved(request):
             return view(request, **arguments)
         next_ = request.path if request.method in ("GET", "HEAD") else reverse("account")
-        return redirect(reverse("confirm") + "?" + urlencode({"next": next_}))
+        return redirect(logins.proving(next_))
 
     return never_cache(wrapped)
 
@@ -360,7 +359,7 @@ def asks_for_second_factor(
             return HttpResponse(text, status=409, content_type="text/plain; charset=utf-8")
         if factors.has_factor(cast(User, request.user)):
             asked = request.get_full_path() if request.method == "GET" else "/"
-            return redirect(reverse("confirm") + "?" + urlencode({"next": asked}))
+            return redirect(logins.proving(asked))
         messages.info(request, _("This site requires a second factor. Add one, then go on."))
         return redirect("account")
 

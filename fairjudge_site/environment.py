@@ -407,7 +407,13 @@ class Environment:
                 raise SettingError(name, f"the issuer {entry['issuer']!r} must begin with https://")
             usual = {"label": entry["name"], "secret": "", "domains": [], "groups": "groups"}
             usual |= {"roles": {}, "second_factor": False, "trust_mail": False, "scopes": SCOPES}
-            providers[entry["name"]] = usual | entry | {"issuer": entry["issuer"].rstrip("/")}
+            given = usual | entry | {"issuer": entry["issuer"].rstrip("/")}
+            # Case means nothing in domains, and something in names of groups.
+            given["roles"] = {
+                name.lower() if name.startswith("@") else name: rights
+                for name, rights in given["roles"].items()
+            }
+            providers[entry["name"]] = given
         return providers
 
     def json_list(self, name: str, shape: str) -> list[Any]:
