@@ -20,6 +20,7 @@ from annotation.models import (
     Annotator,
     CrowdSubmission,
     Draft,
+    FirstChoice,
     Flag,
     Intervention,
     Job,
@@ -31,7 +32,9 @@ from annotation.models import (
     VoteRevision,
 )
 from annotation.people.annotators import people_changed
+from annotation.people.invitations import INVITED
 from annotation.people.personal_data import ERASED, blank_reasons, erase_annotator
+from annotation.queue.queue import BY_ANNOTATORS
 from judging.core import leases, waking
 from judging.core.errors import UserError
 from judging.core.leases import in_chunks
@@ -318,18 +321,26 @@ def _remove_people(project: Project) -> int:
             decider=ERASED, decided_by=None, reason=""
         ),
     )
+    # Which side somebody saw and chose first tells who decided.
+    first = FirstChoice.objects.filter(item__round__project=project)
+    first.exclude(user__in=managers.values("user")).delete()
     made = Intervention.objects.filter(round__project=project, actor__in=names)
     made.update(actor=ERASED, user=None, reason="")
     events = AuditEvent.objects.filter(project=project)
-    blank_reasons(events.filter(actor__in=names))
+    # What owners did to pairs as annotators would tell which votes are theirs.
+    theirs = events.filter(Q(actor__in=names) | Q(action__in=BY_ANNOTATORS))
+    blank_reasons(theirs)
     in_chunks(
-        events.filter(actor__in=names),
+        theirs.exclude(actor=ERASED),
         lambda keys: AuditEvent.objects.filter(pk__in=keys).update(actor=ERASED, user=None),
     )
     in_chunks(
         events.filter(subject__in=names),
         lambda keys: AuditEvent.objects.filter(pk__in=keys).update(subject=ERASED),
     )
+    # An owner's note says whom a link was for.
+    project.invitations.update(note="")
+    events.filter(action__in=INVITED).update(subject="")
     # These open this project's round alone.
     User.objects.filter(pk__in=crowd, memberships=None).delete()
     people_changed(project)
