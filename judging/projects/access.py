@@ -334,7 +334,7 @@ LONGEST_SLUG = Project._meta.get_field("slug").max_length
 # What a project has of its own; all else of it are settings.
 _OWN = {
     "id", "slug", "name", "description", "is_demo", "primary_run", "created_by", "created_at",
-    "deleted_at",
+    "deleted_at", "texts_removed_at",
 }  # fmt: skip
 
 
