@@ -17,6 +17,7 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils import timezone, translation
 from django.utils.formats import date_format
+from django.utils.html import format_html
 from django.utils.translation import get_language_bidi, ngettext
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
@@ -100,6 +101,8 @@ def _written(mail: Mail) -> Letter | None:
         }
         said |= {"off_url": url, "why": _WHY_OFF[mail.kind]}
     said |= {"lang": languages.now(), "direction": _direction()}
+    # An address keeps its order in a letter that runs from right to left.
+    said["shown_url"] = format_html('<bdi dir="ltr">{}</bdi>', said.get("url", ""))
     text = render_to_string("mail/letter.txt", said)
     return Letter(to, said["subject"], text, render_to_string("mail/letter.html", said), headers)
 
@@ -186,8 +189,9 @@ _ROLES = {
 
 
 def _day(at: Any) -> str:
-    form = "d F Y, H:i" if languages.now() == languages.ENGLISH else "DATETIME_FORMAT"
-    return f"{date_format(at, form)} UTC"
+    # Django knows no way to write a day with its time in Arabic.
+    form = "d F Y" if languages.now() == languages.ENGLISH else "DATE_FORMAT"
+    return f"{date_format(at, form)}, {at:%H:%M} UTC"
 
 
 # Logins

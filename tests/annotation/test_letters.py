@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.contrib.auth.models import User
@@ -18,7 +18,7 @@ from django.utils import timezone
 from annotation import letters
 from annotation.letters import invite_by_mail, look_who_waits, mail_password_link, named
 from annotation.models import Invitation, Item, Round
-from annotation.people.invitations import Terms, revoke_invitation
+from annotation.people.invitations import Terms, link_of, revoke_invitation
 from annotation.rounds.opening import RoundSettings, open_round
 from annotation.rounds.telling import tell_of_rounds
 from fairjudge_site.logs import without_secrets
@@ -392,6 +392,19 @@ def test_a_hostile_name_adds_no_header_and_no_tag(post_office, project, owner, n
     assert shown in mailed.part("plain")
     assert "<b>" not in mailed.part("html")
     assert "\u202e" not in mailed.part("plain") + mailed.part("html")
+
+
+def test_in_arabic_the_day_comes_first_and_an_address_keeps_its_order(post_office, project, owner):
+    project.language = "ar"
+    project.save()
+    invitation = invite_by_mail(project, owner, Terms(), "ada@example.org")
+    Invitation.objects.update(expires_at=datetime(2127, 12, 15, 9, 30, tzinfo=UTC))
+    assert send() == 1
+    (mailed,) = post_office.mails
+    assert "15 ديسمبر، 2127, 09:30 UTC" in mailed.part("plain")
+    link = link_of(invitation, "ada@example.org")
+    assert f'<bdi dir="ltr">{link}</bdi>' in mailed.part("html")
+    assert mailed.part("html").count(link) == 2
 
 
 @pytest.mark.parametrize("address", ["", "ada", "a@b.org\r\nBcc: c@d.org", "a@b.org, c@d.org"])
