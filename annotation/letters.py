@@ -100,15 +100,11 @@ def _written(mail: Mail) -> Letter | None:
             "List-Unsubscribe-Post": "List-Unsubscribe=One-Click",
         }
         said |= {"off_url": url, "why": _WHY_OFF[mail.kind]}
-    said |= {"lang": languages.now(), "direction": _direction()}
+    said |= {"lang": languages.now(), "direction": "rtl" if get_language_bidi() else "ltr"}
     # An address keeps its order in a letter that runs from right to left.
     said["shown_url"] = format_html('<bdi dir="ltr">{}</bdi>', said.get("url", ""))
     text = render_to_string("mail/letter.txt", said)
     return Letter(to, said["subject"], text, render_to_string("mail/letter.html", said), headers)
-
-
-def _direction() -> str:
-    return "rtl" if translation.get_language_bidi() else "ltr"
 
 
 def named(name: str) -> str:

@@ -17,7 +17,6 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import Q
 from django.http import Http404, HttpRequest, HttpResponse
-from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
@@ -28,7 +27,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from annotation.letters import mail_password_link
 from annotation.screen.crowd import CROWD
-from fairjudge_site.requests import own_address
+from fairjudge_site.requests import Answer, hooked, own_address
 from fairjudge_site.sign_on import connect_key
 from judging.core import languages
 from judging.core.errors import UserError
@@ -335,16 +334,11 @@ def factor_remove(request: HttpRequest, number: int) -> HttpResponse:
     return redirect("account")
 
 
-def asks_for_second_factor(
-    get_response: Callable[[HttpRequest], HttpResponseBase],
-) -> Callable[[HttpRequest], HttpResponseBase]:
+def asks_for_second_factor(get_response: Answer) -> Answer:
     """Lead people without a second factor in their session to where they give it or add one.
 
     Pages without a login, the REST interface with its tokens, and crowd links are open as before.
     """
-
-    def middleware(request: HttpRequest) -> HttpResponseBase:
-        return get_response(request)
 
     def process_view(request: HttpRequest, view: Any, *more: Any) -> HttpResponse | None:
         if not getattr(view, "login_required", True) or not request.user.is_authenticated:
@@ -363,8 +357,7 @@ def asks_for_second_factor(
         messages.info(request, _("This site requires a second factor. Add one, then go on."))
         return redirect("account")
 
-    middleware.process_view = process_view  # type: ignore[attr-defined]
-    return middleware
+    return hooked(get_response, process_view=process_view)
 
 
 # What a person needs in order to give a second factor, or to add one.

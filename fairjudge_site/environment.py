@@ -407,13 +407,7 @@ class Environment:
                 raise SettingError(name, f"the issuer {entry['issuer']!r} must begin with https://")
             usual = {"label": entry["name"], "secret": "", "domains": [], "groups": "groups"}
             usual |= {"roles": {}, "second_factor": False, "trust_mail": False, "scopes": SCOPES}
-            given = usual | entry | {"issuer": entry["issuer"].rstrip("/")}
-            # Case means nothing in domains, and something in names of groups.
-            given["roles"] = {
-                name.lower() if name.startswith("@") else name: rights
-                for name, rights in given["roles"].items()
-            }
-            providers[entry["name"]] = given
+            providers[entry["name"]] = usual | entry | {"issuer": entry["issuer"].rstrip("/")}
         return providers
 
     def json_list(self, name: str, shape: str) -> list[Any]:
@@ -443,6 +437,7 @@ def is_provider(entry: object) -> bool:
         and all(isinstance(flag, bool) for flag in flags)
         and all(are_texts(entry.get(key, [])) for key in ("domains", "scopes"))
         and isinstance(roles, dict)
+        and all(name == name.lower() for name in roles if name.startswith("@"))
         and all(are_texts(rights) for rights in roles.values())
         and all(RIGHT.fullmatch(right) for rights in roles.values() for right in rights)
     )

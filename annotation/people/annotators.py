@@ -84,28 +84,6 @@ def free_name(here: QuerySet[Annotator], name: str, word: str) -> str:
     return next(name for name in wanted if not here.filter(name=name).exists())
 
 
-@transaction.atomic
-def new_project(
-    user: AbstractUser, name: str, slug: str = "", *, like: str = "", with_people: bool = False,
-    **fields: object,
-) -> Project:  # fmt: skip
-    """Create a project that the user owns, by default or as another project of theirs is.
-
-    Args:
-        like: Slug of a project that the user owns, for all settings.
-        with_people: Its people join, so that a round can be given to them by name.
-    """
-    other = access.owned_by(user).filter(slug=like).first() if like else None
-    if other is None and (like or with_people):
-        raise UserError("Choose a project that you own to copy from. Nothing was created.")
-    fields = (access.settings_of(other) if other else {}) | fields
-    people_of = other if with_people else None
-    project = access.create_project(user, name, slug, people_of=people_of, **fields)
-    for member in project.memberships.select_related("user") if with_people else ():
-        annotator_of(project, member.user)
-    return project
-
-
 def members_who_may_vote(project: Project) -> QuerySet[Membership]:
     """Return the members who label or may start to: all but observers."""
     gone = Annotator.objects.filter(project=project, user__isnull=False, left_at__isnull=False)

@@ -13,7 +13,8 @@ from annotation import retention
 from annotation.deletion import deletions_of, leave_to_worker
 from annotation.pages.forms import SettingsForm, weights_in_lines
 from annotation.pages.settings import change_settings
-from annotation.people import annotators
+from annotation.people import teams
+from annotation.people.annotators import leave_project
 from fairjudge_site.api.bodies import Cursor, Language, Limit, Page, Text, page_of
 from fairjudge_site.api.gate import READ, WRITE, access_to, answer, once, token_of
 from fairjudge_site.api.problems import Refusal, refusal_of_form
@@ -224,8 +225,8 @@ def new_project(request: HttpRequest, body: ProjectIn) -> HttpResponse:
         )
 
     def work() -> HttpResponse:
-        more = {"like": body.like, "with_people": body.people, "description": body.description}
-        made = annotators.new_project(token.user, body.name.strip(), body.slug, **more)
+        more = {"like": body.like, "people": body.people, "description": body.description}
+        made = teams.new_project(token.user, body.name.strip(), body.slug, **more)
         return answer(
             ProjectOut(**_out(_with_counts(Project.objects.filter(pk=made.pk)).get(), Role.OWNER)),
             201,
@@ -340,7 +341,7 @@ def leave(request: HttpRequest, slug: str) -> HttpResponse:
         if access.membership is None:
             raise UserError(f"You are no member of {slug}, so there is nothing to leave.")
         was = _counted(access)
-        annotators.leave_project(access.membership, access.user)
+        leave_project(access.membership, access.user)
         return answer(ProjectOut(**was))
 
     return once(request, work)

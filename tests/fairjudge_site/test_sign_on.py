@@ -473,7 +473,7 @@ def test_a_group_gives_a_role_in_a_project_the_largest_of_several(come):
 
 def test_the_domain_of_a_verified_address_gives_rights_as_a_group_does(configured, provider):
     project, other = make_project("vicuna"), make_project("other")
-    roles = {"@Uni.example": ["vicuna:annotator"], "@lab.example": ["other:annotator"]}
+    roles = {"@uni.example": ["vicuna:annotator"], "@lab.example": ["other:annotator"]}
     client = configured(new_accounts=True, roles=roles)
     sign_on(client)
     user = User.objects.get(username=who(client))
@@ -594,6 +594,7 @@ def test_a_provider_needs_three_keys():
     "wrong",
     [
         {"issuer": "http://login.uni.example"},
+        {"roles": {"@Uni.example": ["researcher"]}},
         {"issuer": "login.uni.example"},
         {"issuer": 7},
         {"name": "Uni/1"},

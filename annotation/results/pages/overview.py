@@ -24,7 +24,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from annotation.deletion import deletions_of
 from annotation.models import CrowdLink, Item, Round, Slot, Vote
-from annotation.people.annotators import new_project
+from annotation.people.teams import new_project
 from annotation.results.data.runs import (
     Costs,
     drafts_cost,
@@ -430,7 +430,7 @@ class NewProject(forms.Form):
     def create(self, user: AbstractUser) -> Project:
         asked = self.cleaned_data
         like, people = asked.get("like", ""), asked.get("people", False)
-        return new_project(user, asked["name"], like=like, with_people=people)
+        return new_project(user, asked["name"], like=like, people=people)
 
 
 @require_http_methods(["GET", "POST"])
