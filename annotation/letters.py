@@ -29,7 +29,7 @@ from judging.core import languages
 from judging.core.errors import UserError
 from judging.core.formatting import count
 from judging.core.text import UNPRINTABLE
-from judging.projects.access import record_event, who_label, who_may
+from judging.projects.access import language_of_projects, record_event, who_label, who_may
 from judging.projects.accounts import link_again
 from judging.projects.mail import (
     Kind,
@@ -64,7 +64,8 @@ _ISOLATE = "\u2068{}\u2069"
 def write(mail: Mail) -> Letter | None:
     """Return a mail as it is to be sent now, or None if it is no longer needed.
 
-    It is in the language that its recipient chose, else the project's, else English.
+    It is in the language that its recipient chose, else the project's, or that of all their
+    projects, else English.
     """
     with translation.override(_language(mail)):
         return _written(mail)
@@ -79,6 +80,8 @@ def _language(mail: Mail) -> str:
         if key := mail.about.get(name):
             found = model._default_manager.filter(pk=key)
             project = found.values_list("project__language", flat=True).first()
+    if project is None and mail.user is not None:
+        project = language_of_projects(mail.user)
     return languages.chosen(own or "", project or "")
 
 

@@ -533,6 +533,13 @@ def _keep_an_owner(membership: Membership, *, leaving: bool) -> None:
         raise UserError("This is the last owner. Make another member an owner first.")
 
 
+def language_of_projects(user: AbstractUser) -> str:
+    """Return the language that all projects of a user state, or "" if they state no common one."""
+    projects = Project.objects.filter(memberships__user=user.pk)
+    stated = set(projects.values_list("language", flat=True))
+    return stated.pop() if len(stated) == 1 else ""
+
+
 def preferences_of(user: AbstractUser) -> Preferences:
     """Return the user's own settings, unsaved defaults until they are changed."""
     stored: Preferences | None = _preferences.first(user=user.pk)

@@ -7,6 +7,7 @@ import sys
 import time
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 from django.contrib.auth.models import User
@@ -34,6 +35,7 @@ from judging.projects.models import (
     MailSettings,
     Membership,
     PasswordLink,
+    Project,
     Role,
 )  # fmt: skip
 from tests.factories import make_examples, make_member, make_project
@@ -537,6 +539,18 @@ def test_pairs_that_wait_are_told_once_a_day_at_most(round_, ana, owner, post_of
     clock.pass_by(days=2)
     look_who_waits()
     assert waiting_mails().count() == 1
+
+
+def test_what_waits_is_told_in_the_language_of_all_their_projects(
+    round_, project, ana, post_office
+):
+    with_address(ana)
+    Project.objects.filter(pk=project.pk).update(language="de")
+    look_who_waits()
+    assert letters.write(only()).subject == "Auf FairJudge warten Paare auf Sie"
+    make_membership = partial(Membership.objects.create, user=ana, role=Role.ANNOTATOR)
+    make_membership(project=make_project("French", language="fr"))
+    assert letters.write(only()).subject == "Pairs wait for you on FairJudge"
 
 
 def test_another_round_of_another_project_waits_for_the_next_day(

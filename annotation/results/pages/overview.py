@@ -25,6 +25,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 from annotation.deletion import deletions_of
 from annotation.models import CrowdLink, Item, Round, Slot, Vote
 from annotation.people.teams import new_project
+from annotation.queue.drafts import use_language
 from annotation.results.data.runs import (
     Costs,
     drafts_cost,
@@ -58,6 +59,7 @@ from judging.dataset.models import Example, Import, PointItem
 from judging.methods.intervals.estimates import Figure
 from judging.projects.access import (
     Access,
+    language_of_projects,
     may_research,
     owned_by,
     project_for,
@@ -453,6 +455,8 @@ def home(request: HttpRequest) -> HttpResponse:
     if projects or deletions or may_research(request.user):
         # A page about projects is in English. Somebody who only labels has no project on it.
         translation.activate(languages.ENGLISH)
+    else:
+        use_language(request.user, language_of_projects(request.user))
     work = open_work(request.user)
     return render(
         request,
