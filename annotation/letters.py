@@ -17,6 +17,7 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils import timezone, translation
 from django.utils.formats import date_format
+from django.utils.html import format_html
 from django.utils.translation import get_language_bidi, ngettext
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
@@ -28,7 +29,7 @@ from judging.core import languages
 from judging.core.errors import UserError
 from judging.core.formatting import count
 from judging.core.text import UNPRINTABLE
-from judging.projects.access import record_event, who_label, who_may
+from judging.projects.access import language_of_projects, record_event, who_label, who_may
 from judging.projects.accounts import link_again
 from judging.projects.mail import (
     Kind,
@@ -63,7 +64,8 @@ _ISOLATE = "\u2068{}\u2069"
 def write(mail: Mail) -> Letter | None:
     """Return a mail as it is to be sent now, or None if it is no longer needed.
 
-    It is in the language that its recipient chose, else the project's, else English.
+    It is in the language that its recipient chose, else the project's, or that of all their
+    projects, else English.
     """
     with translation.override(_language(mail)):
         return _written(mail)
@@ -78,6 +80,8 @@ def _language(mail: Mail) -> str:
         if key := mail.about.get(name):
             found = model._default_manager.filter(pk=key)
             project = found.values_list("project__language", flat=True).first()
+    if project is None and mail.user is not None:
+        project = language_of_projects(mail.user)
     return languages.chosen(own or "", project or "")
 
 
@@ -99,13 +103,11 @@ def _written(mail: Mail) -> Letter | None:
             "List-Unsubscribe-Post": "List-Unsubscribe=One-Click",
         }
         said |= {"off_url": url, "why": _WHY_OFF[mail.kind]}
-    said |= {"lang": languages.now(), "direction": _direction()}
+    said |= {"lang": languages.now(), "direction": "rtl" if get_language_bidi() else "ltr"}
+    # An address keeps its order in a letter that runs from right to left.
+    said["shown_url"] = format_html('<bdi dir="ltr">{}</bdi>', said.get("url", ""))
     text = render_to_string("mail/letter.txt", said)
     return Letter(to, said["subject"], text, render_to_string("mail/letter.html", said), headers)
-
-
-def _direction() -> str:
-    return "rtl" if translation.get_language_bidi() else "ltr"
 
 
 def named(name: str) -> str:
@@ -186,8 +188,9 @@ _ROLES = {
 
 
 def _day(at: Any) -> str:
-    form = "d F Y, H:i" if languages.now() == languages.ENGLISH else "DATETIME_FORMAT"
-    return f"{date_format(at, form)} UTC"
+    # Django knows no way to write a day with its time in Arabic.
+    form = "d F Y" if languages.now() == languages.ENGLISH else "DATE_FORMAT"
+    return f"{date_format(at, form)}, {at:%H:%M} UTC"
 
 
 # Logins

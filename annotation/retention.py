@@ -11,7 +11,7 @@ from typing import Any
 
 from django.contrib.auth.models import AbstractUser, User
 from django.db import transaction
-from django.db.models import Model, Q, QuerySet
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 from django.utils.crypto import salted_hmac
 
@@ -20,6 +20,7 @@ from annotation.models import (
     Annotator,
     CrowdSubmission,
     Draft,
+    FirstChoice,
     Flag,
     Intervention,
     Job,
@@ -31,10 +32,17 @@ from annotation.models import (
     VoteRevision,
 )
 from annotation.people.annotators import people_changed
-from annotation.people.personal_data import ERASED, blank_reasons, erase_annotator
+from annotation.people.invitations import INVITED
+from annotation.people.personal_data import (
+    ERASED,
+    blank_reasons,
+    erase_annotator,
+    forget_deeds,
+)
+from annotation.queue.queue import BY_ANNOTATORS
 from judging.core import leases, waking
 from judging.core.errors import UserError
-from judging.core.leases import in_chunks
+from judging.core.leases import in_chunks, write_in_chunks
 from judging.dataset.images import release
 from judging.dataset.models import Example, ExampleImage, Import, PointItem
 from judging.dataset.uploads import discard_named, remove_uploads
@@ -207,12 +215,10 @@ def _remove_texts(row: Retention) -> int:
     )
     for model, columns in _TEXTS:
         _remove_columns(row, model, columns)
-    in_chunks(_replies(project), _empty_replies)
+    # Without a text, no newer parser reads them again, and no other run uses them again.
+    write_in_chunks(_replies(project), raw_text=None, reasoning="", refusal="", logprobs=None)
     parses = Parse.objects.filter(sample__call__run__project=project)
-    in_chunks(
-        parses.exclude(evidence="", why=""),
-        lambda keys: Parse.objects.filter(pk__in=keys).update(evidence="", why=""),
-    )
+    write_in_chunks(parses.exclude(evidence="", why=""), evidence="", why="")
     for rows, path, _ in _WORDS:
         # Answers quote what was marked.
         if hasattr(rows.model, "answer"):
@@ -250,13 +256,6 @@ def _remove_columns(row: Retention, model: Any, columns: tuple[str, ...]) -> Non
             row.save(update_fields=["reached"])
 
 
-def _empty_replies(keys: list[int]) -> None:
-    # Without a text, no newer parser reads them again, and no other run uses them again.
-    Sample.objects.filter(pk__in=keys).update(
-        raw_text=None, reasoning="", refusal="", logprobs=None
-    )
-
-
 def _remove_quotes(rows: QuerySet[Any]) -> None:
     def write(keys: list[int]) -> None:
         chunk = list(rows.filter(pk__in=keys))
@@ -275,14 +274,8 @@ def _words(project: Project) -> list[QuerySet[Any]]:
 def _remove_comments(project: Project) -> int:
     n = 0
     for words, (_, _, column) in zip(_words(project), _WORDS, strict=True):
-        model: type[Model] = words.model
         n += words.count()
-        in_chunks(
-            words,
-            lambda keys, model=model, column=column: model._base_manager.filter(pk__in=keys).update(
-                **{column: ""}
-            ),
-        )
+        write_in_chunks(words, **{column: ""})
     blank_reasons(AuditEvent.objects.filter(project=project))
     return n
 
@@ -311,25 +304,20 @@ def _remove_people(project: Project) -> int:
     with transaction.atomic():
         end_password_links(leaving.values_list("user", flat=True))
         leaving.delete()
-    decided = Adjudication.objects.filter(item__round__project=project, decider__in=names)
-    in_chunks(
-        decided,
-        lambda keys: Adjudication.objects.filter(pk__in=keys).update(
-            decider=ERASED, decided_by=None, reason=""
-        ),
-    )
-    made = Intervention.objects.filter(round__project=project, actor__in=names)
-    made.update(actor=ERASED, user=None, reason="")
+    # Which side somebody saw and chose first tells who decided.
+    first = FirstChoice.objects.filter(item__round__project=project)
+    first.exclude(user__in=managers.values("user")).delete()
     events = AuditEvent.objects.filter(project=project)
-    blank_reasons(events.filter(actor__in=names))
-    in_chunks(
-        events.filter(actor__in=names),
-        lambda keys: AuditEvent.objects.filter(pk__in=keys).update(actor=ERASED, user=None),
-    )
-    in_chunks(
+    forget_deeds(
+        Adjudication.objects.filter(item__round__project=project, decider__in=names),
+        Intervention.objects.filter(round__project=project, actor__in=names),
+        # What owners did to pairs as annotators would tell which votes are theirs.
+        events.filter(Q(actor__in=names) | Q(action__in=BY_ANNOTATORS)),
         events.filter(subject__in=names),
-        lambda keys: AuditEvent.objects.filter(pk__in=keys).update(subject=ERASED),
     )
+    # An owner's note says whom a link was for.
+    project.invitations.update(note="")
+    events.filter(action__in=INVITED).update(subject="")
     # These open this project's round alone.
     User.objects.filter(pk__in=crowd, memberships=None).delete()
     people_changed(project)

@@ -17,11 +17,9 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import Q
 from django.http import Http404, HttpRequest, HttpResponse
-from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
 from django.views.decorators.cache import never_cache
@@ -29,7 +27,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from annotation.letters import mail_password_link
 from annotation.screen.crowd import CROWD
-from fairjudge_site.requests import own_address
+from fairjudge_site.requests import Answer, hooked, own_address
 from fairjudge_site.sign_on import connect_key
 from judging.core import languages
 from judging.core.errors import UserError
@@ -252,7 +250,7 @@ def _of_person_who_proved_it(view: View) -> View:
         if logins.is_proved(request):
             return view(request, **arguments)
         next_ = request.path if request.method in ("GET", "HEAD") else reverse("account")
-        return redirect(reverse("confirm") + "?" + urlencode({"next": next_}))
+        return redirect(logins.proving(next_))
 
     return never_cache(wrapped)
 
@@ -336,16 +334,11 @@ def factor_remove(request: HttpRequest, number: int) -> HttpResponse:
     return redirect("account")
 
 
-def asks_for_second_factor(
-    get_response: Callable[[HttpRequest], HttpResponseBase],
-) -> Callable[[HttpRequest], HttpResponseBase]:
+def asks_for_second_factor(get_response: Answer) -> Answer:
     """Lead people without a second factor in their session to where they give it or add one.
 
     Pages without a login, the REST interface with its tokens, and crowd links are open as before.
     """
-
-    def middleware(request: HttpRequest) -> HttpResponseBase:
-        return get_response(request)
 
     def process_view(request: HttpRequest, view: Any, *more: Any) -> HttpResponse | None:
         if not getattr(view, "login_required", True) or not request.user.is_authenticated:
@@ -360,12 +353,11 @@ def asks_for_second_factor(
             return HttpResponse(text, status=409, content_type="text/plain; charset=utf-8")
         if factors.has_factor(cast(User, request.user)):
             asked = request.get_full_path() if request.method == "GET" else "/"
-            return redirect(reverse("confirm") + "?" + urlencode({"next": asked}))
+            return redirect(logins.proving(asked))
         messages.info(request, _("This site requires a second factor. Add one, then go on."))
         return redirect("account")
 
-    middleware.process_view = process_view  # type: ignore[attr-defined]
-    return middleware
+    return hooked(get_response, process_view=process_view)
 
 
 # What a person needs in order to give a second factor, or to add one.

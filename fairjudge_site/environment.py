@@ -437,6 +437,7 @@ def is_provider(entry: object) -> bool:
         and all(isinstance(flag, bool) for flag in flags)
         and all(are_texts(entry.get(key, [])) for key in ("domains", "scopes"))
         and isinstance(roles, dict)
+        and all(name == name.lower() for name in roles if name.startswith("@"))
         and all(are_texts(rights) for rights in roles.values())
         and all(RIGHT.fullmatch(right) for rights in roles.values() for right in rights)
     )

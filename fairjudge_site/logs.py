@@ -11,9 +11,9 @@ from django.conf import settings
 from judging.core.text import printable
 from judging.core.tracing import log_context
 
-# Anybody who has the address of an invitation or of a password link can use it. Those of mails hold
-# the address that the mail went to.
-_LINK = re.compile(r"(/join/|/password/[^/\s]+/|/mail/(?:confirm|off)/)[^/\s]+")
+# Anybody who has the address of an invitation, a crowd link or a password link can use it. Those of
+# mails hold the address that the mail went to. A round's pages are below another `/crowd/`.
+_LINK = re.compile(r"(/join/|(?<!\w)/crowd/|/password/[^/\s]+/|/mail/(?:confirm|off)/)[^/\s]+")
 # An API token: its beginning is no secret. (`judging.projects.tokens` makes them; the tables that
 # it needs don't exist yet when logging starts.)
 _API_TOKEN = re.compile(r"(fj_[a-z0-9]{8})_[A-Za-z0-9_-]{20,}")

@@ -207,13 +207,21 @@ def language(request: HttpRequest) -> dict[str, Any]:
     }
 
 
-def asks_to_look(
-    get_response: Callable[[HttpRequest], HttpResponseBase],
-) -> Callable[[HttpRequest], HttpResponseBase]:
-    """Ask before the first view of judge output, instead of the page that would show it."""
+Answer = Callable[[HttpRequest], HttpResponseBase]
+
+
+def hooked(get_response: Answer, **hooks: Callable[..., HttpResponse | None]) -> Answer:
+    """Return a middleware that is nothing but these hooks of Django's."""
 
     def middleware(request: HttpRequest) -> HttpResponseBase:
         return get_response(request)
+
+    vars(middleware).update(hooks)
+    return middleware
+
+
+def asks_to_look(get_response: Answer) -> Answer:
+    """Ask before the first view of judge output, instead of the page that would show it."""
 
     def process_exception(request: HttpRequest, exception: Exception) -> HttpResponse | None:
         if not isinstance(exception, StillBlind):
@@ -224,8 +232,7 @@ def asks_to_look(
         asked = request.get_full_path() if is_page else request.headers.get("Referer", "")
         return _ask_to_look(request, exception.access, asked, exception.names_models)
 
-    middleware.process_exception = process_exception  # type: ignore[attr-defined]
-    return middleware
+    return hooked(get_response, process_exception=process_exception)
 
 
 # What a person who came by a crowd link may open: their round, their own page, and the docs.
@@ -234,13 +241,8 @@ _OF_CROWD = re.compile(
 )
 
 
-def crowd_keeps_to_its_round(
-    get_response: Callable[[HttpRequest], HttpResponseBase],
-) -> Callable[[HttpRequest], HttpResponseBase]:
+def crowd_keeps_to_its_round(get_response: Answer) -> Answer:
     """Lead people of a panel back to their own page from all others, and when their part ends."""
-
-    def middleware(request: HttpRequest) -> HttpResponseBase:
-        return get_response(request)
 
     def process_view(request: HttpRequest, *_: Any) -> HttpResponse | None:
         match = request.resolver_match
@@ -259,9 +261,7 @@ def crowd_keeps_to_its_round(
             return HttpResponse(text, status=409, content_type="text/plain; charset=utf-8")
         return redirect("crowd_own")
 
-    middleware.process_view = process_view  # type: ignore[attr-defined]
-    middleware.process_exception = process_exception  # type: ignore[attr-defined]
-    return middleware
+    return hooked(get_response, process_view=process_view, process_exception=process_exception)
 
 
 # Sessions and logins: every request asks for both, so the queries are prepared.

@@ -30,7 +30,7 @@ from fairjudge_site.requests import own_address
 from judging.core.errors import Failed, UserError
 from judging.projects.access import add_member, change_role, record_event
 from judging.projects.accounts import create_login, grant_research, look_alike, set_research
-from judging.projects.logins import enter, is_proved
+from judging.projects.logins import enter, is_proved, proving
 from judging.projects.models import Membership, Project, Role, SignOn
 
 logger = logging.getLogger(__name__)
@@ -61,6 +61,9 @@ def begin(request: HttpRequest, name: str) -> HttpResponse:
     connect = bool(request.user.is_authenticated)
     if connect and not hmac.compare_digest(request.GET.get("key", ""), connect_key(request)):
         return redirect("account")
+    # Another way in would stay open to somebody who found a session left open.
+    if connect and not is_proved(request):
+        return redirect(proving(request.get_full_path()))
     next_ = own_address(request, request.GET.get("next", "")) or "/"
     try:
         return redirect(_oidc().address_of(request, name, next_, connect=connect))
@@ -237,8 +240,12 @@ def _connected(request: HttpRequest, provider: dict[str, Any], claims: Claims) -
 
 
 def take_groups(row: SignOn, provider: dict[str, Any], claims: Claims) -> None:
-    """Give the rights of the person's groups, and take those that groups gave and give no more."""
-    wanted = _wanted(provider["roles"], groups_in(claims, provider["groups"]))
+    """Give the rights of the person's groups, and take those that groups gave and give no more.
+
+    The domain of their verified mail address is a group of theirs, as `@uni.example`.
+    """
+    domain = "@" + row.email.rpartition("@")[2]
+    wanted = _wanted(provider["roles"], {domain, *groups_in(claims, provider["groups"])})
     with transaction.atomic():
         row = SignOn.objects.select_for_update(of=("self",)).select_related("user").get(pk=row.pk)
         had = _by_place(row.granted)

@@ -343,7 +343,8 @@ def owner_of(project):
 
 
 def sign_on_of(user):
-    return SignOn.objects.create(user=user, issuer="https://login.uni.example", subject="0815")
+    issuer = "https://login.uni.example"
+    return SignOn.objects.create(user=user, issuer=issuer, subject=user.username)
 
 
 def crowd_token(round_):

@@ -45,7 +45,7 @@ from annotation.people.invitations import (
     unsigned_link,
 )
 from annotation.queue.queue import claim_next, make_seat
-from annotation.queue.settling import HAVE_A_PLACE, crowd_places, is_free
+from annotation.queue.settling import HAVE_A_PLACE, crowd_places, is_free, seats_at_limit
 from judging.core import languages
 from judging.core.caching import report_cache
 from judging.core.errors import UserError
@@ -376,7 +376,8 @@ def release_absent(links: QuerySet[CrowdLink] | None = None) -> int:
     """Take back the places of people who closed the page. Returns how many.
 
     They are here as long as a pair is in their hands, which their page renews every minute, or
-    if they entered something within `AWAY`.
+    if they entered something within `AWAY`. Who gave all their votes has nothing left to do but to
+    read the code, and keeps it.
     """
     since = timezone.now() - AWAY
     mine = {"annotator": OuterRef("annotator")}
@@ -389,6 +390,10 @@ def release_absent(links: QuerySet[CrowdLink] | None = None) -> int:
         absent = absent.filter(link__in=links)
     gone = []
     for submission in absent.select_related("annotator", "link__round__project"):
+        done = seats_at_limit(submission.link.round_id)
+        if done.filter(annotator=submission.annotator_id).exists():
+            end(submission, State.COMPLETE)
+            continue
         still = CrowdSubmission.objects.filter(pk=submission.pk, state=State.WORKING)
         if still.filter(back_at=submission.back_at).update(state=State.LEFT):
             gone.append(submission)

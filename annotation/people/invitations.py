@@ -23,6 +23,8 @@ from judging.projects.access import add_member
 from judging.projects.models import LostRight, Membership, Project, Role
 
 _SALT = "fairjudge.invitation"
+# Events of the audit trail whose subject is the note of the link.
+INVITED = ("invited", "invitation sent by mail", "invitation withdrawn")
 MAX_DAYS = 365
 MAX_USES = 1000
 _NOT_VALID = _lazy(

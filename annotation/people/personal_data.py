@@ -41,7 +41,7 @@ from annotation.queue.settling import count_earlier_votes, hand_back, items_with
 from annotation.rendering.spans import by_side
 from judging.core import leases, waking
 from judging.core.errors import UserError
-from judging.core.leases import Chunks, in_chunks
+from judging.core.leases import Chunks, in_chunks, write_in_chunks
 from judging.projects import access, mail
 from judging.projects.access import owned_alone, preferences_of
 from judging.projects.factors import tries_of
@@ -270,25 +270,27 @@ def erase_person(user: AbstractUser, by: AbstractUser | None, *, remove_votes: b
 def _anonymise_trail(user: AbstractUser) -> None:
     """Let the audit trail say what was done, but not by whom or in whose words."""
     name = user.get_username()
-    decided = Adjudication.objects.filter(Q(decided_by=user) | Q(decider=name))
-    in_chunks(
-        decided,
-        lambda keys: Adjudication.objects.filter(pk__in=keys).update(decider=ERASED, reason=""),
-    )
-    made = Intervention.objects.filter(Q(user=user) | Q(actor=name))
-    made.update(actor=ERASED, reason="")
-    theirs = AuditEvent.objects.filter(Q(user=user) | Q(actor=name))
-    blank_reasons(theirs)
-    in_chunks(
-        theirs,
-        lambda keys: AuditEvent.objects.filter(pk__in=keys).update(actor=ERASED, user=None),
-        _MOST,
-    )
-    in_chunks(
+    by_them = Q(user=user) | Q(actor=name)
+    forget_deeds(
+        Adjudication.objects.filter(Q(decided_by=user) | Q(decider=name)),
+        Intervention.objects.filter(by_them),
+        AuditEvent.objects.filter(by_them),
         AuditEvent.objects.filter(subject=name),
-        lambda keys: AuditEvent.objects.filter(pk__in=keys).update(subject=ERASED),
-        _MOST,
     )
+
+
+def forget_deeds(
+    decided: QuerySet[Adjudication],
+    made: QuerySet[Intervention],
+    theirs: QuerySet[AuditEvent],
+    about: QuerySet[AuditEvent],
+) -> None:
+    """Leave what was decided and done, but not by whom, in whose words, or to whom by name."""
+    write_in_chunks(decided, decider=ERASED, decided_by=None, reason="")
+    made.update(actor=ERASED, user=None, reason="")
+    blank_reasons(theirs)
+    write_in_chunks(theirs.exclude(actor=ERASED), actor=ERASED, user=None)
+    write_in_chunks(about, subject=ERASED)
 
 
 def blank_reasons(events: QuerySet[AuditEvent]) -> None:

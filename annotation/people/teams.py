@@ -257,6 +257,28 @@ def add_to_project(team: Team, project: Project, by: AbstractUser | None) -> Add
     return Added(len(new), n_already, len(users) - len(new) - n_already)
 
 
+@transaction.atomic
+def new_project(
+    user: AbstractUser, name: str, slug: str = "", like: str = "", people: bool = False, **more: Any
+) -> Project:
+    """Create a project that the user owns, by default or as another project of theirs is.
+
+    Args:
+        like: Slug of a project that the user owns, for all settings.
+        people: Its people join, so that a round can be given to them by name.
+    """
+    other = owned_by(user).filter(slug=like).first() if like else None
+    if other is None and (like or people):
+        raise UserError("Choose a project that you own to copy from. Nothing was created.")
+    fields = (access.settings_of(other) if other else {}) | more
+    project = access.create_project(user, name, slug, **fields)
+    members = other.memberships.filter(user__is_active=True) if other and people else None
+    for member in members.select_related("user") if members else ():
+        access.add_member(project, user, member.user, member.role)
+        annotator_of(project, member.user)
+    return project
+
+
 @dataclass(frozen=True)
 class Whom:
     """Whom a round asks. Nothing but a limit means everybody.

@@ -19,6 +19,7 @@ from django.utils import timezone
 
 from annotation.models import (
     Annotator,
+    CrowdSubmission,
     Draft,
     Flag,
     Item,
@@ -62,8 +63,9 @@ VOTED, SKIPPED, UNSKIPPED = "voted", "skipped", "skip undone"
 OF_EACH_ITEM = (VOTED, SKIPPED, UNSKIPPED)
 # The second kind holds a person's own words, which are removed when the person is erased.
 FLAGGED, ADJUDICATED = "flagged", "adjudicated"
-WITHDRAWN = "decision withdrawn"
+CHANGED, WITHDRAWN = "vote changed", "decision withdrawn"
 PUT_ASIDE, STOPPED = "votes put aside", "person stopped"
+BY_ANNOTATORS = (*OF_EACH_ITEM, FLAGGED, CHANGED)
 WITH_REASON = (FLAGGED, ADJUDICATED, WITHDRAWN, PUT_ASIDE, STOPPED)
 
 
@@ -472,6 +474,9 @@ def _take_within_limit(slot: Slot, annotator: Annotator, seat: Seat, now: dateti
 def heartbeat(draft: Draft, now: datetime | None = None) -> bool:
     """Renew the lease. Returns False if the slot went to somebody else meanwhile."""
     if draft.repeat_id is not None:
+        # No lease says that a person of a panel is still here.
+        theirs = CrowdSubmission.objects.filter(annotator=draft.annotator_id)
+        theirs.update(back_at=now or timezone.now())
         return True
     until = (now or timezone.now()) + lease_of(draft.annotator)
     return _renewed.count(item=draft.item_id, annotator=draft.annotator_id, until=until) == 1

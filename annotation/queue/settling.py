@@ -70,7 +70,7 @@ def possible_voters(round_: Round) -> set[int]:
     if not round_.open_to_all:
         people = people.filter(pk__in=seats.values("annotator"))
     of_crowd = CrowdSubmission.objects.filter(link__round=round_, state=_WORKING)
-    may_not = ~Q(pk__in=seats.may_label()) | Q(pk__in=_seats_at_limit(round_.pk))
+    may_not = ~Q(pk__in=seats.may_label()) | Q(pk__in=seats_at_limit(round_.pk))
     out = seats.filter(may_not).values("annotator")
     if round_.after_id is not None:
         failed = PracticeResult.objects.filter(round=round_.after_id, is_over=True, passed=False)
@@ -91,7 +91,7 @@ def crowd_places(round_id: int) -> int:
     return max(0, counted[0] - counted[1]) if counted else 0
 
 
-def _seats_at_limit(round_id: int) -> QuerySet[Seat]:
+def seats_at_limit(round_id: int) -> QuerySet[Seat]:
     """Seats whose annotators gave as many votes as they may. An item in hand can be skipped."""
     votes = Slot.objects.filter(round=round_id, annotator=OuterRef("annotator"), vote__isnull=False)
     n_votes = votes.order_by().values("annotator").annotate(n=Count("pk")).values("n")
@@ -174,7 +174,7 @@ def _limits_people(round_: Round) -> bool:
 def _settle_if_at_limit(item_id: int, round_id: int) -> None:
     """Settle skipped items if the last vote on this one was the last that its voter may give."""
     voters = Slot.objects.filter(item=item_id, vote__isnull=False).values("annotator")
-    if _seats_at_limit(round_id).filter(annotator__in=voters).exists():
+    if seats_at_limit(round_id).filter(annotator__in=voters).exists():
         settle_skipped(Item.objects.filter(round=round_id, state=Item.State.OPEN))
 
 

@@ -11,6 +11,7 @@ from django.contrib.auth import login
 from django.contrib.auth.decorators import login_not_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.html import format_html
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
 from django.views.decorators.cache import never_cache
@@ -47,13 +48,13 @@ class BackgroundForm(forms.Form):
     )
 
     def __init__(
-        self, questions: list[Question], shown: list[Question], *args: Any, **kwargs: Any
+        self, questions: list[Question], shown: tuple[list[Question], str], data: Any
     ) -> None:
-        """shown: the same questions in the language of the page."""
-        super().__init__(*args, **kwargs)
+        """shown: the same questions as the person reads them, and in which language that is."""
+        super().__init__(data)
         self.questions = questions
-        for place, (question, said) in enumerate(zip(questions, shown, strict=True)):
-            self.fields[f"question-{place}"] = _field_of(question, said)
+        for place, (question, said) in enumerate(zip(questions, shown[0], strict=True)):
+            self.fields[f"question-{place}"] = _field_of(question, said, shown[1])
 
     def answers(self) -> dict[str, str]:
         given = {
@@ -63,11 +64,16 @@ class BackgroundForm(forms.Form):
         return {text: _plain(answer) for text, answer in given.items() if answer not in (None, "")}
 
 
-def _field_of(question: Question, shown: Question) -> forms.Field:
+def _field_of(question: Question, shown: Question, language: str) -> forms.Field:
     """Return a field with the shown words, whose answers are those of the question."""
-    shared: dict[str, Any] = {"label": shown.text, "required": not question.optional}
+    # The words may be in another language than the page, and run the other way.
+    label, *said = (
+        format_html('<bdi lang="{}">{}</bdi>', language, text)
+        for text in (shown.text, *shown.choices)
+    )
+    shared: dict[str, Any] = {"label": label, "required": not question.optional}
     if question.kind == CHOICE:
-        choices = list(zip(question.choices, shown.choices, strict=True))
+        choices = list(zip(question.choices, said, strict=True))
         return forms.ChoiceField(choices=choices, widget=forms.RadioSelect, **shared)
     if question.kind == NUMBER:
         return forms.DecimalField(max_digits=12, decimal_places=3, **shared)
@@ -107,7 +113,8 @@ def _consent(
 ) -> HttpResponse:
     posted = request.POST if request.method == "POST" and not is_preview else None
     questions = questions_of(link.questions)
-    form = BackgroundForm(questions, questions_of(crowds.wording(link, "questions")[0]), posted)
+    asked, language = crowds.wording(link, "questions")
+    form = BackgroundForm(questions, (questions_of(asked), language), posted)
     if ids is not None and form.is_valid():
         answers = form.answers()
         screened_out = are_screened_out(questions, answers)

@@ -26,6 +26,7 @@ from annotation.queue.drafts import (
     answer_words,
     confidence_options,
     criterion_options,
+    use_language,
     wording_of,
 )
 from annotation.queue.queue import NoItem, claim_next, is_held, why_no_items
@@ -60,7 +61,7 @@ from annotation.screen.progress import (
 )
 from annotation.votes.voting import PRACTICE_IS_FINAL, is_final, takes_votes, why_not_needed
 from judging.dataset.models import Image
-from judging.projects.access import preferences_of
+from judging.projects.access import language_of_projects, preferences_of
 
 
 @dataclass(frozen=True)
@@ -181,6 +182,7 @@ _IN_WORK = _lazy(
 def annotate(request: HttpRequest) -> HttpResponse:
     """List the user's open rounds, with one button each."""
     user = cast(AbstractUser, request.user)
+    use_language(user, language_of_projects(user))
     context = {"work": open_work(user), "memberships": labelled_by(user)}
     return render(request, "annotation/screen/open_work.html", context)
 

@@ -39,6 +39,7 @@ from annotation.queue.drafts import (
 )
 from annotation.queue.queue import (
     ADJUDICATED,
+    CHANGED,
     VOTED,
     WITHDRAWN,
     claim_slot_of,
@@ -196,7 +197,7 @@ def edit_vote(vote: Vote, answer: Any, comment: str, added_seconds: float = 0.0)
             record_item_event(
                 vote.annotator,
                 vote.item,
-                "vote changed",
+                CHANGED,
                 before=vote.label or CANT_JUDGE,
                 now=label or CANT_JUDGE,
             )
@@ -218,6 +219,8 @@ def edit_vote(vote: Vote, answer: Any, comment: str, added_seconds: float = 0.0)
         vote.save(update_fields=_EDITED)
         for slot in Slot.objects.filter(vote=vote).select_related("item"):
             settle(slot.item)
+        if vote.item.selection.kind == Selection.Kind.CHECK:
+            judge_attention(vote.item.round, vote.annotator)
     return vote
 
 

@@ -55,15 +55,24 @@ class Site(Resource[F]):
         *,
         slug: str = "",
         description: str = "",
+        like: str = "",
+        people: bool = False,
         idempotency_key: str | None = None,
     ) -> Steps[Project[F]]:
         """Create a project that you own.
 
         Args:
             slug: The name in addresses. Default: made of the name.
+            like: A project that you own: its settings are copied.
+            people: The people of that project join with their roles.
         """
         sent = calls.new_project(
-            name=name, slug=slug, description=description, idempotency_key=idempotency_key
+            name=name,
+            slug=slug,
+            description=description,
+            like=like,
+            people=people,
+            idempotency_key=idempotency_key,
         )
         return Project(self._session, (yield from self._session.ask(sent)).slug)
 

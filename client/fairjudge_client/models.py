@@ -1054,7 +1054,11 @@ class ProgressOut:
 
 class ProjectIn(TypedDict):
     description: NotRequired[str]
+    like: NotRequired[str]
+    """A project that you own: its settings are copied."""
     name: str
+    people: NotRequired[bool]
+    """The people of that project join with their roles."""
     slug: NotRequired[str]
     """Default: made of the name."""
 

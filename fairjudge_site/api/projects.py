@@ -13,13 +13,14 @@ from annotation import retention
 from annotation.deletion import deletions_of, leave_to_worker
 from annotation.pages.forms import SettingsForm, weights_in_lines
 from annotation.pages.settings import change_settings
+from annotation.people import teams
 from annotation.people.annotators import leave_project
 from fairjudge_site.api.bodies import Cursor, Language, Limit, Page, Text, page_of
 from fairjudge_site.api.gate import READ, WRITE, access_to, answer, once, token_of
 from fairjudge_site.api.problems import Refusal, refusal_of_form
 from judging.core.errors import UserError
 from judging.dataset.models import n_judged, number_judged
-from judging.projects.access import LONGEST_SLUG, Access, create_project, may_research, projects_of
+from judging.projects.access import LONGEST_SLUG, Access, may_research, projects_of
 from judging.projects.models import Deletion, Membership, Project, Role
 
 router = Router(tags=["projects"])
@@ -58,6 +59,8 @@ class ProjectIn(Schema):
     name: Text = Field(min_length=1, max_length=200)
     slug: Text = Field("", max_length=LONGEST_SLUG, description="Default: made of the name.")
     description: Text = Field("", max_length=20_000)
+    like: Text = Field("", description="A project that you own: its settings are copied.")
+    people: bool = Field(False, description="The people of that project join with their roles.")
 
 
 class Translation(Schema):
@@ -220,8 +223,8 @@ def new_project(request: HttpRequest, body: ProjectIn) -> HttpResponse:
         )
 
     def work() -> HttpResponse:
-        fields = {"description": body.description}
-        made = create_project(token.user, body.name.strip(), body.slug, **fields)
+        more = {"like": body.like, "people": body.people, "description": body.description}
+        made = teams.new_project(token.user, body.name.strip(), body.slug, **more)
         return answer(
             ProjectOut(**_out(_with_counts(Project.objects.filter(pk=made.pk)).get(), Role.OWNER)),
             201,

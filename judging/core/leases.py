@@ -286,6 +286,12 @@ def in_chunks(rows: QuerySet[Any], write: Callable[[list[int]], object], most: i
         last = chunk[-1]
 
 
+def write_in_chunks(rows: QuerySet[Any], **values: Any) -> None:
+    """Write the same values into all rows, a chunk of them in each transaction."""
+    every = rows.model._base_manager
+    in_chunks(rows, lambda keys: every.filter(pk__in=keys).update(**values))
+
+
 def delete_rows(model: type[Model], **which: Any) -> int:
     """Delete rows without looking for what refers to them, which has to be gone. Returns how many.
 

@@ -334,7 +334,7 @@ LONGEST_SLUG = Project._meta.get_field("slug").max_length
 # What a project has of its own; all else of it are settings.
 _OWN = {
     "id", "slug", "name", "description", "is_demo", "primary_run", "created_by", "created_at",
-    "deleted_at",
+    "deleted_at", "texts_removed_at",
 }  # fmt: skip
 
 
@@ -348,14 +348,9 @@ def create_project(
     user: AbstractUser | None,
     name: str,
     slug: str = "",
-    *,
-    people_of: Project | None = None,
     **fields: object,
 ) -> Project:
     """Create a project that `user` owns.
-
-    Args:
-        people_of: a project that the user owns, whose members become members with the same roles.
 
     Raises UserError if the user may not create projects, or if the slug is taken or not usable.
     """
@@ -374,22 +369,10 @@ def create_project(
             if user is not None:
                 Membership.objects.create(project=project, user=user, role=Role.OWNER)
                 end_password_links([user.pk])
-            if people_of is not None:
-                _bring_people(project, people_of, user)
             record_event(project, user, "project created", slug)
     except IntegrityError:
         raise UserError(f"A project “{slug}” exists already. Choose another name.") from None
     return project
-
-
-def _bring_people(project: Project, others: Project, by: AbstractUser | None) -> None:
-    """Make the members of another project members here. None of them has seen anything here yet."""
-    members = others.memberships.filter(user__is_active=True).exclude(user=by).order_by("pk")
-    for member in members.select_related("user"):
-        Membership.objects.create(project=project, user=member.user, role=member.role)
-        name = member.user.get_username()
-        record_event(project, by, "member added", name, role=member.role, from_project=others.slug)
-    end_password_links(members.values_list("user", flat=True))
 
 
 def project_for_command(slug: str, owner: str | None = None, *, create: bool = False) -> Project:
@@ -403,18 +386,21 @@ def project_for_command(slug: str, owner: str | None = None, *, create: bool = F
     return create_project(owner_for_command(owner), slug, slug)
 
 
+def user_named(name: str, then: str = "Nothing was changed.") -> User:
+    """Return the user that a command names. Raises UserError that ends with what follows."""
+    user = User.objects.filter(username=name).first()
+    if user is None:
+        raise UserError(f"There is no user “{name}”. {then}")
+    return user
+
+
 def owner_for_command(name: str | None) -> User | None:
     """Return the owner of what a command creates: the named user, or the only superuser.
 
     If there is no superuser yet, nobody owns it until the first one is created (`adopt_projects`).
     """
     if name:
-        user = User.objects.filter(username=name).first()
-        if user is None:
-            raise UserError(
-                f"There is no user “{name}”. Create the login: manage.py create_user {name}"
-            )
-        return user
+        return user_named(name, f"Create the login: manage.py create_user {name}")
     superusers = list(User.objects.filter(is_superuser=True, is_active=True)[:2])
     if len(superusers) > 1:
         raise UserError("There are several superusers. Say who owns the project: --owner NAME")
@@ -545,6 +531,13 @@ def _keep_an_owner(membership: Membership, *, leaving: bool) -> None:
     others = Membership.objects.filter(project=membership.project_id, role=Role.OWNER)
     if not others.exclude(pk=membership.pk).exists():
         raise UserError("This is the last owner. Make another member an owner first.")
+
+
+def language_of_projects(user: AbstractUser) -> str:
+    """Return the language that all projects of a user state, or "" if they state no common one."""
+    projects = Project.objects.filter(memberships__user=user.pk)
+    stated = set(projects.values_list("language", flat=True))
+    return stated.pop() if len(stated) == 1 else ""
 
 
 def preferences_of(user: AbstractUser) -> Preferences:

@@ -19,6 +19,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.http import urlencode
 
 from judging.projects import factors
 from judging.projects.access import record_event
@@ -92,6 +93,11 @@ def log_in(request: HttpRequest, user: AbstractUser, *, has_second: bool = False
     device = device_of(request.headers.get("User-Agent", ""))
     row = {"user_id": user.pk, "device": device}
     LoginSession.objects.update_or_create(session_key=session.session_key, defaults=row)
+
+
+def proving(next_: str) -> str:
+    """Return where a person proves again who they are before they go on to `next_`."""
+    return reverse("confirm") + "?" + urlencode({"next": next_})
 
 
 def prove(request: HttpRequest, *, has_second: bool) -> None:

@@ -6,7 +6,8 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 from django.contrib.auth.models import User
@@ -18,7 +19,7 @@ from django.utils import timezone
 from annotation import letters
 from annotation.letters import invite_by_mail, look_who_waits, mail_password_link, named
 from annotation.models import Invitation, Item, Round
-from annotation.people.invitations import Terms, revoke_invitation
+from annotation.people.invitations import Terms, link_of, revoke_invitation
 from annotation.rounds.opening import RoundSettings, open_round
 from annotation.rounds.telling import tell_of_rounds
 from fairjudge_site.logs import without_secrets
@@ -34,6 +35,7 @@ from judging.projects.models import (
     MailSettings,
     Membership,
     PasswordLink,
+    Project,
     Role,
 )  # fmt: skip
 from tests.factories import make_examples, make_member, make_project
@@ -394,6 +396,19 @@ def test_a_hostile_name_adds_no_header_and_no_tag(post_office, project, owner, n
     assert "\u202e" not in mailed.part("plain") + mailed.part("html")
 
 
+def test_in_arabic_the_day_comes_first_and_an_address_keeps_its_order(post_office, project, owner):
+    project.language = "ar"
+    project.save()
+    invitation = invite_by_mail(project, owner, Terms(), "ada@example.org")
+    Invitation.objects.update(expires_at=datetime(2127, 12, 15, 9, 30, tzinfo=UTC))
+    assert send() == 1
+    (mailed,) = post_office.mails
+    assert "15 ديسمبر، 2127, 09:30 UTC" in mailed.part("plain")
+    link = link_of(invitation, "ada@example.org")
+    assert f'<bdi dir="ltr">{link}</bdi>' in mailed.part("html")
+    assert mailed.part("html").count(link) == 2
+
+
 @pytest.mark.parametrize("address", ["", "ada", "a@b.org\r\nBcc: c@d.org", "a@b.org, c@d.org"])
 def test_what_is_no_address_is_refused(post_office, project, owner, address):
     with pytest.raises(UserError, match="no mail address"):
@@ -524,6 +539,18 @@ def test_pairs_that_wait_are_told_once_a_day_at_most(round_, ana, owner, post_of
     clock.pass_by(days=2)
     look_who_waits()
     assert waiting_mails().count() == 1
+
+
+def test_what_waits_is_told_in_the_language_of_all_their_projects(
+    round_, project, ana, post_office
+):
+    with_address(ana)
+    Project.objects.filter(pk=project.pk).update(language="de")
+    look_who_waits()
+    assert letters.write(only()).subject == "Auf FairJudge warten Paare auf Sie"
+    make_membership = partial(Membership.objects.create, user=ana, role=Role.ANNOTATOR)
+    make_membership(project=make_project("French", language="fr"))
+    assert letters.write(only()).subject == "Pairs wait for you on FairJudge"
 
 
 def test_another_round_of_another_project_waits_for_the_next_day(

@@ -18,6 +18,7 @@ from annotation.models import (
     Annotator,
     CrowdSubmission,
     Draft,
+    FirstChoice,
     Flag,
     Item,
     Lesson,
@@ -28,6 +29,7 @@ from annotation.models import (
     VoteRevision,
 )  # fmt: skip
 from annotation.people import crowds
+from annotation.people.invitations import Terms, invite, revoke_invitation
 from annotation.queue.queue import NoItem, claim_next, flag
 from annotation.results.data.figures import to_json
 from annotation.results.delivery.teaching import plan_lesson
@@ -37,7 +39,7 @@ from annotation.results.tables.exports import ExportRequest, export
 from annotation.retention import remove_due, set_dates, wake_due
 from annotation.rounds.changes import close, reopen
 from annotation.rounds.opening import RoundSettings, open_round
-from annotation.votes.voting import decide, record_vote
+from annotation.votes.voting import choose_first, decide, record_vote
 from judging.core import waking
 from judging.core.caching import report_cache
 from judging.core.errors import UserError
@@ -134,6 +136,11 @@ def test_comments_go_on_their_day_and_labels_stay(voted, project, owner, tomorro
 
 
 def test_people_become_pseudonyms_and_managers_stay(voted, project, owner, researcher, tomorrow):
+    another = open_round(project, owner, None, RoundSettings(everything=True, votes=3, seed=5))
+    record_vote(claim_next(another, make_annotator(project, user=owner)), {"overall": "left"})
+    close(another, owner)
+    choose_first(Adjudication.objects.get().item, User.objects.get(username="rita"), "left")
+    revoke_invitation(invite(project, owner, Terms(note="For Ana from Kassel")), owner)
     set_dates(project, owner, {"logins": day()})
     before = labels_of(project)
     pseudonyms = set(Annotator.objects.values_list("number", flat=True))
@@ -150,8 +157,11 @@ def test_people_become_pseudonyms_and_managers_stay(voted, project, owner, resea
     assert not trail.filter(actor__in=("ana", "ben", "rita")).exists()
     assert not trail.filter(subject__in=("ana", "ben", "rita")).exists()
     assert trail.filter(actor="olga").exists()
+    assert not trail.filter(actor="olga", action="voted").exists()
     assert Adjudication.objects.get().decider == "erased person"
+    assert not FirstChoice.objects.exists()
     assert SECRET not in everything()
+    assert "Ana from Kassel" not in everything()
 
 
 def test_another_project_keeps_everything(voted, project, owner, tomorrow):

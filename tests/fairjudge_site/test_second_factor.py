@@ -121,6 +121,9 @@ def test_the_login_asks_for_a_code_and_lets_nobody_in_before(client, phone):
     wrong = client.post("/login/second", {"code": "123"})
     assert wrong.status_code == 422
     assert "This code is wrong, too old, or was used before." in said(wrong)
+    # Who logs in expects no change.
+    assert "You can't go on yet. Correct these fields:" in said(wrong)
+    assert "Nothing was changed" not in said(wrong)
     assert not is_in(client)
     came = client.post("/login/second", {"code": code_of(secret)})
     assert came["Location"] == "/docs/files"

@@ -7,7 +7,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import RequestFactory
 
 from annotation.people.invitations import Terms, invite, link_of
-from fairjudge_site.logs import SecretsFormatter
+from fairjudge_site.logs import SecretsFormatter, without_secrets
 from fairjudge_site.requests import LimitedUploadHandler, client_address
 
 PASSWORD = "correct horse battery staple"
@@ -174,3 +174,11 @@ def test_links_that_let_people_in_are_not_logged_when_their_form_is_refused(
     lines = [SecretsFormatter().format(record) for record in caplog.records]
     assert any("/join/***" in line for line in lines)
     assert token not in "".join(lines)
+    caplog.clear()
+    # Signed, but of a round that is gone.
+    assert client.get(f"/crowd/{token}/", {"PROLIFIC_PID": "worker-1"}).status_code == 410
+    line = SecretsFormatter().format(caplog.records[-1])
+    assert "/crowd/***/" in line
+    assert token not in line
+    assert "worker-1" not in line
+    assert without_secrets("Not Found: /p/a/rounds/1/crowd/marks").endswith("/1/crowd/marks")

@@ -2,7 +2,7 @@
 
 import json
 import time
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, quote, urlsplit
 
 import jwt
 import pytest
@@ -394,6 +394,24 @@ def test_a_person_connects_the_provider_with_their_login_and_ends_it(configured,
     assert not SignOn.objects.exists()
 
 
+def test_a_session_left_open_connects_no_other_way_in(configured, provider):
+    """Who finds it could connect a person of their own, and come back for good."""
+    make_user("ana")
+    client = configured()
+    client.post("/login/", {"username": "ana", "password": "pw"})
+    begun = f"/login/with/uni?key={client.get('/account/').context['connect_key']}"
+    session = client.session
+    session[PROVED] = 0
+    session.save()
+    asked = client.get(begun)["Location"]
+    assert asked == f"/login/confirm?next={quote(begun, safe='')}"
+    assert client.post(asked, {"password": "no"}).status_code == 422
+    assert client.get(begun)["Location"] == asked
+    assert client.post(asked, {"password": "pw"})["Location"] == begun
+    assert sign_on(client, begun)["Location"] == "/account/"
+    assert SignOn.objects.get().subject == "0815"
+
+
 def test_without_a_password_the_only_way_in_stays(configured, ana):
     client = configured()
     sign_on(client)
@@ -451,6 +469,23 @@ def test_a_group_gives_a_role_in_a_project_the_largest_of_several(come):
     assert role_in(project, come("labellers")) == "annotator"
     assert role_in(project, come()) is None
     assert role_in(project, come("labellers")) == "annotator"
+
+
+def test_the_domain_of_a_verified_address_gives_rights_as_a_group_does(configured, provider):
+    project, other = make_project("vicuna"), make_project("other")
+    roles = {"@uni.example": ["vicuna:annotator"], "@lab.example": ["other:annotator"]}
+    client = configured(new_accounts=True, roles=roles)
+    sign_on(client)
+    user = User.objects.get(username=who(client))
+    assert (role_in(project, user), role_in(other, user)) == ("annotator", None)
+    provider.person["email_verified"] = False
+    sign_on(configured(roles=roles))
+    assert role_in(project, user) is None
+    # A part of the name, another domain, and no address at all.
+    for email in ("ana@sub.uni.example", "ana@lab.example@evil.example", None):
+        provider.person |= {"email": email, "email_verified": True}
+        sign_on(configured(roles=roles))
+        assert not user.memberships.exists()
 
 
 def test_what_people_gave_by_hand_stays(come, ana):
@@ -559,6 +594,7 @@ def test_a_provider_needs_three_keys():
     "wrong",
     [
         {"issuer": "http://login.uni.example"},
+        {"roles": {"@Uni.example": ["researcher"]}},
         {"issuer": "login.uni.example"},
         {"issuer": 7},
         {"name": "Uni/1"},

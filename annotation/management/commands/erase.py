@@ -2,14 +2,13 @@
 
 from typing import Any
 
-from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
 from annotation.models import Annotator
 from annotation.people.personal_data import erase_annotator, erase_person
 from judging.core.commands import FairJudgeCommand
 from judging.core.errors import UserError
-from judging.projects.access import project_for_command
+from judging.projects.access import project_for_command, user_named
 
 
 class Command(FairJudgeCommand):
@@ -33,9 +32,7 @@ class Command(FairJudgeCommand):
             self.confirm(name, "erase", sure=options["yes"])
             kept = erase_annotator(annotator, None, remove_votes=remove)
         else:
-            user = User.objects.filter(username=name).first()
-            if user is None:
-                raise UserError(f"There is no login “{name}”. Nothing was erased.")
+            user = user_named(name, "Nothing was erased.")
             self.confirm(name, "erase", sure=options["yes"])
             kept = erase_person(user, None, remove_votes=remove)
         votes = "with their votes" if remove else f"votes that stay under a pseudonym: {kept}"

@@ -24,6 +24,8 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from annotation.deletion import deletions_of
 from annotation.models import CrowdLink, Item, Round, Slot, Vote
+from annotation.people.teams import new_project
+from annotation.queue.drafts import use_language
 from annotation.results.data.runs import (
     Costs,
     drafts_cost,
@@ -57,12 +59,11 @@ from judging.dataset.models import Example, Import, PointItem, number_judged
 from judging.methods.intervals.estimates import Figure
 from judging.projects.access import (
     Access,
-    create_project,
+    language_of_projects,
     may_research,
     owned_by,
     project_for,
     projects_of,
-    settings_of,
 )
 from judging.projects.models import Export, Membership, Project, Role
 from judging.runs.models import Run, run_to_show
@@ -417,8 +418,8 @@ class NewProject(forms.Form):
 
     def __init__(self, user: AbstractUser, data: QueryDict | None = None) -> None:
         super().__init__(data)
-        self.owned = {one.slug: one for one in owned_by(user).order_by("name", "slug")}
-        named = [(slug, f"{one.name} ({slug})") for slug, one in self.owned.items()]
+        owned = owned_by(user).order_by("name", "slug")
+        named = [(one.slug, f"{one.name} ({one.slug})") for one in owned]
         self.fields["like"].choices = [("", "none: default settings"), *named]
         if not named:
             del self.fields["like"], self.fields["people"]
@@ -429,10 +430,8 @@ class NewProject(forms.Form):
 
     def create(self, user: AbstractUser) -> Project:
         asked = self.cleaned_data
-        like = self.owned.get(asked.get("like", ""))
-        theirs = settings_of(like) if like else {}
-        people_of = like if asked.get("people") else None
-        return create_project(user, asked["name"], people_of=people_of, **theirs)
+        like, people = asked.get("like", ""), asked.get("people", False)
+        return new_project(user, asked["name"], like=like, people=people)
 
 
 @require_http_methods(["GET", "POST"])
@@ -455,6 +454,8 @@ def home(request: HttpRequest) -> HttpResponse:
     if projects or deletions or may_research(request.user):
         # A page about projects is in English. Somebody who only labels has no project on it.
         translation.activate(languages.ENGLISH)
+    else:
+        use_language(request.user, language_of_projects(request.user))
     work = open_work(request.user)
     return render(
         request,

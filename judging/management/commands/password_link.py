@@ -2,11 +2,10 @@
 
 from typing import Any
 
-from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
 from judging.core.commands import FairJudgeCommand
-from judging.core.errors import UserError
+from judging.projects.access import user_named
 from judging.projects.accounts import password_link
 
 
@@ -17,9 +16,7 @@ class Command(FairJudgeCommand):
         parser.add_argument("name", help="the name of the login")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        user = User.objects.filter(username=options["name"]).first()
-        if user is None:
-            raise UserError(f"There is no user “{options['name']}”.")
+        user = user_named(options["name"])
         link = password_link(user)
         if not self.as_json:
             self.stdout.write(link)

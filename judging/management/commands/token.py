@@ -7,7 +7,7 @@ from django.core.management.base import CommandParser
 
 from judging.core.commands import FairJudgeCommand
 from judging.core.errors import UserError
-from judging.projects.access import project_for_command
+from judging.projects.access import project_for_command, user_named
 from judging.projects.models import ApiToken
 from judging.projects.tokens import SCOPES, issue_token, revoke, tokens_of
 
@@ -30,9 +30,7 @@ class Command(FairJudgeCommand):
         parser.add_argument("--revoke", metavar="PREFIX", help="end the token that begins so")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        user = User.objects.filter(username=options["user"]).first()
-        if user is None:
-            raise UserError(f"There is no user “{options['user']}”. Nothing was changed.")
+        user = user_named(options["user"])
         if options["list"]:
             tokens = list(tokens_of(user))
             for token in tokens:

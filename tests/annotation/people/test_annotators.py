@@ -103,7 +103,7 @@ def test_the_command_asks_before_it_erases(worked):
     assert User.objects.filter(username="ana").exists()
     call_command("erase", "ana", "--yes")
     assert not User.objects.filter(username="ana").exists()
-    with pytest.raises(CommandError, match="no login “ana”"):
+    with pytest.raises(CommandError, match="no user “ana”"):
         call_command("erase", "ana", "--yes")
 
 

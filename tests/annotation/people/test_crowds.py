@@ -14,7 +14,7 @@ from annotation.people import crowds
 from annotation.people.annotators import assign, assignable, voters_of
 from annotation.people.crowds import PanelIds, State
 from annotation.people.personal_data import erase_person
-from annotation.queue.queue import CROWD_LEASE, claim_next, skip
+from annotation.queue.queue import CROWD_LEASE, claim_next, heartbeat, skip
 from annotation.queue.settling import crowd_places
 from annotation.rounds.changes import close
 from annotation.rounds.opening import RoundSettings, open_round
@@ -47,7 +47,7 @@ def go_away(submission, minutes=10):
     """Nothing is heard of them for some minutes."""
     then = timezone.now() - timedelta(minutes=minutes)
     CrowdSubmission.objects.filter(pk=submission.pk).update(back_at=then)
-    Draft.objects.filter(annotator=submission.annotator).update(updated_at=then)
+    Draft.every.filter(annotator=submission.annotator).update(updated_at=then)
     held = Slot.objects.filter(annotator=submission.annotator, vote=None)
     held.update(lease_until=then + CROWD_LEASE)
 
@@ -141,6 +141,32 @@ def test_who_reads_for_long_stays(link):
     go_away(person, minutes=1)
     CrowdSubmission.objects.update(back_at=timezone.now() - timedelta(hours=1))
     assert crowds.release_absent() == 0
+
+
+def test_who_reads_a_pair_that_came_again_for_long_stays(project, owner):
+    make_examples(project, 6)
+    settings = RoundSettings(everything=True, votes=2, seed=1, repeat_percent=50, repeat_after=1)
+    link = set_up(open_round(project, None, None, settings), owner, max_pairs=6)
+    person = came(link)
+    while (draft := claim_next(link.round, person.annotator)).repeat_id is None:
+        record_vote(draft, {"overall": "left"})
+    go_away(person)
+    assert heartbeat(draft)
+    assert crowds.release_absent() == 0
+    go_away(person)
+    assert crowds.release_absent() == 1
+
+
+def test_who_gave_all_votes_and_closed_the_page_has_done_their_part(link):
+    person = came(link)
+    for _ in range(2):
+        record_vote(claim_next(link.round, person.annotator), {"overall": "left"})
+    go_away(person)
+    assert crowds.release_absent() == 0
+    person.refresh_from_db()
+    assert person.state == State.COMPLETE
+    # Nobody else gets the place that is paid.
+    assert crowd_places(link.round_id) == 2
 
 
 def test_who_comes_back_too_late_finds_no_place(link):

@@ -43,6 +43,7 @@ def test_a_person_agrees_labels_their_pairs_and_gets_the_code(link, round_):
     answer = browser.post(address(link))
     assert answer.status_code == 422
     assert "Tick the box" in text_of(answer)
+    assert "Nothing was changed" not in text_of(answer)
     assert not CrowdSubmission.objects.exists()
     assert browser.post(address(link), {"consent": "on"}).url == address_of(round_)
     for _ in range(2):

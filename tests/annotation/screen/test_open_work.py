@@ -9,8 +9,9 @@ from annotation.rounds import changes
 from annotation.rounds.opening import RoundSettings, open_round
 from annotation.screen.hand import address_of
 from annotation.votes.voting import record_vote
+from judging.projects.models import Membership, Preferences, Project
 from tests.annotation.screen.posting import first_item, post, text_of
-from tests.factories import make_annotator, make_member
+from tests.factories import make_annotator, make_member, make_project
 
 
 @pytest.mark.databases
@@ -28,6 +29,19 @@ def test_open_work_is_that_of_the_person(client, round_, outsider, annotator):
     changes.close(round_, None)
     client.force_login(annotator)
     assert "Nothing to label" in text_of(client.get("/annotate/"))
+
+
+@pytest.mark.parametrize("page", ["/", "/annotate/"])
+def test_open_work_is_in_the_language_of_all_their_projects(ana, project, round_, annotator, page):
+    assert '<html lang="en"' in text_of(ana.get(page))
+    Project.objects.filter(pk=project.pk).update(language="ar")
+    assert '<html lang="ar" dir="rtl">' in text_of(ana.get(page))
+    Preferences.objects.create(user=annotator, language="de")
+    assert '<html lang="de"' in text_of(ana.get(page))
+    Preferences.objects.all().delete()
+    other = make_project(language="fr")
+    Membership.objects.create(project=other, user=annotator, role="annotator")
+    assert '<html lang="es"' in text_of(ana.get(page, headers={"Accept-Language": "es"}))
 
 
 @pytest.mark.databases

@@ -13,7 +13,7 @@ from annotation.queue.queue import NoItem, claim_next
 from annotation.rounds.opening import CheckRule, RoundSettings, open_round, read_check_rules
 from annotation.rounds.progress import interventions_in
 from annotation.votes import aside
-from annotation.votes.voting import record_vote
+from annotation.votes.voting import edit_vote, record_vote
 from judging.core.errors import UserError
 from judging.projects.models import AuditEvent, Project
 from tests.factories import make_annotator, make_examples, make_project
@@ -125,6 +125,19 @@ def test_who_cannot_judge_a_check_was_neither_right_nor_wrong(project, ana):
     assert not Intervention.objects.exists()
     assert answer(round_, ana, False) == NoItem("failed")
     assert made(round_, "stop").reason.startswith("1 of 2 attention checks right")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_check_whose_answer_is_changed_counts_as_it_is_now(project, ana):
+    round_ = round_of(project, (2, 100, "stop"))
+    answer(round_, ana, True, True)
+    assert not Intervention.objects.exists()
+    pair, *_, check = Vote.objects.filter(annotator=ana).order_by("example__is_check", "pk")
+    edit_vote(pair, {"overall": "tie"}, "")
+    assert not Intervention.objects.exists()
+    edit_vote(check, {"overall": "tie"}, "")
+    assert made(round_, "stop").reason.startswith("1 of 2 attention checks right")
+    assert not Vote.objects.filter(annotator=ana).exists()
 
 
 @pytest.mark.django_db(transaction=True)

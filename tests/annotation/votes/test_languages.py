@@ -263,7 +263,12 @@ def test_people_of_a_panel_answer_in_their_language_and_the_original_is_stored(
     assert link.translations == before
     person, german = Client(), {"Accept-Language": "de"}
     shown = text_of(person.get(address(link), headers=german))
-    assert "Lesen Sie Englisch?" in shown
+    assert '<bdi lang="de">Lesen Sie Englisch?</bdi>' in shown
+    in_arabic = text_of(person.get(address(link), headers={"Accept-Language": "ar"}))
+    assert '<html lang="ar" dir="rtl">' in in_arabic
+    # English in a page that runs the other way keeps its question mark at its end.
+    for text in ("How old are you?", "yes"):
+        assert f'<bdi lang="">{text}</bdi>' in in_arabic
     assert 'value="no"' in shown
     assert "How old" not in shown
     given = {"consent": "on", "question-0": "yes", "question-1": "30"}

@@ -3,8 +3,9 @@
 import pytest
 from django.test import Client
 
+from annotation.people.annotators import assignable
 from judging.projects.models import KeptAnswer, Membership, Project
-from tests.factories import make_examples, make_project
+from tests.factories import make_annotator, make_examples, make_project
 
 pytestmark = pytest.mark.django_db
 
@@ -26,6 +27,25 @@ def test_a_project_is_made_listed_and_shown(token_for, outsider):
     shown = one.get(made["Location"]).json()
     assert (shown["role"], shown["examples"], shown["description"]) == ("owner", 3, "Of mine.")
     assert [row["slug"] for row in one.get("projects").json()["items"]] == ["new-pairs"]
+
+
+def test_a_project_is_like_another_that_one_owns_with_its_people(token_for, outsider, project):
+    one = token_for(outsider)
+    one.post("projects", {"name": "First"})
+    first = Project.objects.get(slug="first")
+    Project.objects.filter(pk=first.pk).update(guidelines="Be fair.", scale="five")
+    make_annotator(first, "ana")
+    asked = {"name": "Second", "like": "first", "people": True, "description": "Again."}
+    assert one.post("projects", asked).status_code == 201
+    second = Project.objects.get(slug="second")
+    assert (second.guidelines, second.scale, second.description) == ("Be fair.", "five", "Again.")
+    assert {each.name for each in assignable(second)} == {"ana", outsider.username}
+    # Somebody else's looks as if it wasn't there.
+    for wrong in ({"like": project.slug}, {"like": "nowhere"}, {"people": True}):
+        refused = one.post("projects", {"name": "Third"} | wrong)
+        assert (refused.status_code, refused.json()["code"]) == (422, "refused")
+        assert "Choose a project that you own" in refused.json()["detail"]
+    assert not Project.objects.filter(slug="third").exists()
 
 
 def test_a_refusal_has_a_code_the_pages_sentence_and_the_field(

@@ -112,6 +112,8 @@ class Command(FairJudgeCommand):
         project = project_for_command(options["project"])
         if options["rubric"] and not options["approve"]:
             raise Misuse("--rubric goes with --approve.")
+        if options["run"] and not (options["by"] or options["compare"]):
+            raise Misuse("--run goes with --by or --compare.")
         if options["by"]:
             self._teach(project, options)
         elif options["approve"]:

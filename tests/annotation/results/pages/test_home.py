@@ -7,6 +7,7 @@ import pytest
 from django.utils import timezone
 
 from annotation.models import Draft, Item
+from annotation.people.annotators import assignable
 from annotation.queue.queue import claim_next
 from annotation.results.pages.overview import next_action, standings
 from annotation.results.report.cache import current_report
@@ -208,11 +209,20 @@ def test_a_new_project_is_like_another_with_its_people(client, project):
     ]  # fmt: skip
     added = second.audit_events.filter(action="member added")
     assert set(added.values_list("actor", "subject")) == {("olga", "ana"), ("olga", "rita")}
+    # A round can be given to them by name before they have labelled here.
+    assert {one.name for one in assignable(second)} == {"ana", "olga", "rita"}
     # Settings alone, and people without a project to take them from.
     client.post("/", {"name": "Third", "like": project.slug})
     assert Project.objects.get(slug="third").memberships.count() == 1
     refused = client.post("/", {"name": "Fourth", "people": "on"})
     assert "Choose the project whose people you want to add." in refused.content.decode()
+
+
+def test_a_project_without_texts_is_a_model_for_one_with_texts(client, project):
+    client.force_login(make_member(project, Role.OWNER, "olga"))
+    Project.objects.update(texts_removed_at=timezone.now())
+    client.post("/", {"name": "Second", "like": project.slug})
+    assert Project.objects.get(slug="second").texts_removed_at is None
 
 
 def test_nobody_copies_from_a_project_that_they_do_not_own(client, project):
