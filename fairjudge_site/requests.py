@@ -235,9 +235,9 @@ def asks_to_look(get_response: Answer) -> Answer:
     return hooked(get_response, process_exception=process_exception)
 
 
-# What a person who came by a crowd link may open: their round, their own page, and the docs.
+# What a person who came by a crowd link may open: their round, their own page and data, the docs.
 _OF_CROWD = re.compile(
-    r"annotate_(?!leave|return)|crowd|image$|language$|docs|glossary|logout|healthz|readyz"
+    r"annotate_(?!leave|return)|crowd|own_data_file|image$|language$|docs|glossary|logout|healthz|readyz"
 )
 
 

@@ -110,6 +110,22 @@ def test_nothing_but_the_round_is_open_to_them(link, round_, project, owner):
     assert bare.get(f"/api/v1/projects/{project.slug}", headers=headers).status_code == 404
 
 
+def test_people_download_what_is_held_about_them_and_nobody_else(link, round_):
+    others = begin(link, "worker-2")
+    post(others, first_item(others, round_), overall="left", comment="not of worker 1")
+    browser = begin(link)
+    post(browser, first_item(browser, round_), overall="left", comment="of worker 1")
+    page = text_of(browser.get(reverse("crowd_own")))
+    assert f'href="{reverse("own_data_file")}"' in page
+    file = browser.get(reverse("own_data_file")).getvalue().decode()
+    assert "worker-1" in file
+    assert "of worker 1" in file
+    assert "worker-2" not in file
+    assert "not of worker 1" not in file
+    # Their login has no password, and who erased themselves could come back as somebody new.
+    assert browser.get(reverse("own_data")).url == reverse("crowd_own")
+
+
 def test_nobody_sees_the_work_of_others_by_the_link(link, round_, annotator):
     first, second = begin(link, "worker-1"), begin(link, "worker-2")
     token = first_item(first, round_)
