@@ -43,14 +43,7 @@ from judging.projects.mail import (
     usable_address,
     who_want,
 )
-from judging.projects.models import (
-    Mail,
-    MailSettings,
-    PasswordLink,
-    Preferences,
-    Project,
-    Role,
-)
+from judging.projects.models import Mail, MailSettings, PasswordLink, Preferences, Project, Role
 
 # People get one mail of a kind in so long, over all their projects.
 AT_MOST_ONE_IN = timedelta(days=1)

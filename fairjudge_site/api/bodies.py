@@ -140,8 +140,7 @@ def stored_body(request: HttpRequest, name: str) -> Iterator[tuple[Path, str, st
     endings = TYPES | BINARY
     if kind not in endings:
         raise Refusal(
-            "media_type_unknown",
-            f"Send the rows as {' or '.join(endings)}. Nothing was imported.",
+            "media_type_unknown", f"Send the rows as {' or '.join(endings)}. Nothing was imported."
         )
     body: Any = _Body(request, f"{name}.{endings[kind]}")
     kept: list[bool] = []

@@ -36,8 +36,7 @@ class LessonIn(Schema):
         f"{teaching.VOTES_OF_EACH} votes of each simulated annotator.",
     )
     annotators: Annotated[int, Field(ge=2, le=teaching.MOST_ANNOTATORS)] | None = Field(
-        None,
-        description=f"By annotators: how many are simulated. Default: {teaching.ANNOTATORS}.",
+        None, description=f"By annotators: how many are simulated. Default: {teaching.ANNOTATORS}."
     )
     name: Annotated[str, Field(pattern="^[-a-zA-Z0-9_]*$", max_length=80)] = Field(
         "", description="Of the taught template. Default: the old name with -taught."
