@@ -388,11 +388,6 @@ _WHY_OFF = {
     Kind.COMPLETE: _lazy("You get this mail because you own the project or run its rounds."),
 }
 _WRITERS: dict[str, Callable[[Mail], dict[str, Any] | None]] = {
-    Kind.INVITATION: _invitation,
-    Kind.PASSWORD: _password,
-    Kind.ADDRESS: _address,
-    Kind.WAITING: _waiting,
-    Kind.DECISION: _decision,
-    Kind.COMPLETE: _complete,
-    Kind.TEST: _test,
-}
+    Kind.INVITATION: _invitation, Kind.PASSWORD: _password, Kind.ADDRESS: _address,
+    Kind.WAITING: _waiting, Kind.DECISION: _decision, Kind.COMPLETE: _complete, Kind.TEST: _test,
+}  # fmt: skip

@@ -255,14 +255,9 @@ def new_run(request: HttpRequest, slug: str, body: RunIn) -> HttpResponse:
 
     def work(keep: Any) -> None:
         start_run(
-            access.project,
-            access.user,
-            seed=body.seed,
-            unread_calls=body.unread_calls,
-            made=lambda run: keep(_accepted(run)),
-            **body.judge(),
-            **body.pace(),
-        )
+            access.project, access.user, seed=body.seed, unread_calls=body.unread_calls,
+            made=lambda run: keep(_accepted(run)), **body.judge(), **body.pace(),
+        )  # fmt: skip
 
     return once_made(request, work)
 

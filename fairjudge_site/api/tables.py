@@ -214,14 +214,9 @@ def get_table(
     """
     file_format = "dataset" if kind == "zip" else kind
     wanted = ExportRequest(
-        what=what,
-        format=file_format,
-        names=names,
-        escape=escape,
-        values=filters.values(),
-        background=background and what == "people",
-        model=model,
-    )
+        what=what, format=file_format, names=names, escape=escape, values=filters.values(),
+        background=background and what == "people", model=model,
+    )  # fmt: skip
     return _streamed(request, slug, run, wanted, where, prefer)
 
 

@@ -461,17 +461,10 @@ def recent_evidence(run: Run) -> tuple[Evidence, ...]:
     latest = Parse.objects.filter(pk__gt=last - LATEST)
     parses = latest.filter(sample__call__run=run, current=True).exclude(evidence="")
     rows = parses.order_by("-pk").values_list(
-        "sample__call__example_id",
-        "sample__call__example__external_id",
-        "sample__call__part",
-        "score_1",
-        "score_2",
-        "outcome",
-        "status",
-        "sample__call__example__model_1",
-        "sample__call__example__model_2",
-        "evidence",
-    )
+        "sample__call__example_id", "sample__call__example__external_id", "sample__call__part",
+        "score_1", "score_2", "outcome", "status", "sample__call__example__model_1",
+        "sample__call__example__model_2", "evidence",
+    )  # fmt: skip
     return tuple(Evidence(*values, text[:EVIDENCE_LETTERS]) for *values, text in rows[:EVIDENCES])
 
 
