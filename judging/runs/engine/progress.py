@@ -288,14 +288,11 @@ def counted(run: Run) -> Counted:
     if not has_many_calls(run):
         return _counted(run)
     reading = rereading_of(run)
-    found: Counted
     if run.state == Run.State.DONE and not (reading and reading.under_way):
         done = (run.ranked_at, run.finished_at, reading and reading.token)
-        found = cached("counted", run, done, lambda: _counted(run))
-        return found
+        return cached("counted", run, done, lambda: _counted(run))
     state = (run.state, run.reason, run.ranked_at)
-    found = kept_a_while("standing", run, state, lambda: _counted(run), is_large=True)
-    return found
+    return kept_a_while("standing", run, state, lambda: _counted(run), is_large=True)
 
 
 def _counted(run: Run) -> Counted:
