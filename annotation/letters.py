@@ -43,14 +43,7 @@ from judging.projects.mail import (
     usable_address,
     who_want,
 )
-from judging.projects.models import (
-    Mail,
-    MailSettings,
-    PasswordLink,
-    Preferences,
-    Project,
-    Role,
-)
+from judging.projects.models import Mail, MailSettings, PasswordLink, Preferences, Project, Role
 
 # People get one mail of a kind in so long, over all their projects.
 AT_MOST_ONE_IN = timedelta(days=1)
@@ -395,11 +388,6 @@ _WHY_OFF = {
     Kind.COMPLETE: _lazy("You get this mail because you own the project or run its rounds."),
 }
 _WRITERS: dict[str, Callable[[Mail], dict[str, Any] | None]] = {
-    Kind.INVITATION: _invitation,
-    Kind.PASSWORD: _password,
-    Kind.ADDRESS: _address,
-    Kind.WAITING: _waiting,
-    Kind.DECISION: _decision,
-    Kind.COMPLETE: _complete,
-    Kind.TEST: _test,
-}
+    Kind.INVITATION: _invitation, Kind.PASSWORD: _password, Kind.ADDRESS: _address,
+    Kind.WAITING: _waiting, Kind.DECISION: _decision, Kind.COMPLETE: _complete, Kind.TEST: _test,
+}  # fmt: skip

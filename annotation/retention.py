@@ -33,12 +33,7 @@ from annotation.models import (
 )
 from annotation.people.annotators import people_changed
 from annotation.people.invitations import INVITED
-from annotation.people.personal_data import (
-    ERASED,
-    blank_reasons,
-    erase_annotator,
-    forget_deeds,
-)
+from annotation.people.personal_data import ERASED, blank_reasons, erase_annotator, forget_deeds
 from annotation.queue.queue import BY_ANNOTATORS
 from judging.core import leases, waking
 from judging.core.errors import UserError

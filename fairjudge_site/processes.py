@@ -87,14 +87,9 @@ class Supervisor:
     def spawn(self, part: SitePart, command: list[str]) -> Child:
         ends_with_us = [sys.executable, "-m", "judging.core.processes", str(os.getpid())]
         child = subprocess.Popen(
-            ends_with_us + command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            start_new_session=True,
-        )
+            ends_with_us + command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True,
+        )  # fmt: skip
         part.reader = threading.Thread(target=self.pass_on, args=(part, child), daemon=True)
         part.reader.start()
         return child

@@ -78,7 +78,8 @@ def round_item(request: HttpRequest, slug: str, number: int, item: int) -> HttpR
         except UserError as error:
             form.add_error(None, str(error))
     # Who decided by a script, without a first choice, has nothing hidden afterwards.
-    knows = "reason" in request.POST or _decided_by(decisions, access)
+    has_decided = any(decision.decided_by_id == access.user.pk for decision in decisions)
+    knows = "reason" in request.POST or has_decided
     is_blind = first is not None and not first.label and not knows
     key_of = preferences_of(access.user).key_of
     context = {
@@ -180,10 +181,6 @@ def _go_on(request: HttpRequest, slug: str, round_: Round, item: Item) -> HttpRe
         return redirect("adjudication", slug, round_.number)
     messages.success(request, "Decided. This is the next one.")
     return redirect("round_item", slug, round_.number, following.pk)
-
-
-def _decided_by(decisions: list[Adjudication], access: Access) -> bool:
-    return any(decision.decided_by_id == access.user.pk for decision in decisions)
 
 
 def _chosen(request: HttpRequest, first: FirstChoice | None, left: int) -> str:

@@ -14,12 +14,6 @@ from annotation.rendering.responses import (
 )
 
 __all__ = [
-    "Differences",
-    "differences",
-    "has_visible",
-    "render",
-    "render_shown",
-    "shown_of",
-    "text_shown",
-    "without_names",
-]
+    "Differences", "differences", "has_visible", "render", "render_shown", "shown_of",
+    "text_shown", "without_names",
+]  # fmt: skip

@@ -168,15 +168,10 @@ def _keep_words_and_numbers(_tag: str, attribute: str, value: str) -> str | None
 def _cleaner() -> nh3.Cleaner:
     directions = {tag: {"dir": {"auto"}} for tag in BLOCKS} | {"pre": {"dir": {"ltr"}}}
     return nh3.Cleaner(
-        tags=set(BLOCKS | TEXT | MATHEMATICS),
-        attributes=_ATTRIBUTES,
-        attribute_filter=_keep_words_and_numbers,
-        allowed_classes=CLASSES,
-        tag_attribute_values=directions,
-        link_rel=None,
-        url_schemes=set(),
-        strip_comments=True,
-    )
+        tags=set(BLOCKS | TEXT | MATHEMATICS), attributes=_ATTRIBUTES,
+        attribute_filter=_keep_words_and_numbers, allowed_classes=CLASSES,
+        tag_attribute_values=directions, link_rel=None, url_schemes=set(), strip_comments=True,
+    )  # fmt: skip
 
 
 _CLEANER = _cleaner()

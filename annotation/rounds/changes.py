@@ -144,15 +144,9 @@ def raise_votes(
         if _not_closed(round_, "ask for more votes").votes_per_item != before:
             raise UserError("Another person changed this round at the same moment. Reload it.")
         work = growing.begin(
-            round_,
-            RoundWork.Kind.VOTES,
-            user,
-            n_total=n_items,
-            before=before,
-            votes=votes,
-            round={"votes_per_item": votes},
-            event={"before": before, "now": votes},
-        )
+            round_, RoundWork.Kind.VOTES, user, n_total=n_items, before=before, votes=votes,
+            round={"votes_per_item": votes}, event={"before": before, "now": votes},
+        )  # fmt: skip
     done = growing.do(work, advance, background=background)
     round_.refresh_from_db(fields=["votes_per_item"])
     return done

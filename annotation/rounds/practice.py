@@ -40,14 +40,9 @@ def finish(round_: Round, annotator: Annotator) -> PracticeResult | None:
     n, right = len(new), sum(label == gold for label, gold in new)
     passed = practice.passes(right, n)
     result = PracticeResult.objects.create(
-        round=round_,
-        annotator=annotator,
-        number=number,
-        n=n,
-        right=right,
-        passed=passed,
+        round=round_, annotator=annotator, number=number, n=n, right=right, passed=passed,
         is_over=passed or number >= practice.tries,
-    )
+    )  # fmt: skip
     detail = {"annotator": annotator.pseudonym, "try": number, "right": right, "pairs": n}
     did = "training finished" if practice.is_training else "qualification tried"
     access.record_event(

@@ -19,13 +19,7 @@ from django.views.decorators.http import require_http_methods
 
 from annotation.models import CrowdLink, CrowdSubmission, Round
 from annotation.people import crowds
-from annotation.people.background import (
-    CHOICE,
-    NUMBER,
-    Question,
-    are_screened_out,
-    questions_of,
-)
+from annotation.people.background import CHOICE, NUMBER, Question, are_screened_out, questions_of
 from annotation.queue.drafts import use_language
 from annotation.rendering import render as rendered
 from annotation.screen.hand import address_of

@@ -343,21 +343,12 @@ def _items(
 
 def _vote(round_: Round, row: VoteRow, slot: Slot, annotator: Annotator) -> Vote:
     return Vote(
-        slot=slot,
-        item_id=slot.item_id,
-        example_id=row.example.pk,
-        protocol_id=round_.protocol_id,
-        annotator=annotator,
-        label=row.label,
-        answer=row.answer or {},
-        left_response=row.left_response,
-        comment=row.comment,
-        active_seconds=row.active_seconds,
-        source=Vote.Source.IMPORT,
-        unblinded=row.unblinded,
-        language=row.language,
+        slot=slot, item_id=slot.item_id, example_id=row.example.pk, protocol_id=round_.protocol_id,
+        annotator=annotator, label=row.label, answer=row.answer or {},
+        left_response=row.left_response, comment=row.comment, active_seconds=row.active_seconds,
+        source=Vote.Source.IMPORT, unblinded=row.unblinded, language=row.language,
         submitted_at=row.submitted_at,
-    )
+    )  # fmt: skip
 
 
 def _settle(round_: Round, items: Sequence[Item]) -> None:

@@ -391,14 +391,9 @@ def decide(
         first = FirstChoice.objects.filter(item=item, user=user).exclude(label="").first()
         chosen = {"first_choice": first.label, "left": first.left_response} if first else {}
         access.record_event(
-            item.round.project,
-            user,
-            ADJUDICATED,
-            item.example.external_id,
-            label=label,
-            reason=reason.strip(),
-            **chosen,
-        )
+            item.round.project, user, ADJUDICATED, item.example.external_id, label=label,
+            reason=reason.strip(), **chosen,
+        )  # fmt: skip
     return decision
 
 

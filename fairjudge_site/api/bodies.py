@@ -13,7 +13,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from django.conf import settings
 from django.db.models import Model, QuerySet
-from django.http import HttpRequest
+from django.http import Http404, HttpRequest
 from ninja import Query, Schema
 from pydantic import AfterValidator, Field
 
@@ -72,6 +72,14 @@ def decoded(cursor: str) -> int | None:
             "field_unusable", "query.cursor: It is no cursor of this list.", errors=[wrong]
         )
     return int(text[1:])
+
+
+def first_of(rows: QuerySet[M], what: str) -> M:
+    """Return the only row, or say with 404 that there is no such thing."""
+    row = rows.first()
+    if row is None:
+        raise Http404(f"No such {what}.")
+    return row
 
 
 def page_of(
@@ -140,8 +148,7 @@ def stored_body(request: HttpRequest, name: str) -> Iterator[tuple[Path, str, st
     endings = TYPES | BINARY
     if kind not in endings:
         raise Refusal(
-            "media_type_unknown",
-            f"Send the rows as {' or '.join(endings)}. Nothing was imported.",
+            "media_type_unknown", f"Send the rows as {' or '.join(endings)}. Nothing was imported."
         )
     body: Any = _Body(request, f"{name}.{endings[kind]}")
     kept: list[bool] = []
@@ -173,6 +180,12 @@ class SubsetIn(Schema):
         # A round's seed may be larger than a sample's.
         seed = None if seed is None else seed % LARGEST_SEED
         return Subset.chosen(self.where, ids=self.examples, sample=self.sample, seed=seed)
+
+
+def file_in_schema(*types: str) -> dict[str, Any]:
+    """Describe an answer of bytes for the schema, by the content types that it can have."""
+    binary = {"schema": {"type": "string", "format": "binary"}}
+    return {"responses": {200: {"content": dict.fromkeys(types, binary)}}}
 
 
 def rows_in_schema(description: str) -> dict[str, Any]:

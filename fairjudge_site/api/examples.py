@@ -19,6 +19,8 @@ from fairjudge_site.api.bodies import (
     Page,
     SubsetIn,
     Text,
+    file_in_schema,
+    first_of,
     page_of,
     rows_in_schema,
     storable,
@@ -226,9 +228,7 @@ def change_known_label(request: HttpRequest, slug: str, body: CheckIn) -> HttpRe
     """
     access = access_to(request, slug, Role.RESEARCHER)
     rows = Example.objects.filter(project=access.project).visible()
-    example = rows.filter(external_id=body.external_id).first()
-    if example is None:
-        raise Http404("No such example.")
+    example = first_of(rows.filter(external_id=body.external_id), "example")
 
     def work() -> HttpResponse:
         change_check(example, access.user, body.check_for, body.gold_label, body.explanation)
@@ -241,9 +241,7 @@ def change_known_label(request: HttpRequest, slug: str, body: CheckIn) -> HttpRe
 def undo_tags(request: HttpRequest, slug: str, number: Number) -> HttpResponse:
     """Take a change of tags back."""
     access = access_to(request, slug, Role.RESEARCHER)
-    change = TagChange.objects.filter(project=access.project, pk=number).first()
-    if change is None:
-        raise Http404("No such change.")
+    change = first_of(TagChange.objects.filter(project=access.project, pk=number), "change")
 
     def work() -> HttpResponse:
         undo_tag(change, access.user)
@@ -385,15 +383,7 @@ def begin_import(request: HttpRequest, slug: str, number: Number, body: BeginIn)
     "/projects/{slug}/imports/{number}/refused/{index}",
     auth=READ,
     response={200: None},
-    openapi_extra={
-        "responses": {
-            200: {
-                "content": {
-                    "application/octet-stream": {"schema": {"type": "string", "format": "binary"}}
-                }
-            }
-        }
-    },
+    openapi_extra=file_in_schema("application/octet-stream"),
 )
 def get_refused(
     request: HttpRequest, slug: str, number: Number, index: Annotated[int, Path(ge=0, le=1000)]
@@ -439,10 +429,7 @@ _UNDO = {Import.Kind.EXAMPLES.value: writing.undo, Import.Kind.POINTS.value: und
 
 
 def _import_of(access: Access, number: int) -> Import:
-    found = Import.objects.filter(project=access.project, number=number).first()
-    if found is None:
-        raise Http404("No such import.")
-    return found
+    return first_of(Import.objects.filter(project=access.project, number=number), "import")
 
 
 def _refuse_invalid(checked: FirstPass, skip_invalid: bool) -> None:

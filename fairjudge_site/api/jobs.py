@@ -22,7 +22,7 @@ from annotation.results.delivery.jobs import (
     shows_judge,
 )
 from annotation.results.report.cache import MOST_AT_ONCE
-from fairjudge_site.api.bodies import Cursor, Limit, Number, Page, page_of
+from fairjudge_site.api.bodies import Cursor, Limit, Number, Page, file_in_schema, first_of, page_of
 from fairjudge_site.api.gate import READ, WRITE, access_to, answer, once
 from fairjudge_site.api.projects import address_of
 from judging.core.models import Worker
@@ -130,15 +130,7 @@ def get_job(request: HttpRequest, slug: str, number: Number) -> dict[str, Any]:
     "/projects/{slug}/jobs/{number}/file",
     auth=READ,
     response={200: None},
-    openapi_extra={
-        "responses": {
-            200: {
-                "content": {
-                    "application/octet-stream": {"schema": {"type": "string", "format": "binary"}}
-                }
-            }
-        }
-    },
+    openapi_extra=file_in_schema("application/octet-stream"),
 )
 def get_job_file(request: HttpRequest, slug: str, number: Number) -> FileResponse:
     """Return the report or table that a worker has written."""
@@ -168,9 +160,7 @@ def _jobs(access: Access) -> QuerySet[Job]:
 
 def _job(request: HttpRequest, slug: str, number: int) -> Job:
     access = access_to(request, slug, Role.OBSERVER)
-    job = _jobs(access).filter(pk=number).first()
-    if job is None:
-        raise Http404("No such job.")
+    job = first_of(_jobs(access).filter(pk=number), "job")
     if job.kind in (*Job.IMPORTS, Job.Kind.LESSON):
         access_to(request, slug, Role.RESEARCHER)
     return job

@@ -5,14 +5,14 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from ninja import Router, Schema
 from pydantic import Field
 
 from annotation.models import Job, Lesson
 from annotation.results.delivery import teaching
 from annotation.results.delivery.jobs import leave_to_worker
-from fairjudge_site.api.bodies import Cursor, Limit, Number, Page, Text, page_of
+from fairjudge_site.api.bodies import Cursor, Limit, Number, Page, Text, first_of, page_of
 from fairjudge_site.api.gate import READ, SPEND, WRITE, access_to, answer, once, once_made
 from fairjudge_site.api.jobs import JobOut, Prefer, accepted, is_left, job_out
 from fairjudge_site.api.projects import address_of
@@ -36,8 +36,7 @@ class LessonIn(Schema):
         f"{teaching.VOTES_OF_EACH} votes of each simulated annotator.",
     )
     annotators: Annotated[int, Field(ge=2, le=teaching.MOST_ANNOTATORS)] | None = Field(
-        None,
-        description=f"By annotators: how many are simulated. Default: {teaching.ANNOTATORS}.",
+        None, description=f"By annotators: how many are simulated. Default: {teaching.ANNOTATORS}."
     )
     name: Annotated[str, Field(pattern="^[-a-zA-Z0-9_]*$", max_length=80)] = Field(
         "", description="Of the taught template. Default: the old name with -taught."
@@ -257,7 +256,4 @@ def _made(lesson: Lesson) -> HttpResponse:
 
 def _lesson(access: Access, number: int) -> Lesson:
     rows = access.project.lessons.select_related("run", "version", "project")
-    lesson = rows.filter(number=number).first()
-    if lesson is None:
-        raise Http404("No such lesson.")
-    return lesson
+    return first_of(rows.filter(number=number), "lesson")

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated, Any
 
-from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from ninja import Router, Schema
 from pydantic import Field
 
@@ -43,6 +43,7 @@ from fairjudge_site.api.bodies import (
     Number,
     Page,
     Text,
+    first_of,
     page_of,
     stored_body,
 )
@@ -165,10 +166,7 @@ def new_password_link(request: HttpRequest, slug: str, number: Number) -> HttpRe
 
 def _membership(access: Access, number: int) -> Membership:
     rows = access.project.memberships.select_related("user", "project")
-    found = rows.filter(pk=number).first()
-    if found is None:
-        raise Http404("No such member.")
-    return found
+    return first_of(rows.filter(pk=number), "member")
 
 
 def _member(membership: Membership) -> dict[str, Any]:
@@ -215,9 +213,7 @@ def new_invitation(request: HttpRequest, slug: str, body: InvitationIn) -> HttpR
 def withdraw_invitation(request: HttpRequest, slug: str, number: Number) -> HttpResponse:
     """Withdraw a link. People who joined by it stay."""
     access = access_to(request, slug, Role.OWNER)
-    found = Invitation.objects.filter(project=access.project, pk=number).first()
-    if found is None:
-        raise Http404("No such invitation.")
+    found = first_of(Invitation.objects.filter(project=access.project, pk=number), "invitation")
 
     def work() -> HttpResponse:
         revoke_invitation(found, access.user)
@@ -558,17 +554,13 @@ def _put_rejected_aside(access: Access, round_: Round) -> int:
 def _panel_round(request: HttpRequest, slug: str, number: int) -> tuple[Access, Round]:
     access = access_to(request, slug, Role.OWNER)
     rounds = Round.objects.select_related("project", "protocol").exclude(kind=Round.Kind.IMPORT)
-    round_ = rounds.filter(project=access.project, number=number).first()
-    if round_ is None:
-        raise Http404("No such round.")
+    round_ = first_of(rounds.filter(project=access.project, number=number), "round")
     return access, round_
 
 
 def _crowd_of(request: HttpRequest, slug: str, number: int) -> tuple[Access, Round, CrowdLink]:
     access, round_ = _panel_round(request, slug, number)
-    link = CrowdLink.objects.select_related("round__project").filter(round=round_).first()
-    if link is None:
-        raise Http404("No such link.")
+    link = first_of(CrowdLink.objects.select_related("round__project").filter(round=round_), "link")
     return access, round_, link
 
 

@@ -158,8 +158,7 @@ class SettingsIn(Schema):
     ask_spans: bool | None = Field(None, description="Whether people may mark text in responses.")
     language: Literal[""] | Language | None = None
     translations: dict[Language, Translation] | None = Field(
-        None,
-        description="All translations, by language. Each has all that is asked by default.",
+        None, description="All translations, by language. Each has all that is asked by default."
     )
     content_language: Annotated[Text, Field(max_length=35)] | None = None
     rendering: Literal["markdown", "plain"] | None = None

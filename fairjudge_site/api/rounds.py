@@ -45,7 +45,7 @@ from annotation.rounds.practice import practice_standing
 from annotation.rounds.progress import round_progress
 from annotation.votes import aside
 from annotation.votes.voting import decide, withdraw
-from fairjudge_site.api.bodies import Cursor, Limit, Number, Page, SubsetIn, Text, page_of
+from fairjudge_site.api.bodies import Cursor, Limit, Number, Page, SubsetIn, Text, first_of, page_of
 from fairjudge_site.api.gate import READ, WRITE, access_to, answer, once, once_made
 from fairjudge_site.api.problems import FieldError, Refusal
 from fairjudge_site.api.projects import address_of
@@ -568,9 +568,7 @@ def new_decision(request: HttpRequest, slug: str, number: Number, body: Decision
     items = Item.objects.select_related("example", "round__project").filter(
         round=_round_of(access, number), example__external_id=body.external_id
     )
-    item = items.first()
-    if item is None:
-        raise Http404("No such item.")
+    item = first_of(items, "item")
 
     def work() -> HttpResponse:
         made = decide(item, access.user, body.label, body.reason)
@@ -626,9 +624,7 @@ def undo_decision(
 
     # Looked for here, so that a repeat is told what the first request was.
     def work() -> HttpResponse:
-        row = rows.first()
-        if row is None:
-            raise Http404("No such decision.")
+        row = first_of(rows, "decision")
         was = _decision(row)
         withdraw(row, access.user)
         return answer(DecisionOut(**was))
@@ -650,9 +646,7 @@ def settle_flag_of(request: HttpRequest, slug: str, number: Number, flag: Number
     """Note that somebody has dealt with a flag."""
     access = access_to(request, slug, Role.REVIEWER)
     rows = _flags_of(_round_of(access, number)).filter(pk=flag)
-    row = rows.first()
-    if row is None:
-        raise Http404("No such flag.")
+    row = first_of(rows, "flag")
 
     def work() -> HttpResponse:
         settle_flag(row, access.user)
@@ -697,10 +691,7 @@ def _unusable(field: str, said: str) -> Refusal:
 
 def _round_of(access: Access, number: int) -> Round:
     rounds = Round.every.select_related("project", "run", "protocol", "frame", "after")
-    round_ = rounds.filter(project=access.project, number=number).first()
-    if round_ is None:
-        raise Http404("No such round.")
-    return round_
+    return first_of(rounds.filter(project=access.project, number=number), "round")
 
 
 def _accepted(round_: Round) -> HttpResponse:

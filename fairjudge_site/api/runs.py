@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Annotated, Any, Literal
 
 from django.core.exceptions import PermissionDenied
-from django.http import FileResponse, Http404, HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http import FileResponse, HttpRequest, HttpResponse, StreamingHttpResponse
 from ninja import Query, Router, Schema
 from pydantic import AfterValidator, Field
 
@@ -15,7 +15,18 @@ from annotation.results.data.figures import NEEDS_CONVERTER, as_png, as_svg, can
 from annotation.results.delivery.package import open_report
 from annotation.results.report.cache import kept_people, shown_report
 from annotation.results.report.report import plots
-from fairjudge_site.api.bodies import Cursor, Limit, Number, Page, SubsetIn, Text, page_of, storable
+from fairjudge_site.api.bodies import (
+    Cursor,
+    Limit,
+    Number,
+    Page,
+    SubsetIn,
+    Text,
+    file_in_schema,
+    first_of,
+    page_of,
+    storable,
+)
 from fairjudge_site.api.gate import READ, SPEND, WRITE, access_to, answer, once, once_made
 from fairjudge_site.api.jobs import JobOut, Prefer, is_large, is_left, left
 from fairjudge_site.api.projects import address_of
@@ -255,14 +266,9 @@ def new_run(request: HttpRequest, slug: str, body: RunIn) -> HttpResponse:
 
     def work(keep: Any) -> None:
         start_run(
-            access.project,
-            access.user,
-            seed=body.seed,
-            unread_calls=body.unread_calls,
-            made=lambda run: keep(_accepted(run)),
-            **body.judge(),
-            **body.pace(),
-        )
+            access.project, access.user, seed=body.seed, unread_calls=body.unread_calls,
+            made=lambda run: keep(_accepted(run)), **body.judge(), **body.pace(),
+        )  # fmt: skip
 
     return once_made(request, work)
 
@@ -372,19 +378,13 @@ _FILES = {
     "html": "text/html", "zip": "application/zip", "tex": "application/x-tex",
     "pdf": "application/pdf",
 }  # fmt: skip
-_REPORT_FILES = {
-    "responses": {
-        200: {"content": {kind: {"schema": {"type": "string", "format": "binary"}}
-                          for kind in _FILES.values()}}
-    }
-}  # fmt: skip
 
 
 @router.get(
     "/projects/{slug}/runs/{number}/report.{kind}",
     auth=READ,
     response={200: None, 202: JobOut},
-    openapi_extra=_REPORT_FILES,
+    openapi_extra=file_in_schema(*_FILES.values()),
 )
 def get_report_file(
     request: HttpRequest,
@@ -413,10 +413,8 @@ _DRAWINGS = {"svg": "image/svg+xml", "png": "image/png"}
     "/projects/{slug}/runs/{number}/plots/{name}.{kind}",
     auth=READ,
     response={200: None},
-    openapi_extra={"responses": {200: {"content": {
-        kind: {"schema": {"type": "string", "format": "binary"}} for kind in _DRAWINGS.values()
-    }}}},
-)  # fmt: skip
+    openapi_extra=file_in_schema(*_DRAWINGS.values()),
+)
 def get_plot(
     request: HttpRequest, slug: str, number: Number, name: str, kind: Literal["svg", "png"]
 ) -> HttpResponse:
@@ -512,9 +510,8 @@ def restore_template(request: HttpRequest, slug: str, number: Number) -> HttpRes
 
 def _retired(request: HttpRequest, slug: str, number: int, *, retired: bool) -> HttpResponse:
     access = access_to(request, slug, Role.RESEARCHER)
-    version = access.project.templates.select_related("project").filter(pk=number).first()
-    if version is None:
-        raise Http404("No such template.")
+    versions = access.project.templates.select_related("project")
+    version = first_of(versions.filter(pk=number), "template")
 
     def work() -> HttpResponse:
         templates.set_retired(version, access.user, retired=retired)
@@ -554,10 +551,7 @@ RunNumber = Annotated[Number | None, Query(description="Default: the project's p
 
 
 def _run_of(access: Access, number: int) -> Run:
-    run = Run.objects.filter(project=access.project, number=number).first()
-    if run is None:
-        raise Http404("No such run.")
-    return run
+    return first_of(Run.objects.filter(project=access.project, number=number), "run")
 
 
 def _accepted(run: Run) -> HttpResponse:

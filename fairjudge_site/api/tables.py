@@ -29,6 +29,7 @@ from fairjudge_site.api.bodies import (
     Page,
     decoded,
     encoded,
+    file_in_schema,
     page_of,
     rows_in_schema,
     storable,
@@ -111,15 +112,6 @@ Sheet = Annotated[
     Query(max_length=200, description="Of a workbook. Default: the first one."),
     AfterValidator(storable),
 ]
-_PARQUET = {
-    "responses": {
-        200: {
-            "content": {
-                CONTENT_TYPES["parquet"]: {"schema": {"type": "string", "format": "binary"}}
-            }
-        }
-    }
-}
 _STREAMS = {
     "responses": {
         200: {
@@ -165,7 +157,7 @@ def _streamed(
     "/projects/{slug}/{what}.parquet",
     auth=READ,
     response={200: None, 202: JobOut},
-    openapi_extra=_PARQUET,
+    openapi_extra=file_in_schema(CONTENT_TYPES["parquet"]),
 )
 def get_parquet(
     request: HttpRequest,
@@ -214,14 +206,9 @@ def get_table(
     """
     file_format = "dataset" if kind == "zip" else kind
     wanted = ExportRequest(
-        what=what,
-        format=file_format,
-        names=names,
-        escape=escape,
-        values=filters.values(),
-        background=background and what == "people",
-        model=model,
-    )
+        what=what, format=file_format, names=names, escape=escape, values=filters.values(),
+        background=background and what == "people", model=model,
+    )  # fmt: skip
     return _streamed(request, slug, run, wanted, where, prefer)
 
 

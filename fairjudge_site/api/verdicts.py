@@ -5,7 +5,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from ninja import Router, Schema
 from pydantic import Field
 
@@ -15,7 +15,7 @@ from annotation.results.delivery.gate import VOTES
 from annotation.results.delivery.jobs import answer_asked, leave_to_worker
 from annotation.results.delivery.requirements import parse
 from annotation.results.planner.cheapest import CONFIDENCE, DEFAULTS, MOST_EXAMPLES, Wish, checked
-from fairjudge_site.api.bodies import Cursor, Limit, Number, Page, Text, page_of
+from fairjudge_site.api.bodies import Cursor, Limit, Number, Page, Text, first_of, page_of
 from fairjudge_site.api.gate import READ, WRITE, access_to, answer, once, once_made
 from fairjudge_site.api.jobs import Prefer, accepted, is_large, is_left, standing_of
 from fairjudge_site.api.runs import run_named
@@ -324,10 +324,8 @@ def list_gates(
 def get_gate(request: HttpRequest, slug: str, number: Number) -> dict[str, Any]:
     """Say whether a worker has decided, and what."""
     access = access_to(request, slug, Role.RESEARCHER, shows_judge=True)
-    found = access.project.jobs.filter(pk=number, kind__in=Job.GATES).first()
-    if found is None:
-        raise Http404("No such gate.")
-    return _request_out(found)
+    gates = access.project.jobs.filter(kind__in=Job.GATES)
+    return _request_out(first_of(gates.filter(pk=number), "gate"))
 
 
 _ANSWERS: dict[str, type[Schema]] = {

@@ -5,11 +5,11 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Annotated, Any
 
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from ninja import Router, Schema
 from pydantic import Field
 
-from fairjudge_site.api.bodies import Cursor, Limit, Number, Page, Text, page_of
+from fairjudge_site.api.bodies import Cursor, Limit, Number, Page, Text, first_of, page_of
 from fairjudge_site.api.gate import READ, WRITE, access_to, answer, once
 from fairjudge_site.api.projects import address_of
 from judging.core.outbound import LONGEST_URL
@@ -157,9 +157,7 @@ def send_delivery(
     """Send an event again, with the same message id."""
     access = access_to(request, slug, Role.OWNER)
     rows = Delivery.objects.select_related("webhook__project")
-    found = rows.filter(webhook=_webhook_of(access, number), pk=delivery).first()
-    if found is None:
-        raise Http404("No such delivery.")
+    found = first_of(rows.filter(webhook=_webhook_of(access, number), pk=delivery), "delivery")
 
     def work() -> HttpResponse:
         webhooks.send_again(found, access.user)
@@ -183,10 +181,7 @@ def _changed(
 
 def _webhook_of(access: Access, number: int) -> Webhook:
     rows = Webhook.objects.select_related("project")
-    hook = rows.filter(project=access.project, number=number).first()
-    if hook is None:
-        raise Http404("No such webhook.")
-    return hook
+    return first_of(rows.filter(project=access.project, number=number), "webhook")
 
 
 def _queued(delivery: Delivery) -> HttpResponse:

@@ -23,12 +23,7 @@ from typing import Any, NoReturn
 
 from django.conf import settings
 from django.core.management import call_command
-from django.core.management.base import (
-    BaseCommand,
-    CommandError,
-    CommandParser,
-    OutputWrapper,
-)
+from django.core.management.base import BaseCommand, CommandError, CommandParser, OutputWrapper
 from django.db import DEFAULT_DB_ALIAS, DatabaseError, InterfaceError, OperationalError, connections
 from django.db.migrations.executor import MigrationExecutor
 from tqdm import tqdm

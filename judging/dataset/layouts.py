@@ -167,14 +167,9 @@ def judgment_of(
     if outcome is None and text and _NO_REPLY.fullmatch(text):
         more = {"status": "error"} | more
     return {
-        "external_id": external_id,
-        "order": ORDERS[first_is_1],
-        "outcome": outcome,
-        "evidence": text,
-        "raw_text": text,
-        "model": name_in(model),
-        **more,
-    }
+        "external_id": external_id, "order": ORDERS[first_is_1], "outcome": outcome,
+        "evidence": text, "raw_text": text, "model": name_in(model), **more,
+    }  # fmt: skip
 
 
 def _pair_of(
@@ -288,14 +283,9 @@ def as_pair(
     """Return a pair; `sides` are the text and the model of response 1 and of response 2."""
     (response_1, model_1), (response_2, model_2) = sides
     return {
-        "external_id": external_id,
-        "question": question,
-        "response_1": response_1,
-        "response_2": response_2,
-        "model_1": name_in(model_1),
-        "model_2": name_in(model_2),
-        **more,
-    }
+        "external_id": external_id, "question": question, "response_1": response_1,
+        "response_2": response_2, "model_1": name_in(model_1), "model_2": name_in(model_2), **more,
+    }  # fmt: skip
 
 
 def _conversation_votes(values: Values, known: Container[str]) -> Rows:

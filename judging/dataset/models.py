@@ -82,7 +82,7 @@ class Import(Leased):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["project", "number"], name="import_number_once"),
+            models.UniqueConstraint(fields=["project", "number"], name="import_number_once")
         ]
 
 
@@ -162,7 +162,7 @@ class Example(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["project", "external_id"], name="example_once"),
+            models.UniqueConstraint(fields=["project", "external_id"], name="example_once")
         ]
         indexes = [
             models.Index(fields=["project", "number"], name="example_in_import_order"),
@@ -197,7 +197,7 @@ class ExampleImage(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["example", "image"], name="example_image_once"),
+            models.UniqueConstraint(fields=["example", "image"], name="example_image_once")
         ]
 
 
@@ -304,7 +304,7 @@ class PointItem(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["project", "external_id"], name="point_item_once"),
+            models.UniqueConstraint(fields=["project", "external_id"], name="point_item_once")
         ]
 
 
@@ -320,7 +320,7 @@ class HumanScore(models.Model):
         constraints = [
             models.UniqueConstraint(
                 fields=["point_item", "criterion", "rater"], name="human_score_once"
-            ),
+            )
         ]
 
 

@@ -345,10 +345,7 @@ def settings_of(project: Project) -> dict[str, object]:
 
 
 def create_project(
-    user: AbstractUser | None,
-    name: str,
-    slug: str = "",
-    **fields: object,
+    user: AbstractUser | None, name: str, slug: str = "", **fields: object
 ) -> Project:
     """Create a project that `user` owns.
 

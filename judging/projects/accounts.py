@@ -24,10 +24,7 @@ from judging.projects.models import LoginSession, Membership, PasswordLink, Proj
 
 _TOKEN = re.compile(r"([0-9]{1,18})-(\w+-\w+)", re.ASCII)
 # Cyrillic and Greek letters, and digits, that look like a Latin one.
-_LOOKALIKES = str.maketrans(
-    "аеорсухіјѕԁһԛԝкмтвнαονρυικτ01l|",
-    "aeopcyxijsdhqwkmtbhaovpyiktoiii",
-)
+_LOOKALIKES = str.maketrans("аеорсухіјѕԁһԛԝкмтвнαονρυικτ01l|", "aeopcyxijsdhqwkmtbhaovpyiktoiii")
 LONGEST_NAME = User._meta.get_field("username").max_length
 
 

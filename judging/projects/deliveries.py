@@ -159,7 +159,8 @@ class Courier:
         came = attempt(receiver, row, begin)
         if came is None:
             return
-        fields = {"status": came.status, "said": _fitting(came.said), "tried_at": timezone.now()}
+        said = came.said[: Sent._meta.get_field("said").max_length]
+        fields = {"status": came.status, "said": said, "tried_at": timezone.now()}
         fields |= _what_follows(row, came.state) | came.row
         with transaction.atomic():
             mine = LEASE.held_by(type(receiver)._base_manager.filter(pk=receiver.pk), holder)
@@ -167,10 +168,6 @@ class Courier:
             if mine.update(**_of_receiver(receiver, came.rests), **came.receiver):
                 same.update(attempts=F("attempts") + 1, **fields)
                 came.also()
-
-
-def _fitting(said: str) -> str:
-    return said[: Sent._meta.get_field("said").max_length]
 
 
 def _what_follows(row: Sent, state: str) -> dict[str, Any]:

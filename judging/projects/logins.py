@@ -116,14 +116,9 @@ def is_proved(request: HttpRequest) -> bool:
 
 
 _SYSTEMS = (
-    ("iPhone", "iPhone"),
-    ("iPad", "iPad"),
-    ("Android", "Android"),
-    ("CrOS", "ChromeOS"),
-    ("Windows", "Windows"),
-    ("Mac OS X", "macOS"),
-    ("Linux", "Linux"),
-)
+    ("iPhone", "iPhone"), ("iPad", "iPad"), ("Android", "Android"), ("CrOS", "ChromeOS"),
+    ("Windows", "Windows"), ("Mac OS X", "macOS"), ("Linux", "Linux"),
+)  # fmt: skip
 # Most browsers also name those that they are like, so the order decides.
 _BROWSERS = (
     (re.compile(r"\bEdg(?:e|A|iOS)?/"), "Edge"),

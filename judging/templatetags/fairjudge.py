@@ -127,15 +127,9 @@ def estimate(measured: Any, digits: int = 3, **options: Any) -> SafeString:
         why = '<span class="interval" title="{}">no interval</span>'
         return format_html("{} " + why, alone, part("note"))
     return number(
-        part("value"),
-        part("low"),
-        part("high"),
-        digits,
-        n=part("n"),
-        reason=part("reason") or "",
-        said=bool(part("said")),
-        **options,
-    )
+        part("value"), part("low"), part("high"), digits, n=part("n"), reason=part("reason") or "",
+        said=bool(part("said")), **options,
+    )  # fmt: skip
 
 
 def _whose(outcome: str, model_1: str, model_2: str) -> SafeString | str:

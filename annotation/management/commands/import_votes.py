@@ -37,16 +37,11 @@ class Command(FairJudgeCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         project = project_for_command(options["project"])
         done = import_votes(
-            project,
-            None,
-            options["file"],
-            file_format=options["format"],
-            annotator=options["annotator"] or "",
-            protocol=options["protocol"],
-            maps=options["map"],
-            labels=codes_of(options["labels"] or ""),
+            project, None, options["file"], file_format=options["format"],
+            annotator=options["annotator"] or "", protocol=options["protocol"],
+            maps=options["map"], labels=codes_of(options["labels"] or ""),
             sheet=options["sheet"] or "",
-        )
+        )  # fmt: skip
         self.stdout.write(
             f"{number_of(done.added, 'vote')} added by {', '.join(done.annotators)} under "
             f"{done.protocol}; already in the project: {count(done.known)}."

@@ -224,18 +224,10 @@ def decision_of(
     run: Run, look: Look, examples: int, *, needed: Needed | None = None, other: Run | None = None
 ) -> Decision:
     return Decision(
-        project=run.project.slug,
-        run=run.number,
-        name=run.name,
-        verdict=look.verdict,
-        look=look.number,
-        confidence=look.confidence,
-        alpha=Spending().alpha,
-        examples=examples,
-        answers=look.answers,
-        needed=needed,
-        other=other.number if other else None,
-    )
+        project=run.project.slug, run=run.number, name=run.name, verdict=look.verdict,
+        look=look.number, confidence=look.confidence, alpha=Spending().alpha, examples=examples,
+        answers=look.answers, needed=needed, other=other.number if other else None,
+    )  # fmt: skip
 
 
 def take_look(

@@ -140,8 +140,11 @@ def pack(analysis: Analysis) -> tuple[bytes, Json]:
     for section in SECTIONS:
         if section.read is not None:
             own = analysis.own(section.name, section.read)
-            arrays |= {f"{section.name}.{name}": one for name, one in _arrays_of(own).items()}
-            context["sections"][section.name] = _plain_of(own)
+            if isinstance(own, Undefined):
+                context["sections"][section.name] = {"reason": own.reason}
+                continue
+            context["sections"][section.name] = {"plain": own.plain}
+            arrays |= {f"{section.name}.{name}": one for name, one in own.arrays.items()}
     stream = io.BytesIO()
     np.savez_compressed(stream, **arrays)
     return stream.getvalue(), context
@@ -239,14 +242,6 @@ def _other_votes(analysis: Analysis) -> int:
 def _costs(packed: Json) -> Costs:
     found = {name: value if name in _COUNTED else _decimal(value) for name, value in packed.items()}
     return Costs(runs=(), **found)
-
-
-def _arrays_of(own: Data | Undefined) -> dict[str, np.ndarray]:
-    return {} if isinstance(own, Undefined) else own.arrays
-
-
-def _plain_of(own: Data | Undefined) -> Json:
-    return {"reason": own.reason} if isinstance(own, Undefined) else {"plain": own.plain}
 
 
 def _section(name: str, packed: Json, arrays: dict[str, Any]) -> Data | Undefined:

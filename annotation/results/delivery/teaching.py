@@ -292,19 +292,10 @@ def _simulating(
         sets.append([[key, str(LABELS[sign])] for key, sign in zip(keys, labels, strict=True)])
     unused = ~np.isin(sheet.ids[pool.rows], np.array(sorted(shown), dtype=np.intp))
     return LessonPlan(
-        run=run,
-        way=Lesson.Way.ANNOTATORS,
-        base=base.name,
-        name=name,
-        source=pool.source,
-        pairs=[],
-        shown=shots,
-        taught=sorted({*earlier, *shown}),
-        n_labels=len(shown),
-        errors=[],
-        held_out=pool.held_out + int(unused.sum()),
-        annotators=sets,
-    )
+        run=run, way=Lesson.Way.ANNOTATORS, base=base.name, name=name, source=pool.source,
+        pairs=[], shown=shots, taught=sorted({*earlier, *shown}), n_labels=len(shown), errors=[],
+        held_out=pool.held_out + int(unused.sum()), annotators=sets,
+    )  # fmt: skip
 
 
 def _chosen(sheet: Sheet, pool: Pool, n: int) -> list[tuple[int, str]]:

@@ -394,10 +394,7 @@ def _rounds_of(items: QuerySet[Item]) -> dict[int, Round]:
 
 
 def _read_answers(
-    items: QuerySet[Item],
-    rounds: Mapping[int, Round],
-    project: Project,
-    found: Posteriors | None,
+    items: QuerySet[Item], rounds: Mapping[int, Round], project: Project, found: Posteriors | None
 ) -> Iterator[Answer]:
     """Yield the items with their labels, by example in import order, then by round."""
     rows = Adjudication.objects.filter(item__in=items.values("pk")).order_by("pk")

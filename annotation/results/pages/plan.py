@@ -200,21 +200,9 @@ class PlanForm(SubsetForm):
 
     COSTS = ("minutes", "wage")
     EXPERT = (
-        "run",
-        "route",
-        "learn",
-        "epsilon",
-        "looks",
-        "cite",
-        "check_rules",
-        "repeat_percent",
-        "repeat_after",
-        "after",
-        "target",
-        "k",
-        "second",
-        "partial",
-    )
+        "run", "route", "learn", "epsilon", "looks", "cite", "check_rules", "repeat_percent",
+        "repeat_after", "after", "target", "k", "second", "partial",
+    )  # fmt: skip
 
     def __init__(self, project: Project, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -374,15 +362,9 @@ def cost_curve(expected: Expectation | Unforeseen, plan: ReviewPlan) -> Plot:
     x, y = x_axis("usd", "cost of annotators, USD"), y_axis("value", "expected accuracy")
     shown = tooltip("line", "beta", "usd", "value")
     layers = named_lines(
-        rows,
-        x,
-        y,
-        "line",
-        lines,
-        mark={"point": {"size": 14}},
-        strokeDash=colour("line", lines),
+        rows, x, y, "line", lines, mark={"point": {"size": 14}}, strokeDash=colour("line", lines),
         tooltip=shown,
-    )
+    )  # fmt: skip
     point = {
         "transform": [{"filter": f"datum.line == '{CHOSEN}'"}],
         "mark": {"type": "point", "size": 140, "filled": True},

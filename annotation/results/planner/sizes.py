@@ -24,15 +24,9 @@ MOST_VOTES = 99
 _HALF = 0.5
 # Shares that are given are compared with these limits; what a method needs besides, it says itself.
 _LIMITS: dict[str, tuple[float, float]] = {
-    "win_rate": (0, 1),
-    "ties": (0, 0.99),
-    "accuracy": (0, 1),
-    "kappa": (0, 0.999),
-    "wrong": (0, 0.99),
-    "within": (0.002, 0.5),
-    "power": (0.5, 0.999),
-    "epsilon": (0.001, 0.5),
-}
+    "win_rate": (0, 1), "ties": (0, 0.99), "accuracy": (0, 1), "kappa": (0, 0.999),
+    "wrong": (0, 0.99), "within": (0.002, 0.5), "power": (0.5, 0.999), "epsilon": (0.001, 0.5),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -328,7 +328,7 @@ def _temperature(run: RunDescription) -> str:
 
 
 def _orders(report: Report) -> str:
-    return "both orders" if _both_orders(report) else "one order"
+    return "one order" if isinstance(report.position.conflict_rate, Undefined) else "both orders"
 
 
 def _reviewed(report: Report, pairs: str) -> str:
@@ -337,10 +337,6 @@ def _reviewed(report: Report, pairs: str) -> str:
         return f"People labelled a part of {pairs}."
     audited = f" and {count(done.audited)} drawn at random" if done.audited else ""
     return f"Of {pairs}, people labelled {count(done.m)} selected by rank{audited}."
-
-
-def _both_orders(report: Report) -> bool:
-    return not isinstance(report.position.conflict_rate, Undefined)
 
 
 def _methods_used(report: Report, cited: str) -> Iterator[str]:

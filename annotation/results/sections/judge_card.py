@@ -247,15 +247,9 @@ def of_preference(key: str, title: str, found: Preference, meaning: str, remedy:
         one if isinstance(one, Undefined) else one.slope for one in (found.judge, found.human)
     )
     return CardEntry(
-        key=key,
-        title=title,
-        value=judge,
-        human=human,
-        bias=found.bias,
-        neutral=0.0,
-        meaning=meaning,
-        remedy=remedy,
-    )
+        key=key, title=title, value=judge, human=human, bias=found.bias, neutral=0.0,
+        meaning=meaning, remedy=remedy,
+    )  # fmt: skip
 
 
 def stability(of: Analysis) -> CardEntry:

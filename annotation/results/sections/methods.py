@@ -92,14 +92,9 @@ def _fewer(sheet: Sheet, known: KnownLabels, samples: SampleArrays, k: int, bpc:
     human = sheet.human[rows]
     right = expected_right(shares, human, knows_ties=sheet.knows_ties)
     reached = plus_two_ratio(
-        right,
-        shares[:, :3].sum(axis=1),
-        (0, 1),
-        weight=known.weight,
-        stratum=known.stratum,
-        question=sheet.question[rows],
-        reason="no subset has a valid sample",
-    )
+        right, shares[:, :3].sum(axis=1), (0, 1), weight=known.weight, stratum=known.stratum,
+        question=sheet.question[rows], reason="no subset has a valid sample",
+    )  # fmt: skip
     value = kappa_of_expected_table(shares, human, known.weight)
     if isinstance(value, float):
         value = Estimate(value, len(human), note=EXPECTED_TABLE)
@@ -411,14 +406,9 @@ def paired_with(
     there = credit(other.judge[rows], other.judged[rows], human, knows_ties=ties)
     weight, question = known.weight[both], sheet.question[rows]
     difference = plus_two_ratio(
-        here - there,
-        np.ones(len(rows)),
-        (-1, 1),
-        weight=weight,
-        stratum=known.stratum[both],
-        question=question,
-        confidence=confidence,
-    )
+        here - there, np.ones(len(rows)), (-1, 1), weight=weight, stratum=known.stratum[both],
+        question=question, confidence=confidence,
+    )  # fmt: skip
     groups, code = coded(question)
     apart = np.bincount(code, weight * (here - there), minlength=groups)
     p = sign_flip(apart, rng) if groups > 1 else None

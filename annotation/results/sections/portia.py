@@ -367,8 +367,7 @@ def portia(of: Analysis) -> PortiaFigures | Undefined:
         by_gap=inconsistency_by_gap(stages, before, lengths, question),
         coverage_by_gap=coverage_by_gap(stages, before, lengths, question),
         first_position=BeforeAndAfter(
-            first_position_share(before, question),
-            first_position_share(stages.final, question),
+            first_position_share(before, question), first_position_share(stages.final, question)
         ),
         people=agreed,
         human_ties=human_ties_there,

@@ -184,14 +184,9 @@ class Review:
 
     def band(self, rng: np.random.Generator, level: Floats | None = None) -> CurveBand | Undefined:
         return curve_band(
-            self.level if level is None else level,
-            self.earned,
-            np.array(BETAS, dtype=np.float64),
-            rng,
-            weight=self.weight,
-            question=self.question,
-            stratum=self.stratum,
-        )
+            self.level if level is None else level, self.earned, np.array(BETAS, dtype=np.float64),
+            rng, weight=self.weight, question=self.question, stratum=self.stratum,
+        )  # fmt: skip
 
     def chosen(self, reviewed: Booleans) -> "Review":
         """Return the review with these examples, which people saw, before all others."""

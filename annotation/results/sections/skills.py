@@ -200,14 +200,9 @@ def noise(of: Analysis) -> NoiseFigures | Undefined:
         return known
     rows = known.rows
     attenuation = without_noise(
-        sheet.judge[rows],
-        sheet.judged[rows],
-        sheet.ballots.counts.counts[rows],
-        of.rng,
-        weight=known.weight,
-        stratum=known.stratum,
-        question=sheet.question[rows],
-    )
+        sheet.judge[rows], sheet.judged[rows], sheet.ballots.counts.counts[rows], of.rng,
+        weight=known.weight, stratum=known.stratum, question=sheet.question[rows],
+    )  # fmt: skip
     return NoiseFigures(
         attenuation.with_one_vote,
         attenuation.between_votes,

@@ -213,7 +213,8 @@ def audit_of(sheet: Sheet, run: Run, frame: Frame | None = None) -> Audit | Unde
     resolved = len(in_order) if closed or not len(waiting) else int(waiting[0])
     opened_at = found[0].opened_at.isoformat()
     planned = found[0].certificate_plan
-    scores = _scores_of(found[0], sheet.ids) if _by_routing(planned) else None
+    by_routing = planned is not None and planned.get("score") == "routing"
+    scores = _scores_of(found[0], sheet.ids) if by_routing else None
     audits = Selection.objects.filter(kind=Selection.Kind.AUDIT, round__project=run.project_id)
     runs = audits.exclude(round__run=None).values("round__run").distinct().count()
     return Audit(found[0].number, opened_at, planned, in_order, resolved, scores, runs)
@@ -222,10 +223,6 @@ def audit_of(sheet: Sheet, run: Run, frame: Frame | None = None) -> Audit | Unde
 def score_name(audit: Audit) -> str:
     """What the certified set is cut by."""
     return "bpde" if audit.scores is None else "routing"
-
-
-def _by_routing(planned: dict[str, Any] | None) -> bool:
-    return planned is not None and planned.get("score") == "routing"
 
 
 def _scores_of(round_: Round, ids: Codes) -> np.ndarray:

@@ -804,15 +804,9 @@ def _recorded(
                 # On SQLite, only the end of a transaction would miss what was deleted meanwhile.
                 refreshed = Project.objects.get(pk=project.pk)
                 Export.objects.create(
-                    project=refreshed,
-                    run=run,
-                    what=request.what,
-                    format=request.format,
-                    options=options,
-                    n_rows=facts["rows"],
-                    sha256=facts["sha256"],
-                    created_by=user,
-                )
+                    project=refreshed, run=run, what=request.what, format=request.format,
+                    options=options, n_rows=facts["rows"], sha256=facts["sha256"], created_by=user,
+                )  # fmt: skip
         except (IntegrityError, Project.DoesNotExist):
             raise UserError(
                 "The project was deleted during the export, which is incomplete."

@@ -440,7 +440,7 @@ _BLOCK_QUOTE = re.compile(r"^[ \t]*>.*$", re.MULTILINE)
 _OWN_LINE = re.compile(
     r"[ \t*_#-]*(?:(?:so|thus|therefore|hence|overall|in conclusion)\b[ \t,:]*)?"
     r"(?:(?:my|the)[ \t]+)?(?:(?:final[ \t]+)?(?:verdict|decision|judge?ment|choice|answer)"
-    r"(?:[ \t]+is)?[ \t*_]*:?[ \t*_]*)?$",
+    r"(?:[ \t]+is)?[ \t*_]*:?[ \t*_]*)?$"
 )
 # A fenced block under a line that names one response quotes it, unless the line is about a verdict.
 _FENCE = re.compile(r"^[ \t]*`{3}", re.MULTILINE)

@@ -40,7 +40,7 @@ _STATED_LETTER = re.compile(
     r"[ \t*_`\n]{0,200}|(?P<box>\\boxed\{(?:\\text[a-z]*\{)?))"
     rf"(?:(?P<open>[\[(<\"'*_`$]{{0,20}}(?:\\boxed\{{(?:\\text[a-z]*\{{)?)?){_LETTER}(?P<close>[\])>\"'*_`$}}\\]*)"
     r"(?:(?=[ \t]*(?:$|[.,;:!?\n(\u2013\u2014]|-[ \t]))|(?=[ \t]+(?:is|wins|because|since|as)\b))"
-    r"|(?P<other>(?!\[)[^\s\[]{2,20})(?=[ \t.*_]*(?:$|\n)))",
+    r"|(?P<other>(?!\[)[^\s\[]{2,20})(?=[ \t.*_]*(?:$|\n)))"
 )
 
 
@@ -66,7 +66,7 @@ _SIDE = re.compile(
     rf"(?P<label>(?:the[ \t]+)?(?:(?:{_LABELS})[ \t]*+){{1,4}}(?:is[ \t]*+)?[:=-]?[ \t*_`\"]*+"
     rf"|{REVISION}[ \t]*+[:,-]?[ \t*_`\"]*+)?(?:the[ \t]+)?(?:{_OF})?"
     r"(?:(?:the[ \t]+)?assistant[ \t]*#?(?P<side>[12])(?:'s[ \t]+(?:answer|response))?"
-    rf"(?:[ \t]+is[ \t]+better(?:{_OTHER})?)?|(?P<tie>same|tie))",
+    rf"(?:[ \t]+is[ \t]+better(?:{_OTHER})?)?|(?P<tie>same|tie))"
 )
 
 

@@ -114,7 +114,7 @@ THINK_TAG = re.compile(
 )
 TEMPLATE_MARK = re.compile(
     r"\[[ \t]*(?:question|system|better[ \t]+answer|score"
-    r"|(?:the[ \t]+)?(?:start|end)[ \t]+of[ \t]+[^\[\]\n]{1,60})\]",
+    r"|(?:the[ \t]+)?(?:start|end)[ \t]+of[ \t]+[^\[\]\n]{1,60})\]"
 )
 # The marks of chat templates, which some servers also read in a message's text.
 CHAT_MARK = re.compile(r"<\|[a-z_]{2,30}\|>|\[/?inst\]|<</?sys>>|<(?:start|end)_of_turn>")

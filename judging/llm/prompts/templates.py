@@ -382,15 +382,10 @@ def _load(name: str, entry: Mapping[str, Any]) -> Template:
     if low_high is not None:
         scale = replace(scale, low=Decimal(low_high[0]), high=Decimal(low_high[1]))
     return Template(
-        name=name,
-        text="".join(texts).removesuffix("\n"),
-        form=form,
-        reply=ReplyFormat(entry["reply"]),
-        scale=scale,
-        source=entry["source"],
-        twin=entry.get("twin", ""),
-        task=entry.get("task", ""),
-    )
+        name=name, text="".join(texts).removesuffix("\n"), form=form,
+        reply=ReplyFormat(entry["reply"]), scale=scale, source=entry["source"],
+        twin=entry.get("twin", ""), task=entry.get("task", ""),
+    )  # fmt: skip
 
 
 # The tokens of the braces, keys and scores after the evidence. A token has at least one character,

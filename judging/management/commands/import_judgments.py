@@ -37,15 +37,10 @@ class Command(FairJudgeCommand):
         project = project_for_command(options["project"])
         with self.progress("Importing") as progress:
             run = import_judgments(
-                project,
-                None,
-                options["files"],
-                file_format=options["format"],
-                name=options["name"] or "",
-                labels=codes_of(options["labels"] or ""),
-                sheet=options["sheet"] or "",
-                advance=progress.advance,
-            )
+                project, None, options["files"], file_format=options["format"],
+                name=options["name"] or "", labels=codes_of(options["labels"] or ""),
+                sheet=options["sheet"] or "", advance=progress.advance,
+            )  # fmt: skip
         verdicts = Verdict.objects.filter(run=run)
         judged = verdicts.filter(state=Verdict.State.JUDGED).count()
         self.stdout.write(

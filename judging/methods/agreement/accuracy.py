@@ -86,14 +86,9 @@ class Comparison:
         """Return some of the examples, by the conventions of all."""
         known = bool(np.any(self.human == 0)) if self.knows_ties is None else self.knows_ties
         return Comparison(
-            self.judge[rows],
-            self.judged[rows],
-            self.human[rows],
-            self.weight[rows],
-            self.stratum[rows],
-            self.question[rows],
-            known,
-        )
+            self.judge[rows], self.judged[rows], self.human[rows], self.weight[rows],
+            self.stratum[rows], self.question[rows], known,
+        )  # fmt: skip
 
     @property
     def questions_differ(self) -> bool:

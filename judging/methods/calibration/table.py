@@ -336,17 +336,10 @@ class ComparisonTable:
 
     def _unfitted(self, method: str, why: Undefined) -> CalibrationRow:
         return CalibrationRow(
-            method=method,
-            calibration=why,
-            kappa=why,
-            icc_2k=why,
-            icc_3k=why,
-            mean=Quality(why, why),
-            average=Quality(why, why),
-            gain=why,
-            beats_mean=False,
+            method=method, calibration=why, kappa=why, icc_2k=why, icc_3k=why,
+            mean=Quality(why, why), average=Quality(why, why), gain=why, beats_mean=False,
             by_permutation={},
-        )
+        )  # fmt: skip
 
     def _consistency(self, method: str, calibration: Calibration) -> tuple[Figure, Figure, Figure]:
         reason = BY_CONSTRUCTION if isinstance(calibration, MeanCalibration) else ""

@@ -173,14 +173,9 @@ class PermutationTest:
 
     def as_json(self) -> dict[str, object]:
         return {
-            "before": self.before,
-            "after": self.after,
-            "difference": self.difference,
-            "p": self.p,
-            "n": self.n,
-            "repeats": self.repeats,
-            "exact": self.exact,
-        }
+            "before": self.before, "after": self.after, "difference": self.difference, "p": self.p,
+            "n": self.n, "repeats": self.repeats, "exact": self.exact,
+        }  # fmt: skip
 
 
 def bias_test(

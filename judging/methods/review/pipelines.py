@@ -472,20 +472,11 @@ def _audited(
     )
     at = rows, columns
     return Plans(
-        chain=chain[rows],
-        column=column[rows],
-        votes=np.full(len(rows), votes),
-        share=share[rows],
-        audit=audit[at],
-        usd=usd,
-        value=value[at],
-        limit=limit[at],
-        reached=limit[at] <= asked.value,
-        loss=loss[rows],
-        least=low[rows],
-        level=level,
+        chain=chain[rows], column=column[rows], votes=np.full(len(rows), votes), share=share[rows],
+        audit=audit[at], usd=usd, value=value[at], limit=limit[at],
+        reached=limit[at] <= asked.value, loss=loss[rows], least=low[rows], level=level,
         n=len(question),
-    )
+    )  # fmt: skip
 
 
 def better_end(plans: Plans, rows: Codes, asked: Asked) -> Floats:

@@ -288,14 +288,11 @@ def counted(run: Run) -> Counted:
     if not has_many_calls(run):
         return _counted(run)
     reading = rereading_of(run)
-    found: Counted
     if run.state == Run.State.DONE and not (reading and reading.under_way):
         done = (run.ranked_at, run.finished_at, reading and reading.token)
-        found = cached("counted", run, done, lambda: _counted(run))
-        return found
+        return cached("counted", run, done, lambda: _counted(run))
     state = (run.state, run.reason, run.ranked_at)
-    found = kept_a_while("standing", run, state, lambda: _counted(run), is_large=True)
-    return found
+    return kept_a_while("standing", run, state, lambda: _counted(run), is_large=True)
 
 
 def _counted(run: Run) -> Counted:
@@ -461,17 +458,10 @@ def recent_evidence(run: Run) -> tuple[Evidence, ...]:
     latest = Parse.objects.filter(pk__gt=last - LATEST)
     parses = latest.filter(sample__call__run=run, current=True).exclude(evidence="")
     rows = parses.order_by("-pk").values_list(
-        "sample__call__example_id",
-        "sample__call__example__external_id",
-        "sample__call__part",
-        "score_1",
-        "score_2",
-        "outcome",
-        "status",
-        "sample__call__example__model_1",
-        "sample__call__example__model_2",
-        "evidence",
-    )
+        "sample__call__example_id", "sample__call__example__external_id", "sample__call__part",
+        "score_1", "score_2", "outcome", "status", "sample__call__example__model_1",
+        "sample__call__example__model_2", "evidence",
+    )  # fmt: skip
     return tuple(Evidence(*values, text[:EVIDENCE_LETTERS]) for *values, text in rows[:EVIDENCES])
 
 

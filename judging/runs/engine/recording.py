@@ -43,14 +43,9 @@ log = logging.getLogger(__name__)
 def read_choice(choice: Choice, template: Template, part: str, quoted: Sequence[str]) -> Parse:
     """Return the reading of a choice, without its sample. `quoted`: what the judge was shown."""
     parsed = parse(
-        template,
-        choice.text,
-        choice.finish_reason,
-        quoted=quoted,
-        refusal=choice.refusal,
-        logprobs=choice.logprobs,
-        part=part,
-    )
+        template, choice.text, choice.finish_reason, quoted=quoted, refusal=choice.refusal,
+        logprobs=choice.logprobs, part=part,
+    )  # fmt: skip
     return parse_row(parsed, template, part)
 
 
@@ -61,14 +56,9 @@ def read_again(sample: Sample, template: Template, part: str, quoted: Sequence[s
         row.sample = sample
         return row
     parsed = parse(
-        template,
-        sample.raw_text,
-        sample.finish_reason,
-        quoted=quoted,
-        refusal=sample.refusal,
-        logprobs=stored_logprobs(sample.logprobs),
-        part=part,
-    )
+        template, sample.raw_text, sample.finish_reason, quoted=quoted, refusal=sample.refusal,
+        logprobs=stored_logprobs(sample.logprobs), part=part,
+    )  # fmt: skip
     row = parse_row(parsed, template, part)
     row.sample = sample
     return row
@@ -250,15 +240,10 @@ def samples_in(arrival: Arrival, questioner: Questioner) -> Iterator[tuple[Sampl
 
 def sample_of(choice: Choice, **place: Any) -> Sample:
     return statements.new(
-        Sample,
-        raw_text=choice.text,
-        reasoning=choice.reasoning or "",
-        refusal=choice.refusal or "",
-        finish_reason=choice.finish_reason[:40],
-        logprobs=choice.logprobs_json(),
-        completion_tokens=choice.completion_tokens,
-        **place,
-    )
+        Sample, raw_text=choice.text, reasoning=choice.reasoning or "",
+        refusal=choice.refusal or "", finish_reason=choice.finish_reason[:40],
+        logprobs=choice.logprobs_json(), completion_tokens=choice.completion_tokens, **place,
+    )  # fmt: skip
 
 
 def left_open(arrival: Arrival) -> Iterator[Ask]:

@@ -78,10 +78,7 @@ def heading(project: Project) -> str:
 
 def judgeable(project: Project) -> dict[str, int]:
     """Count the pairs and single responses that a run could be about."""
-    return {
-        "n_examples": n_judged(project.pk),
-        "n_points": project.point_items.visible().count(),
-    }
+    return {"n_examples": n_judged(project.pk), "n_points": project.point_items.visible().count()}
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

@@ -533,12 +533,6 @@ class Questioner:
             texts = example.question, alignment.parts_1, alignment.parts_2
             return render_parts(self.template, *texts, part, **filled)
         return render(
-            self.template,
-            example.question,
-            example.response_1,
-            example.response_2,
-            part,
-            shots=self.shots.before(example),
-            conversation=example.conversation,
-            **filled,
-        )
+            self.template, example.question, example.response_1, example.response_2, part,
+            shots=self.shots.before(example), conversation=example.conversation, **filled,
+        )  # fmt: skip

@@ -242,16 +242,10 @@ def _write(run: Run, rows: Sequence[RecordedRow], examples: Mapping[str, int]) -
         **{name: getattr(columns, name) for name in CALLED},
     )
     samples = insert_columns(
-        Sample,
-        n,
-        call_id=tuple(calls),
-        index=0,
-        slot=slots,
-        attempt=attempts,
-        raw_text=columns.raw_text,
-        finish_reason=columns.finish_reason,
+        Sample, n, call_id=tuple(calls), index=0, slot=slots, attempt=attempts,
+        raw_text=columns.raw_text, finish_reason=columns.finish_reason,
         completion_tokens=columns.completion_tokens,
-    )
+    )  # fmt: skip
     read = {name: getattr(columns, name) for name in PARSED}
     insert_columns(Parse, n, sample_id=tuple(samples), version=0, parser="recorded", **read)
 
