@@ -101,6 +101,7 @@ class Api(Resource[F]):
     get_plot = operation(calls.get_plot)
     choose_primary = operation(calls.choose_primary)
     reparse_run = operation(calls.reparse_run)
+    stop_reparsing = operation(calls.stop_reparsing)
     get_report = operation(calls.get_report)
     get_report_file = operation(calls.get_report_file)
     resume_run = operation(calls.resume_run)

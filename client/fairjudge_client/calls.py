@@ -1228,6 +1228,17 @@ def reparse_run(slug: str, number: int, *, idempotency_key: str | None = None) -
     )
 
 
+def stop_reparsing(slug: str, number: int, *, idempotency_key: str | None = None) -> Call[m.RunOut]:
+    """End a reading of replies early. What was read is kept, and another one goes on from there."""
+    return Call(
+        "stop_reparsing",
+        "POST",
+        _path("/api/v1/projects/", slug, "/runs/", number, "/reparse/stop"),
+        answer=m.RunOut,
+        key=idempotency_key,
+    )
+
+
 def get_report(slug: str, number: int) -> Call[dict[str, Any]]:
     """Return the report, as docs/report.md describes it. It shows what the judge said.
 

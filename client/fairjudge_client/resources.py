@@ -351,6 +351,11 @@ class Run(Resource[F]):
         return (yield from self._changed(calls.reparse_run(self.project, self.number)))
 
     @method
+    def stop_reparsing(self) -> Steps[Run[F]]:
+        """End a reading of replies early. What was read is kept, and another goes on from there."""
+        return (yield from self._changed(calls.stop_reparsing(self.project, self.number)))
+
+    @method
     def report(self, timeout: float | None = None) -> Steps[dict[str, Any]]:
         """Return the report. Wait while the site computes the figures of a large project."""
         wanted = calls.get_report(self.project, self.number)

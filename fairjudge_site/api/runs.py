@@ -363,6 +363,15 @@ def reparse_run(request: HttpRequest, slug: str, number: Number) -> HttpResponse
     )
 
 
+@router.post("/projects/{slug}/runs/{number}/reparse/stop", auth=WRITE, response={202: RunOut})
+def stop_reparsing(request: HttpRequest, slug: str, number: Number) -> HttpResponse:
+    """End a reading of replies early. What was read is kept, and another one goes on from there."""
+    access = access_to(request, slug, Role.RESEARCHER)
+    return _changed(
+        request, access, number, lambda run: rereading.stop(run, access.user), queued=True
+    )
+
+
 @router.get("/projects/{slug}/runs/{number}/report", auth=READ, response=dict[str, Any])
 def get_report(request: HttpRequest, slug: str, number: Number) -> HttpResponse | dict[str, Any]:
     """Return the report, as docs/report.md describes it. It shows what the judge said.

@@ -199,6 +199,7 @@ def test_every_operation_has_a_method(proxy, token, media, tmp_path, client, mon
         assert do(run.raise_budget(budget_usd="2.5")).info.budget_usd == Decimal("2.5")
         assert do(run.cancel()).state == "cancelled"
         assert do(run.reparse()).number == 1
+        assert do(run.stop_reparsing()).number == 1
         assert do(run.progress()).expected == 8
         number = judged("walk").number
         assert [one.number for one in do(project.runs.list())] == [1, number]

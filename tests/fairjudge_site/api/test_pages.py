@@ -63,7 +63,7 @@ PAGES = {
     "run_cancel": "cancel_run",
     "run_resume": "resume_run",
     "run_budget": "raise_budget",
-    "run_reparse": "reparse_run",
+    "run_reparse": "reparse_run stop_reparsing",
     "run_primary": "choose_primary",
     "teach": "new_lesson estimate_lesson list_lessons",
     "lesson": "get_lesson",
@@ -109,6 +109,8 @@ PAGES = {
     "plot": "get_plot",
     "export": "get_table get_parquet get_tool_file",
     "report_file": "get_report_file",
+    "made_file": "get_job_file",
+    "cancel_made_file": "cancel_job",
 }
 # Why no operation does what these do.
 PEOPLE_ALONE = {

@@ -59,7 +59,7 @@ TABLE = {
     "researcher": """
         get_practice
         gate compare escalate cheapest list_gates get_gate begin_import
-        get_refused choose_primary reparse_run assign_people new_judgments new_scores
+        get_refused choose_primary reparse_run stop_reparsing assign_people new_judgments new_scores
         change_known_label
         tag_examples undo_tags upsert_examples estimate_examples get_import pause_run
         cancel_run plan_round new_round pause_round resume_round close_round
