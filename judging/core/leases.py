@@ -211,7 +211,7 @@ def boot() -> str:
 AIM_SECONDS = 0.05
 FIRST, LEAST, MOST = 200, 10, 20_000
 # A server locks rows and no whole database. On a busy machine small chunks would only take longer.
-LEAST_ON_A_SERVER = 2000
+LEAST_ON_A_SERVER = 500
 # Others ask for the lock every few milliseconds, and less often the longer they wait.
 LONGEST_PAUSE = 0.05
 
