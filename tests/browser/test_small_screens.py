@@ -11,6 +11,7 @@ from playwright.sync_api import expect
 
 from annotation.models import Item
 from annotation.rounds.opening import RoundSettings, open_round
+from tests.annotation.results.learning import biased_run
 from tests.browser import accessible
 from tests.browser.conftest import PHONE
 from tests.factories import make_annotator, make_examples, make_run, make_verdict, make_vote
@@ -141,13 +142,9 @@ def test_the_sentence_to_cite_is_copied_by_its_button(log_in, owner, project, ju
     assert "n = 24" in copied
 
 
-def test_a_legend_and_the_names_of_methods_are_whole_on_a_phone(log_in, owner, project):
-    run = make_run(project, k=2)
-    names = {"model_1": "output 1", "model_2": "output 2", "gold_label": "win"}
-    for example in make_examples(project, 12, **names):
-        make_verdict(run, example, 0.1, rank=1 + example.number)
-    project.primary_run = run
-    project.save()
+def test_a_legend_and_the_names_of_methods_are_whole_on_a_phone(log_in, owner, project, tmp_path):
+    biased_run(project, tmp_path, n=20)
+    project.examples.update(model_1="output 1", model_2="output 2", gold_label="win")
     page = log_in(owner, f"/p/{project.slug}/results/trust", **PHONE)
     page.locator("details.more").evaluate_all("all => all.forEach(one => { one.open = true; })")
     cell = page.locator(".dense td", has_text="MEC+BPC").first
