@@ -200,7 +200,7 @@ def _left_for(slots: QuerySet[Slot], now: Any, **whose: Any) -> dict[str, Any]:
 
 
 def _round(up: int) -> Any:
-    """Refer to the round of the query that is so many levels further out."""
+    """Refer to the round of the query that is `up` levels further out."""
     return OuterRef(_round(up - 1)) if up else "pk"
 
 
