@@ -352,29 +352,30 @@ def _claim_free(round_: Round, annotator: Annotator, seat: Seat, now: datetime) 
 
 @prepared
 def _claimable(round_: Any, protocol: Any, annotator: Any, now: Any, after: Any) -> QuerySet[Slot]:
-    """The next free slots of items that this person has not voted on, skipped, or in hand.
-
-    Only what handing out needs is read of an item, and nothing that the judge said about it.
-    """
-    mine = {"item": OuterRef("item"), "annotator": annotator}
-    held_or_filled = Q(vote__isnull=False) | Q(lease_until__gte=now)
-    slots = _free_slots(round_, now).filter(
-        ~Exists(Slot.objects.filter(held_or_filled, **mine)),
-        ~Exists(Skip.objects.filter(**mine)),
-        _not_voted_on(protocol, annotator),
-        position__gt=after,
-    )
+    """Only what handing out needs is read of an item, and nothing that the judge said about it."""
+    slots = free_for(protocol, now, annotator=annotator).filter(round=round_, position__gt=after)
     needed = ("round", "item", "position", "index", "item__round", "item__example")
     return slots.select_related("item").only(*needed).order_by("position", "index")[:_CANDIDATES]
 
 
-def _free_slots(round_: Any, now: Any) -> QuerySet[Slot]:
-    return Slot.objects.asked().filter(is_free(now), round=round_, item__state=Item.State.OPEN)
+def free_for(protocol: Any, now: Any, **whose: Any) -> QuerySet[Slot]:
+    """Return free slots of items that this person has not voted on, skipped, or in hand."""
+    mine = {"item": OuterRef("item"), **whose}
+    held_or_filled = Q(vote__isnull=False) | Q(lease_until__gte=now)
+    return _free_slots(now).filter(
+        ~Exists(Slot.objects.filter(held_or_filled, **mine)),
+        ~Exists(Skip.objects.filter(**mine)),
+        _not_voted_on(protocol, **whose),
+    )
 
 
-def _not_voted_on(protocol: Any, annotator: Any) -> Exists:
+def _free_slots(now: Any) -> QuerySet[Slot]:
+    return Slot.objects.asked().filter(is_free(now), item__state=Item.State.OPEN)
+
+
+def _not_voted_on(protocol: Any, **whose: Any) -> Exists:
     """Nobody votes twice on an example under one protocol, whichever round asks."""
-    votes = Vote.every.filter(annotator=annotator, protocol=protocol)
+    votes = Vote.every.filter(protocol=protocol, **whose)
     return ~Exists(votes.filter(example=OuterRef("item__example")))
 
 
@@ -426,8 +427,8 @@ def claim_slot_of(item: Item, annotator: Annotator, now: datetime) -> Slot | Non
     seat = seat_of(item.round, annotator)
     if seat is None:
         return None
-    not_voted_on = _not_voted_on(item.round.protocol_id, annotator)
-    free = list(_free_slots(item.round, now).filter(not_voted_on, item=item).order_by("index"))
+    not_voted_on = _not_voted_on(item.round.protocol_id, annotator=annotator)
+    free = list(_free_slots(now).filter(not_voted_on, item=item).order_by("index"))
     if not free or not _make_room(item, annotator, seat):
         return None
     for slot in free:

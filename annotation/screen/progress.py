@@ -7,8 +7,21 @@ from statistics import fmean
 from typing import Any
 
 from django.contrib.auth.models import AbstractUser
-from django.db.models import Count, Exists, F, IntegerField, OuterRef, Q, QuerySet, Subquery, Sum
+from django.db.models import (
+    Case,
+    Count,
+    Exists,
+    F,
+    IntegerField,
+    OuterRef,
+    Q,
+    QuerySet,
+    Subquery,
+    Sum,
+    When,
+)
 from django.db.models.functions import Coalesce, Left
+from django.utils import timezone
 from django.utils.formats import number_format
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
@@ -30,7 +43,7 @@ from annotation.models import (
     Vote,
 )
 from annotation.queue.drafts import answer_words
-from annotation.queue.queue import NoItem, practice_results
+from annotation.queue.queue import NoItem, free_for, practice_results
 from annotation.queue.repeats import repeats_to_expect
 from annotation.rounds.opening import practice_of
 from annotation.rounds.practice import rounds_after
@@ -43,6 +56,8 @@ from judging.projects.models import Membership, Role
 
 # Enough votes for a steady figure, few enough to follow a change of pace.
 _RECENT = 20
+# Free slots up to which what is left is counted, so that a vote is as fast in a large round.
+_MOST_COUNTED = 150
 # Characters of a question in the list of one's own votes, and skips that it shows.
 EXCERPT, MOST_SKIPS = 160, 200
 
@@ -116,8 +131,8 @@ def title_of(round_: Round) -> str:
 def progress_of(round_: Round, annotator: Annotator) -> OwnProgress:
     """Count the person's own slots, so that the size of the round doesn't matter."""
     who = {"round_": round_.pk, "annotator": annotator.pk}
-    items, done, limit, is_warned = _counts.first(**who)
-    items = _most(items, limit)
+    items, done, *left, limit, is_warned = _counts.first(**who, now=timezone.now())
+    items = _most(_within_reach(items, done, *left), limit)
     if round_.kind in Round.PRACTICE:
         items, done = _practised(round_, annotator)
     if round_.repeat_percent:
@@ -147,8 +162,50 @@ def _filled(round_: Any, annotator: Any) -> QuerySet[Slot]:
     return Slot.objects.filter(annotator=annotator, round=round_, vote__isnull=False)
 
 
+def _within_reach(items: int, done: int, in_hand: int, free: int | None) -> int:
+    """Return how many of a round's items the person voted on or can still get."""
+    return items if free is None else min(items, done + in_hand + free)
+
+
+def _left_for(slots: QuerySet[Slot], now: Any, **whose: Any) -> dict[str, Any]:
+    """Count what a person can still get of each round of a query, from where they are on.
+
+    What others give back behind that place counts as soon as it is handed out. `free` is None if
+    more will be selected, or there is more than can be counted fast.
+
+    Args:
+        slots: the person's own of each round.
+    """
+
+    def unfilled(up: int) -> QuerySet[Slot]:
+        seat = Seat.objects.filter(round=_round(up + 1), **whose).values("cursor")[:1]
+        reached = Coalesce(Subquery(seat), -1.0)
+        slots = Slot.objects.filter(round=_round(up), vote=None, position__gt=reached)
+        return slots.order_by("position").values("pk")
+
+    free = free_for(OuterRef("round__protocol"), now, **whose)
+    near = free.filter(pk__in=unfilled(2)[:_MOST_COUNTED]).values("round")
+    held = slots.filter(vote=None).values("round")
+    there_is_more = Exists(unfilled(1)[_MOST_COUNTED : _MOST_COUNTED + 1])
+    n_free = Coalesce(_number(near.annotate(n=Count("item", distinct=True))), 0)
+    return {
+        "in_hand": Coalesce(_number(held.annotate(n=Count("pk"))), 0),
+        "free": Case(
+            When(there_is_more, then=None),
+            When(stage=Round.Stage.LEARN, then=None),
+            default=n_free,
+            output_field=IntegerField(),
+        ),
+    }
+
+
+def _round(up: int) -> Any:
+    """Refer to the round of the query that is `up` levels further out."""
+    return OuterRef(_round(up - 1)) if up else "pk"
+
+
 @prepared
-def _counts(round_: Any, annotator: Any) -> QuerySet[Round, Any]:
+def _counts(round_: Any, annotator: Any, now: Any) -> QuerySet[Round, Any]:
     seats = Seat.objects.filter(round=round_, annotator=annotator)
     parts = Selection.objects.filter(round=OuterRef("pk")).values("round")
     mine = _filled(round_, annotator).values("round")
@@ -161,8 +218,11 @@ def _counts(round_: Any, annotator: Any) -> QuerySet[Round, Any]:
                 round=round_, annotator=annotator, kind=Intervention.Kind.WARN, ended_at=None
             )
         ),
+        **_left_for(
+            Slot.objects.filter(round=round_, annotator=annotator), now, annotator=annotator
+        ),
     )
-    return counted.values_list("in_it", "done", "limit", "is_warned")
+    return counted.values_list("in_it", "done", "in_hand", "free", "limit", "is_warned")
 
 
 @prepared
@@ -184,12 +244,9 @@ def open_work(user: AbstractUser) -> list[OpenRound]:
             leave_address_of(round_),
             return_address_of(round_),
             round_.done - round_.tried,
-            total := _most(
-                round_.items_in_it,
-                round_.parameters.get("pairs") if round_.kind in Round.PRACTICE else round_.limit,
-            ),
+            _total(round_, finished := _is_finished(round_)),
             round_.state == Round.State.PAUSED,
-            _is_finished(round_, total),
+            finished,
             round_.has_left,
             round_.is_held,
             round_.n_skipped,
@@ -203,12 +260,27 @@ def open_work(user: AbstractUser) -> list[OpenRound]:
     return sorted(rounds, key=lambda one: [getattr(one, name) for name in order])
 
 
-def _is_finished(round_: Round, total: int) -> bool:
+def _most_of(round_: Round) -> int:
+    is_practice = round_.kind in Round.PRACTICE
+    most = round_.parameters.get("pairs") if is_practice else round_.limit
+    return _most(round_.items_in_it, most)
+
+
+def _total(round_: Round, finished: bool) -> int:
+    """Return how many pairs the person has and can still get: one more than done, if any."""
+    most = _most_of(round_)
+    if finished or round_.kind in Round.PRACTICE:
+        return most
+    reach = _within_reach(round_.items_in_it, round_.done, round_.in_hand, round_.free)
+    return min(most, max(round_.done + 1, reach))
+
+
+def _is_finished(round_: Round) -> bool:
     if round_.kind in Round.PRACTICE:
         return bool(round_.is_over)
     if round_.repeat_due is not None and round_.repeat_due <= round_.done:
         return False
-    return not round_.has_work or round_.done >= total
+    return not round_.has_work or round_.done >= _most_of(round_)
 
 
 def labelled_by(user: AbstractUser) -> QuerySet[Membership]:
@@ -219,7 +291,10 @@ def labelled_by(user: AbstractUser) -> QuerySet[Membership]:
 
 def _open_rounds(user: AbstractUser) -> QuerySet[Round]:
     seats = Seat.objects.filter(round=OuterRef("pk"), annotator__user=user)
-    mine = Slot.objects.filter(round=OuterRef("pk"), annotator__user=user, vote__isnull=False)
+    # One row, so that the person's own slots are found without a walk over the round.
+    own = Annotator.objects.filter(user=user, project=OuterRef(OuterRef("project")))
+    slots = Slot.objects.filter(round=OuterRef("pk"), annotator=Subquery(own.values("pk")[:1]))
+    mine = slots.filter(vote__isnull=False)
     skipped = skipped_drafts(annotator__user=user, item__round=OuterRef("pk"))
     n_skipped = skipped.order_by().values("item__round").annotate(n=Count("pk"))
     parts = Selection.objects.filter(round=OuterRef("pk")).values("round")
@@ -257,6 +332,7 @@ def _open_rounds(user: AbstractUser) -> QuerySet[Round]:
             limit=Subquery(seats.values("limit")[:1]),
             done=Coalesce(_number(mine.values("round").annotate(n=Count("pk"))), 0),
             items_in_it=Coalesce(_number(parts.annotate(n=Sum("n_items"))), 0),
+            **_left_for(slots, timezone.now(), annotator__user=user),
         )
         .order_by(F("opened_at").asc(), "pk")
     )

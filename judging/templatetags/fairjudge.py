@@ -10,7 +10,7 @@ from django.template.context import RequestContext
 from django.templatetags.static import static
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
-from django.utils.safestring import SafeString
+from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 
 from judging.core import formatting, languages
@@ -147,6 +147,12 @@ def named(model: str) -> SafeString:
     if short == model:
         return format_html("<bdi>{}</bdi>", model)
     return format_html('<bdi title="{}">{}</bdi>', model, short)
+
+
+@register.filter
+def breaking(name: str) -> SafeString:
+    """Show a method's name, which may break after each of its parts and nowhere else."""
+    return format_html_join(mark_safe("+<wbr>"), "{}", ((part,) for part in name.split("+")))
 
 
 @register.filter

@@ -4,10 +4,12 @@
   const style = getComputedStyle(document.documentElement);
   const colour = (name) => style.getPropertyValue(name).trim();
 
-  // As many columns of a legend as its longest label leaves room for.
-  function columns(labels, width) {
-    const longest = Math.max(1, ...labels.map((label) => String(label).length));
-    return Math.max(1, Math.min(3, Math.floor(width / (longest * 6.5 + 28))));
+  const widest = (labels) => 6.5 * Math.max(1, ...labels.map((label) => String(label).length));
+
+  // As many columns of a legend as its longest label leaves room for, to the right of the axis.
+  function columns(labels, names, width) {
+    const room = width - (names.length ? Math.min(180, widest(names)) : 0);
+    return Math.max(1, Math.min(3, Math.floor(room / (widest(labels) + 28))));
   }
 
   // A colour between two others. Text in the page's ink stays legible on it.
@@ -47,13 +49,15 @@
 
   // The expression interpreter and the tooltip's own styles keep to the page's security policy.
   function draw(figure) {
-    let labels = [];
+    let labels = [], axis;
     const spec = JSON.parse(figure.querySelector("script[type='application/json']").textContent, (key, value) => {
       if (key === "color" && value.scale && value.scale.domain) labels = labels.concat(value.scale.domain);
+      if (key === "y" && value.type === "nominal") axis = value.field;
       const named = typeof value === "string" && value.match(/^var\((--[a-z]+)\)$/);
       return named ? colour(named[1]) : value;
     });
-    const options = { ast: true, actions: false, defaultStyle: false, renderer: "svg", config: config(columns(labels, figure.clientWidth)), tooltip: { disableDefaultStyle: true } };
+    const names = axis ? spec.data.values.map((row) => row[axis]) : [];
+    const options = { ast: true, actions: false, defaultStyle: false, renderer: "svg", config: config(columns(labels, names, figure.clientWidth)), tooltip: { disableDefaultStyle: true } };
     figure.dataset.drawn = "";
     const drawing = figure.querySelector(".drawing");
     const name = drawing.ariaLabel;

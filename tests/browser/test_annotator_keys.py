@@ -177,6 +177,9 @@ def test_who_cant_judge_says_so_without_an_overall_row(start, project):
     page.keyboard.press("1")
     expect(box).not_to_be_checked()
     page.keyboard.press("n")
+    # The question in the empty box stays: an empty line would hide it, and say nothing.
+    page.keyboard.press("Enter")
+    expect(page.get_by_placeholder("Why can't you judge this pair?")).to_have_value("")
     page.keyboard.type("in Greek")
     page.keyboard.press("Escape")
     token = vote(page, "Enter")

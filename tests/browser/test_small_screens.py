@@ -11,6 +11,7 @@ from playwright.sync_api import expect
 
 from annotation.models import Item
 from annotation.rounds.opening import RoundSettings, open_round
+from tests.annotation.results.learning import biased_run
 from tests.browser import accessible
 from tests.browser.conftest import PHONE
 from tests.factories import make_annotator, make_examples, make_run, make_verdict, make_vote
@@ -139,3 +140,35 @@ def test_the_sentence_to_cite_is_copied_by_its_button(log_in, owner, project, ju
     copied = page.evaluate("navigator.clipboard.readText()")
     assert "95 % confidence interval" in copied
     assert "n = 24" in copied
+
+
+def test_a_legend_and_the_names_of_methods_are_whole_on_a_phone(log_in, owner, project, tmp_path):
+    biased_run(project, tmp_path, n=20)
+    project.examples.update(model_1="output 1", model_2="output 2", gold_label="win")
+    page = log_in(owner, f"/p/{project.slug}/results/trust", **PHONE)
+    page.locator("details.more").evaluate_all("all => all.forEach(one => { one.open = true; })")
+    cell = page.locator(".dense td", has_text="MEC+BPC").first
+    assert cell.evaluate(LINES) in (["MEC+BPC"], ["MEC+", "BPC"])
+    page.goto(f"/p/{project.slug}/results/judge")
+    figure = page.locator("#plot-swap")
+    figure.scroll_into_view_if_needed()
+    legend = figure.locator(".role-legend").first
+    expect(legend).to_be_visible()
+    ends = "one => one.getBoundingClientRect().right"
+    assert legend.evaluate(ends) <= figure.locator("svg").evaluate(ends)
+
+
+# The text of a cell by the lines on which its letters are.
+LINES = """cell => {
+  const lines = {}, texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    [...texts.currentNode.data].forEach((letter, at) => {
+      const place = document.createRange();
+      place.setStart(texts.currentNode, at);
+      place.setEnd(texts.currentNode, at + 1);
+      const top = Math.round(place.getBoundingClientRect().top);
+      lines[top] = (lines[top] ?? "") + letter;
+    });
+  }
+  return Object.values(lines).map((line) => line.trim()).filter(Boolean);
+}"""

@@ -17,7 +17,7 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from annotation.models import Item, Job, Round, Selection, Vote
-from annotation.results.data.figures import Json, Plot, plot, tooltip, usd, x_axis
+from annotation.results.data.figures import SHARES, Json, Plot, plot, tooltip, usd, x_axis
 from annotation.results.data.sheet import LABELS, Sheet, verdict_rows
 from annotation.results.merge.final_labels import places_of
 from annotation.results.planner.ways import (
@@ -386,7 +386,9 @@ def frontier_plot(told: Mapping[str, Any]) -> Plot:
         Goal.CERTIFICATE: "share of wrong labels that is certified",
     }[wish.goal]
     x = x_axis("usd", "cost, USD") | {"scale": {"zero": True}}
-    y = {"field": "value", "type": "quantitative", "title": title, "scale": {"zero": False}}
+    # Half a width and a share of errors are near zero, so that an axis to 1 would flatten them.
+    scale = SHARES if wish.goal == Goal.ACCURACY else {"zero": True}
+    y = {"field": "value", "type": "quantitative", "title": title, "scale": scale}
     hints = tooltip("plan", "what", "usd", "value", "low", "high", "goal")
     shape = {"field": "goal", "type": "nominal", "title": None,
              "scale": {"domain": [SHOWN, NOT_SHOWN], "range": ["circle", "cross"]}}  # fmt: skip

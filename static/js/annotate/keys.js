@@ -91,6 +91,8 @@
       if (event.defaultPrevented || event.isComposing || event.ctrlKey || event.altKey || event.metaKey) return;
       if (document.querySelector("dialog[open]")) return;
       if (event.key === "Escape" && isText(event.target)) { event.target.blur(); return; }
+      // A line above nothing would only hide what an empty box asks for.
+      if (event.key === "Enter" && event.target.id === "comment" && !event.target.value) event.preventDefault();
       if (isText(event.target) || (event.key === "Enter" && isPressable(event.target))) return;
       const name = meant(nameOf(event));
       const now = performance.now();

@@ -4,14 +4,15 @@ import pytest
 
 from annotation.models import Draft, Slot, Vote
 from annotation.people.invitations import Terms, accept_invitation, invite
-from annotation.queue.queue import claim_next, skip
+from annotation.queue.queue import claim_next, release, skip
 from annotation.rounds import changes
 from annotation.rounds.opening import RoundSettings, open_round
+from annotation.screen import progress
 from annotation.screen.hand import address_of
 from annotation.votes.voting import record_vote
 from judging.projects.models import Membership, Preferences, Project
 from tests.annotation.screen.posting import first_item, post, text_of
-from tests.factories import make_annotator, make_member, make_project
+from tests.factories import make_annotator, make_examples, make_member, make_project
 
 
 @pytest.mark.databases
@@ -120,3 +121,37 @@ def test_the_last_owner_cannot_leave(client, project, owner):
     client.force_login(owner)
     assert "last owner" in text_of(client.post("/p/vicuna/leave", follow=True))
     assert project.memberships.filter(user=owner).exists()
+
+
+@pytest.mark.databases
+def test_the_count_is_of_the_pairs_that_a_person_can_still_get(client, db):
+    """What others have settled or hold is not left for them, and no time is said for it."""
+    project = make_project()
+    make_examples(project, 6)
+    round_ = open_round(project, None, None, RoundSettings(everything=True, votes=1, seed=4))
+    ben, cem = make_annotator(project), make_annotator(project)
+    for _ in range(3):
+        record_vote(claim_next(round_, ben), {"overall": "tie"})
+    held = claim_next(round_, ben)
+    client.force_login(cem.user)
+    assert "0 of 2 done" in text_of(client.get("/annotate/"))
+    token = first_item(client, round_)
+    assert "0 of 2 done" in text_of(client.get(f"/annotate/{token}"))
+    post(client, token, "skip")
+    assert "0 of 1 done" in text_of(client.get("/annotate/"))
+    release(held)
+    # Given back, it lies behind the place that this person has reached, and is still theirs.
+    post(client, first_item(client, round_), overall="left")
+    assert f'href="{address_of(round_)}">Continue' in text_of(client.get("/annotate/"))
+    token = first_item(client, round_)
+    assert "1 of 2 done" in text_of(client.get(f"/annotate/{token}"))
+
+
+def test_the_count_reads_only_so_many_pairs(client, db, monkeypatch):
+    monkeypatch.setattr(progress, "_MOST_COUNTED", 2)
+    project = make_project()
+    make_examples(project, 5)
+    round_ = open_round(project, None, None, RoundSettings(everything=True, votes=1, seed=4))
+    record_vote(claim_next(round_, make_annotator(project)), {"overall": "tie"})
+    client.force_login(make_annotator(project).user)
+    assert "0 of 5 done" in text_of(client.get("/annotate/"))

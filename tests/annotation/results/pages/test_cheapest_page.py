@@ -55,6 +55,8 @@ def test_the_page_answers_and_fills_in_the_plan(client, page, project, run):
     assert "shown, recommended" in text
     (drawn,) = answer.context["plots"]
     assert {row["name"] for row in drawn.table} >= {"recommended", "people alone"}
+    points = drawn.spec["layer"][3]["encoding"]
+    assert points["y"]["scale"] == {"domain": [0, 1]}
     best = told["rows"][told["best"] - 1]
     address = next(
         row["address"] for row in answer.context["rows"] if row["number"] == told["best"]
