@@ -575,9 +575,7 @@ def _outcome_in_words(
     votes = dict(zip(Label.values, counts, strict=True))
     label, source = outcome(votes, policy, measures=measures)
     if source == LabelSource.MAJORITY:
-        n = sum(counts)
-        whose = f"more than half of {n} votes" if n > 1 else "the only vote that counts"
-        rule = f"{whose} ({_joined(counts)})"
+        rule = f"more than half of {sum(counts)} votes ({_joined(counts)})"
     else:
         rule = f"no majority ({_joined(counts)}): {_WITHOUT_MAJORITY[source]}"
     return Label(label) if label else None, source, rule

@@ -81,7 +81,7 @@ def test_a_final_label_is_the_majority_of_the_votes_that_count(run):
         "e3": ("lose", "majority"),
     }
     assert finals(leave_out(run)) == {
-        "e0": ("lose", "majority", "the only vote that counts (0–0–1); 2 given unblinded left out"),
+        "e0": ("lose", "majority", "more than half of 1 votes (0–0–1); 2 given unblinded left out"),
         "e1": ("lose", "majority", "more than half of 3 votes (1–0–2)"),
         "e2": (
             None,
