@@ -1,5 +1,6 @@
 """The first page: a person's projects with what is in them."""
 
+import re
 from datetime import timedelta
 from decimal import Decimal
 
@@ -65,7 +66,9 @@ def test_what_is_counted_is_not_multiplied_with_what_else_is_counted(
     fill(project, 3)
     with django_assert_max_num_queries(20) as queries:
         listed(as_researcher)
-    assert not [query for query in queries if "COUNT(DISTINCT" in query["sql"]]
+    # An item has several free slots, and what a person can still get is counted in items.
+    asked = [re.sub(r'COUNT\(DISTINCT \w+."item_id"\)', "", query["sql"]) for query in queries]
+    assert not [sql for sql in asked if "COUNT(DISTINCT" in sql]
 
 
 def test_the_page_takes_as_many_queries_for_fifty_projects_as_for_one(
