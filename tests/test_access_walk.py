@@ -117,7 +117,7 @@ TABLE = {
         api_assign_people api_choose_primary api_get_parquet api_get_settings api_list_exports
         api_list_jobs api_get_job api_get_job_file api_cancel_job
         api_get_practice api_get_sizes api_get_project_sizes
-        api_new_judgments api_new_scores api_raise_budget api_reparse_run
+        api_new_judgments api_new_scores api_raise_budget api_reparse_run api_stop_reparsing
         api_compare api_gate api_cheapest
         api_close_round api_cancel_run api_delete_webhook api_estimate api_extend_round
         api_get_certificate
