@@ -408,6 +408,7 @@ class Reader:
 def step_pages(only: str = "") -> Found:
     """Return the times of each page: first, after a vote, and warm."""
     pages = {name: url for name, url in pages_of(the_project()).items() if re.search(only, name)}
+    wait_for_worker()
     reader, voter = Reader(), Voter()
     reader.see_the_judge(pages_of(the_project())["results, verdict"])
     found: Found = {name: {} for name in pages}
@@ -429,6 +430,16 @@ def step_pages(only: str = "") -> Found:
         if only:
             sys.stderr.write(f"{name:28} {found[name]['changed']} {found[name]['warm'][-1]}\n")
     return {"pages": found, "figures": waited["seconds"]}
+
+
+def wait_for_worker() -> None:
+    """Wait until a worker says that it is there, since pages leave to it what takes long."""
+    from judging.core.models import Worker
+
+    until = time.monotonic() + FIGURES_SECONDS
+    while not Worker.objects.alive().exists():
+        assert time.monotonic() < until, "no worker started"
+        time.sleep(0.1)
 
 
 def wait_for_figures() -> None:
