@@ -387,6 +387,11 @@ def n_judged(project_id: int, frame: int | None = None) -> int:
     return int(project.values_list(number_judged(), flat=True).get())
 
 
+def import_states(project: Project) -> list[tuple[int, str]]:
+    """Return what changes when pairs come or go: each import with its state."""
+    return list(project.imports.order_by("pk").values_list("pk", "state"))
+
+
 def has_examples(project: Project) -> bool:
     """Return True if the project has an example that a judge or a round could be about."""
     return Example.objects.visible().filter(project=project, is_check=False).exists()

@@ -22,7 +22,7 @@ from annotation.votes.agreement import criterion_answers
 from judging.core.caching import cached, kept_a_while
 from judging.core.errors import UserError
 from judging.core.formatting import count
-from judging.dataset.models import Example
+from judging.dataset.models import Example, import_states
 from judging.dataset.subsets import condition_of
 from judging.methods.agreement.votes import LabelSource
 from judging.projects.models import Project
@@ -159,11 +159,13 @@ def _count(asked: Filter) -> int:
     """Count what matches, without counting a large project for each page of it."""
     found, run = _matching(asked).order_by(), asked.run
     n = found[: MANY + 1].count()
-    if n <= MANY or asked.tag:
-        return n if n <= MANY else found.count()
+    if n <= MANY:
+        return n
+    if asked.tag:
+        return found.count()
     conditions = (asked.category, asked.label, asked.state, run and run.pk)
     name = f"matching-{sha256(repr(conditions).encode()).hexdigest()}"
-    imports = list(asked.project.imports.order_by("pk").values_list("pk", "state"))
+    imports = import_states(asked.project)
     if run is None or run.state == Run.State.DONE:
         state = (imports, run and state_of(run))
         return int(cached(name, asked.project, state, found.count))

@@ -51,8 +51,9 @@ from judging.runs.models import Run
 from judging.runs.recorded.writing import import_judgments
 
 LEASE = Lease(timedelta(seconds=60))
-# How far a file is, and whether it is still wanted, is written and read as often.
-_RENEW_SECONDS = 2.0
+_RENEW_SECONDS = 20.0
+# How far a file is, and whether it is still wanted, is written and read with each renewal.
+_RENEW_FILE_SECONDS = 2.0
 # A browser gets the first rows of a text at once and shows how far it is, so only those that take
 # minutes are left to a worker. Each of some gigabytes would begin again if the connection broke.
 MOST_STREAMED = 50_000
@@ -277,8 +278,9 @@ def work_on(key: int) -> None:
         if not end(Job.State.DONE, result=document):
             raise leases.TakenOver
 
+    every = _RENEW_FILE_SECONDS if job.kind in Job.FILES else _RENEW_SECONDS
     try:
-        with leases.kept(renew, _RENEW_SECONDS, f"job {key}"):
+        with leases.kept(renew, every, f"job {key}"):
             # A person who has lost their role meanwhile opens no round and spends no error.
             project_for(job.user or AnonymousUser(), job.project.slug, role_of(job))
             answer_asked(job.project, job.user, job.kind, job.asked, keep, advance)

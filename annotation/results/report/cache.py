@@ -24,7 +24,7 @@ from annotation.results.sections.analysis import Analysis
 from judging.core import waking
 from judging.core.caching import CACHED_SECONDS, cache_key, cached, kept_a_while, report_cache
 from judging.core.models import Worker
-from judging.dataset.models import frame_of, n_judged
+from judging.dataset.models import frame_of, import_states, n_judged
 from judging.methods.intervals.estimates import Figure
 from judging.projects.models import Project
 from judging.runs.models import Run, Verdict
@@ -80,7 +80,7 @@ def _settled_state(project: Project) -> list[Any]:
     return [
         list(project.runs.order_by("pk").values_list(*_RUN)),
         list(Round.objects.filter(project=project).order_by("pk").values_list(*_ROUND)),
-        list(project.imports.order_by("pk").values_list("pk", "state")),
+        import_states(project),
         _size(project.likelihoods.all()),
         _size(project.preregistrations.all()),
         _size(Adjudication.objects.filter(item__round__project=project)),

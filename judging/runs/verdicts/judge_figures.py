@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 import numpy as np
-from django.conf import settings
 from django.db.models import Case, Count, F, FloatField, Max, Q, QuerySet, Sum, Value, When
 from django.db.models.functions import Cast
 from numpy.typing import ArrayLike
@@ -18,7 +17,7 @@ from numpy.typing import ArrayLike
 from judging.core import waking
 from judging.core.caching import LONGEST_KEPT, cache_key, cached, report_cache
 from judging.core.models import Worker
-from judging.dataset.models import Label, alike_questions, questions_of
+from judging.dataset.models import Label, alike_questions, import_states, questions_of
 from judging.llm.prompts.templates import PromptVariant
 from judging.methods.arrays import Booleans, Codes, Floats, Signs
 from judging.methods.intervals.estimates import Figure
@@ -225,8 +224,7 @@ def prepare_page(run: Run) -> None:
 
 def alike_in(project: Project) -> tuple[float, int]:
     """Return `alike_questions` of a project, read again after an import or a removal of texts."""
-    imports = list(project.imports.order_by("pk").values_list("pk", "state"))
-    state, examples = (imports, project.texts_removed_at), project.examples.judged()
+    state, examples = (import_states(project), project.texts_removed_at), project.examples.judged()
     alike: tuple[float, int] = cached("alike", project, state, lambda: alike_questions(examples))
     return alike
 
@@ -275,7 +273,7 @@ def awaits_worker(run: Run) -> bool:
         return False
     if not _large_and_done().filter(pk=run.pk).exists():
         return False
-    return Worker.objects.alive().serve(settings.QUICK) and _wake_for(run)
+    return Worker.objects.take_long_work() and _wake_for(run)
 
 
 def order_figures(run: Run) -> OrderFigures:

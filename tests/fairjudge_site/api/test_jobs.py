@@ -64,7 +64,8 @@ def large(monkeypatch, ranked):
     monkeypatch.setattr(tables, "LARGE_BODY", 0)
     monkeypatch.setattr(waking, "wake", lambda *message: True)
     # The thread that keeps a lease doesn't see what the test hasn't committed.
-    monkeypatch.setattr(jobs, "_RENEW_SECONDS", 3600)
+    for name in ("_RENEW_SECONDS", "_RENEW_FILE_SECONDS"):
+        monkeypatch.setattr(jobs, name, 3600)
     monkeypatch.setattr("judging.core.models.SILENT_AFTER", timedelta(hours=1))
     now = timezone.now()
     Worker.objects.create(name="w", queues="quick", started_at=now, seen_at=now)

@@ -100,7 +100,7 @@ def test_a_file_that_somebody_cancels_is_broken_off_and_leaves_nothing(
     client, owner, large, monkeypatch, tmp_path, kind
 ):
     monkeypatch.setattr(exports, "_ROWS_A_PIECE", 1)
-    monkeypatch.setattr(jobs, "_RENEW_SECONDS", 0.02)
+    monkeypatch.setattr(jobs, "_RENEW_FILE_SECONDS", 0.02)
     real, halfway, cancelled, seen = exports._table, *(threading.Event() for _ in range(2)), []
 
     def slow(*args):
