@@ -158,7 +158,7 @@ def test_the_number_of_many_is_counted_again_once_the_run_or_the_imports_change(
     Verdict.objects.filter(run=judged).update(label="win")
     assert total(label="win") == 3
     Run.objects.filter(pk=judged.pk).update(ranked_at=timezone.now())
-    assert total(label="win") == 4
+    assert (total(label="win"), total()) == (4, 5)
     make_examples(project, 2)
     assert total() == 7
 
