@@ -55,9 +55,9 @@ MODULES_ALLOWED = {
     "several machines, alerts and traces": 3,
 }
 # What the house of the street plan may have, and what each feature after it may add. State the
-# price of a new feature here; nothing else raises the sum.
+# price of a new feature here; nothing else raises the sum. Comments and docstrings are not counted.
 LINES_ALLOWED = {
-    "the street plan": 44_000,
+    "the street plan": 42_500,
     "holes, journals and intervals": 1_500,
     "pages that answer": 2_570,
     "open to programs": 5_000,
@@ -218,7 +218,10 @@ def crowded_folders(files: list[Path], most: int) -> dict[str, int]:
 
 
 def lines_to_follow(path: Path) -> int:
-    """Return the lines of a module apart from docstrings: these explain the rest and may grow."""
+    """Return the lines of a module apart from docstrings and comments, which may grow.
+
+    Both explain the rest, so that a limit on them would make the house harder to read.
+    """
     tree = parsed(path)
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     strings = [
@@ -227,7 +230,8 @@ def lines_to_follow(path: Path) -> int:
         if isinstance(node, documented) and ast.get_docstring(node, clean=False) is not None
     ]
     explained = sum(string.end_lineno - string.lineno + 1 for string in strings)
-    return len((ROOT / path).read_text("utf-8").splitlines()) - explained
+    lines = (ROOT / path).read_text("utf-8").splitlines()
+    return sum(not line.lstrip().startswith("#") for line in lines) - explained
 
 
 def is_enough(docstring: str) -> bool:
