@@ -556,16 +556,19 @@ def _read(content: bytes) -> list[tuple[str, str, str]]:
         raise UserError("The file has more than 5 MB. Upload the panel's list of submissions.")
     try:
         text = content.decode("utf-8-sig")
-        rows = list(csv.DictReader(io.StringIO(text, newline=""), strict=True))
+        table = csv.DictReader(io.StringIO(text, newline=""), strict=True)
+        rows = list(table)
     except (UnicodeDecodeError, csv.Error):
         raise UserError("The file isn't a CSV file in UTF-8. Nothing was changed.") from None
-    names = {(name or "").strip().lower(): name for name in (rows[0] if rows else {})}
+    names = {(name or "").strip().lower(): name for name in table.fieldnames or ()}
     worker, status = _column(names, _WORKER), _column(names, _STATUS)
     if worker is None or status is None:
         raise UserError(
             "The file needs a column with the worker's ID (worker_id, Participant id or WorkerId) "
             "and one with the status. Nothing was changed."
         )
+    if not rows:
+        raise UserError("The file has a header and no row below it. Nothing was changed.")
     session = _column(names, _SESSION)
     read, states = [], dict[str, str]()
     for line, row in enumerate(rows, start=2):

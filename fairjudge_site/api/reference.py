@@ -8,13 +8,15 @@ user makes and ends the tokens with which programs act for them.
 import json
 from functools import lru_cache
 from typing import Any
+from urllib.parse import urlencode
 
 from django import forms
 from django.contrib import messages
 from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.models import AbstractUser
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
 from django.utils.cache import add_never_cache_headers, get_conditional_response
 from django.utils.http import quote_etag
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
@@ -27,6 +29,7 @@ from fairjudge_site.api.gate import Scope
 from fairjudge_site.api.problems import CODES, CONTENT_TYPE, Problem
 from judging.core.errors import UserError
 from judging.projects.access import projects_of
+from judging.projects.logins import is_proved, proving
 from judging.projects.models import Project
 from judging.projects.tokens import MOST_DAYS, SCOPES, issue_token, revoke, tokens_of
 
@@ -205,8 +208,12 @@ def _schemas(made: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
+LONGEST_NAME = 100
+_MOST_FIELDS = 20
+
+
 class TokenForm(forms.Form):
-    name = forms.CharField(label="What is it for?", max_length=100)
+    name = forms.CharField(label="What is it for?", max_length=LONGEST_NAME)
     scopes = forms.MultipleChoiceField(
         label="What may it do?",
         choices=[(name, f"{name}: {said}") for name, said in SCOPES.items()],
@@ -229,8 +236,8 @@ class TokenForm(forms.Form):
         help_text="If empty: it works until you revoke it.",
     )
 
-    def __init__(self, user: AbstractUser, data: Any = None) -> None:
-        super().__init__(data)
+    def __init__(self, user: AbstractUser, data: Any = None, begun: Any = None) -> None:
+        super().__init__(data, initial=begun)
         self.fields["project"].queryset = projects_of(user).order_by("slug")
 
 
@@ -238,7 +245,12 @@ class TokenForm(forms.Form):
 def tokens(request: HttpRequest) -> HttpResponse:
     """List the user's tokens. A new one is in the answer to the form, and nowhere afterwards."""
     user = request.user
-    form = TokenForm(user, request.POST if request.method == "POST" else None)
+    # A token outlives the session, so who found one left open must not make it.
+    if request.method == "POST" and not is_proved(request):
+        return redirect(proving(f"{reverse('tokens')}?{_asked_for(request.POST)}"))
+    begun = {name: chosen for name, chosen in request.GET.lists() if name in TokenForm.base_fields}
+    begun |= {name: chosen[0] for name, chosen in begun.items() if name != "scopes"}
+    form = TokenForm(user, request.POST if request.method == "POST" else None, begun)
     made, text = None, ""
     if request.method == "POST" and form.is_valid():
         try:
@@ -247,9 +259,20 @@ def tokens(request: HttpRequest) -> HttpResponse:
         except UserError as error:
             form.add_error(None, str(error))
     context = {"form": form, "tokens": tokens_of(user), "made": made, "text": text}
+    context["asks_first"] = not is_proved(request)
     response = render(request, "api/tokens.html", context, status=422 if form.errors else 200)
     add_never_cache_headers(response)
     return response
+
+
+def _asked_for(sent: QueryDict) -> str:
+    """Return what the form held, for the address of the page that goes on with it."""
+    kept = [
+        (name, chosen[:LONGEST_NAME])
+        for name in TokenForm.base_fields
+        for chosen in sent.getlist(name)
+    ]
+    return urlencode(kept[:_MOST_FIELDS])
 
 
 @require_POST

@@ -45,6 +45,9 @@ STEP, STEP_ALIKE = 0.35, 0.5
 # The mean difficulty, and how alike examples are in it, among which a chain chooses.
 DIFFICULTIES = np.linspace(0.01, 0.61, 21)
 SAMENESS = np.array([0.5, 1.0, 2.0, 4.0, 8.0, 16.0])
+# By simulation, the posterior alone covers 90 to 93 % of the skills of people who never guess: the
+# model expects some guesses, and takes the right labels of few votes for surer than they are.
+WIDER = 1.2
 SMALLEST = 1e-300
 LEAST_SHARE = 1e-4
 ONE_CATEGORY = "all votes are in one category, so chance agreement is complete"
@@ -168,11 +171,13 @@ class Hierarchical:
     seed: int
 
     def skill(self, rater: int, n: int, confidence: float = 0.95) -> Figure:
-        """Return one rater's skill with its posterior interval.
+        """Return one rater's skill with its posterior interval, WIDER times as wide.
 
         Args: rater, n, confidence: its column, its votes, and the level.
         Returns: the posterior mean between the limits."""
-        return _summed(self.skills[:, rater], n, confidence)
+        drawn = self.skills[:, rater]
+        mean = drawn.mean()
+        return _summed(np.clip(mean + WIDER * (drawn - mean), 0, 1), n, confidence)
 
     def mean_difficulty(self, confidence: float = 0.95) -> Figure:
         """Return how often a vote is a guess, with its posterior interval.

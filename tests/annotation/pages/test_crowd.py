@@ -212,6 +212,7 @@ def test_another_submission_of_a_worker_is_not_theirs(upload, came):
         ("worker_id,status\nworker-1,rejected\n,rejected\n", "Row 3 names no worker"),
         ("worker_id,status\nworker-1,rejected\nworker-1,approved\n", "Row 3 contradicts"),
         ("who,what\nworker-1,rejected\n", "needs a column"),
+        ("worker_id,status\n", "a header and no row"),
         ("", "empty"),
         (b"\xff\xfe\x00", "isn't a CSV file"),
         ('worker_id,status\n"worker-1,rejected\n', "isn't a CSV file"),

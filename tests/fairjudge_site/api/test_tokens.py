@@ -3,6 +3,7 @@
 import io
 import json
 import logging
+import time
 from datetime import timedelta
 
 import pytest
@@ -16,6 +17,7 @@ from fairjudge_site.server import has_token
 from judging.core.errors import UserError
 from judging.projects import tokens
 from judging.projects.access import change_role, remove_member
+from judging.projects.logins import PROVED
 from judging.projects.models import ApiToken, AuditEvent, Membership
 from judging.projects.tokens import issue_token, revoke
 from tests.factories import make_project
@@ -30,9 +32,38 @@ def rows_with(text: str) -> list[str]:
     return [str(row) for model in models for row in model.objects.values() if text in str(row)]
 
 
-def test_a_token_is_shown_once_and_only_its_hash_is_stored(owner):
+def just_logged_in(user):
+    client = Client()
+    client.force_login(user)
+    session = client.session
+    session[PROVED] = time.time()
+    session.save()
+    return client
+
+
+def test_a_session_left_open_makes_no_token_before_the_password_and_loses_no_field(owner):
     client = Client()
     client.force_login(owner)
+    owner.set_password("pw")
+    owner.save()
+    client.force_login(owner)
+    asked = {"name": "note & book", "scopes": ["read", "write"], "days": "9", "other": "no"}
+    assert "You confirm first that it is you" in client.get("/tokens/").content.decode()
+    led = client.post("/tokens/", asked)["Location"]
+    assert not ApiToken.objects.exists()
+    back = client.post(led, {"password": "pw"})["Location"]
+    page = client.get(back)
+    assert {name: page.context["form"][name].value() for name in ("name", "scopes", "days")} == {
+        "name": "note & book",
+        "scopes": ["read", "write"],
+        "days": "9",
+    }
+    assert "You confirm first" not in page.content.decode()
+    assert client.post("/tokens/", asked).context["made"] == ApiToken.objects.get()
+
+
+def test_a_token_is_shown_once_and_only_its_hash_is_stored(owner):
+    client = just_logged_in(owner)
     shown = client.post(reverse("tokens"), {"name": "notebook", "scopes": ["read"], "days": "9"})
     text = tokens.TOKEN.search(shown.content.decode())[0]
     assert TokenClient(text).get("me").json()["user"] == "olga"
