@@ -109,14 +109,14 @@ def cyclic_blocks(models: int, size: int) -> tuple[tuple[int, ...], ...]:
     bases: dict[tuple[int, ...], None] = {}
     for rest in combinations(range(1, models), size - 1):
         block = (0, *rest)
-        shifts = (tuple(sorted((one - by) % models for one in block)) for by in block)
+        shifts = (tuple(sorted((model - by) % models for model in block)) for by in block)
         bases[min(shifts)] = None
     left, counts, blocks = list(bases), Counter[int](), []
     while left:
         best = min(left, key=lambda base: (_unevenness(counts, base, models), base))
         left.remove(best)
         counts.update(_differences(best, models))
-        developed = (tuple(sorted((one + by) % models for one in best)) for by in range(models))
+        developed = (tuple(sorted((model + by) % models for model in best)) for by in range(models))
         # A base that a shift leaves as it is gives fewer blocks.
         blocks += list(dict.fromkeys(developed))
     return tuple(blocks)
@@ -147,7 +147,7 @@ def block_pairs(stages: Sequence[Sequence[str]], size: int, seed: int, number: i
     """
     first = sorted(stages[0], key=lambda model: (draw(seed, model), model))
     blocks = cyclic_blocks(len(first), min(size, len(first)))
-    block = [first[one] for one in blocks[number % len(blocks)]]
+    block = [first[place] for place in blocks[number % len(blocks)]]
     pairs, earlier = all_pairs(block), first
     for stage in stages[1:]:
         for model in sorted(stage):
@@ -187,5 +187,5 @@ class Balance:
             if group[a] is not group[b]:
                 joined = group[a] | group[b]
                 group |= dict.fromkeys(joined, joined)
-        parts = {id(one): sorted(one & named) for one in group.values()}
+        parts = {id(members): sorted(members & named) for members in group.values()}
         return sorted(filter(None, parts.values()))

@@ -179,9 +179,9 @@ def style_controlled(
         style: (N, S) of response 1 less response 2; divided by their standard deviations here.
     Returns: the ranking, or Undefined if there is none, if a style never differs, if the styles
         can't be told apart from the models, or if an effect has no limit."""
-    given = (models, model_1, model_2, sign, question)
-    found = _strengths(*given, ties=False, style=np.asarray(style, dtype=np.float64))
-    return found if isinstance(found, Undefined) else StyleRanking(found.ranked, found.effects)
+    games = (models, model_1, model_2, sign, question)
+    fitted = _strengths(*games, ties=False, style=np.asarray(style, dtype=np.float64))
+    return fitted if isinstance(fitted, Undefined) else StyleRanking(fitted.ranked, fitted.effects)
 
 
 def _strengths(
@@ -198,12 +198,12 @@ def _strengths(
     games = _Games.of(models, model_1, model_2, sign)
     if isinstance(games, Undefined):
         return games
-    found = comparable(models, model_1, model_2, sign)
-    if isinstance(found, Undefined):
-        return found
-    if found.apart:
+    compared = comparable(models, model_1, model_2, sign)
+    if isinstance(compared, Undefined):
+        return compared
+    if compared.apart:
         rows, models, (first, second, signs), question = _among(
-            found, models, model_1, model_2, sign, question
+            compared, models, model_1, model_2, sign, question
         )
         style = None if style is None else style[np.asarray(rows)]
         games = _Games.of(models, first, second, signs)
@@ -287,8 +287,8 @@ def _fit(
     spread = np.einsum("ip,pq,iq->i", turn, covariance, turn)
     played = np.append(games.played(m), np.full(more, float(n)))
     figures = [
-        _estimate(*one, labels, m - 1 + more)
-        for one in zip(value, centre, spread, played, strict=True)
+        _estimate(*row, labels, m - 1 + more)
+        for row in zip(value, centre, spread, played, strict=True)
     ]
     expected = _expected(value[:m], np.exp(value[m]) if ties else 0.0)
     strengths = basis @ covariance[: m - 1, : m - 1] @ basis.T
@@ -371,17 +371,17 @@ def next_pairs(
     precision = np.diag(weighed.sum(axis=1)) - weighed + np.eye(m) / PRIOR_SD**2
     variance = np.asarray(np.linalg.inv(precision), dtype=np.float64)
     i, j = np.triu_indices(m, 1)
-    found = []
+    pairs = []
     for _ in range(min(most, len(i))):
         own = np.diagonal(variance)
         gain = np.log1p(one_label[i, j] * (own[i] + own[j] - 2 * variance[i, j])) / 2
         best = int(np.argmax(gain))
         a, b = int(i[best]), int(j[best])
-        found.append(NextPair(models[a], models[b], int(met[a, b]), float(gain[best])))
+        pairs.append(NextPair(models[a], models[b], int(met[a, b]), float(gain[best])))
         moved = variance[a] - variance[b]
         spread = float(moved[a] - moved[b])
         variance = variance - np.outer(moved, moved) / (1 / one_label[a, b] + spread)
-    return found
+    return pairs
 
 
 def _outcomes(games: _Games, basis: Floats, *, ties: bool) -> tuple[Floats, Codes, Floats]:
@@ -413,9 +413,11 @@ def _estimate(
     return Estimate(float(value), round(n), float(low), float(high))
 
 
-def _exponential(found: Estimate) -> Estimate:
-    low, high = (None if one is None else float(np.exp(one)) for one in (found.low, found.high))
-    return Estimate(float(np.exp(found.value)), found.n, low, high, found.note)
+def _exponential(strength: Estimate) -> Estimate:
+    low, high = (
+        None if limit is None else float(np.exp(limit)) for limit in (strength.low, strength.high)
+    )
+    return Estimate(float(np.exp(strength.value)), strength.n, low, high, strength.note)
 
 
 def _expected(strength: Floats, tie: float) -> Floats:
@@ -494,7 +496,7 @@ def _why_apart(wins: Floats, model: int, ranked: Booleans) -> str:
 
 
 def _among(
-    found: Comparable,
+    compared: Comparable,
     models: Sequence[str],
     model_1: ArrayLike,
     model_2: ArrayLike,
@@ -503,11 +505,11 @@ def _among(
 ) -> tuple[Booleans, list[str], tuple[Codes, Codes, Codes], Codes | None]:
     """The labels among the ranked models, in the places that these have alone."""
     place = np.full(len(models), -1)
-    place[found.ranked] = np.arange(len(found.ranked))
+    place[compared.ranked] = np.arange(len(compared.ranked))
     first, second = place[np.asarray(model_1)], place[np.asarray(model_2)]
     rows = (first >= 0) & (second >= 0)
     asked = None if question is None else np.asarray(question)[rows]
-    names = [models[i] for i in found.ranked]
+    names = [models[i] for i in compared.ranked]
     return rows, names, (first[rows], second[rows], np.asarray(sign)[rows]), asked
 
 

@@ -77,7 +77,7 @@ def size_for_kappa(
 
     def half(n: int) -> float:
         rng = np.random.default_rng((SEED, n))
-        found: list[float] = []
+        half_widths: list[float] = []
         for counts in rng.multinomial(n, cells / cells.sum(), TABLES):
             judge, human = np.divmod(np.repeat(np.arange(9), counts), 3)
             compared = Comparison(
@@ -89,8 +89,8 @@ def size_for_kappa(
                 np.arange(n),
             )
             wide = width(kappa_of(compared, rng, confidence=confidence))
-            found += [] if wide is None else [wide / 2]
-        return float(np.mean(found)) if found else math.inf
+            half_widths += [] if wide is None else [wide / 2]
+        return float(np.mean(half_widths)) if half_widths else math.inf
 
     # The width falls with the root of n, so two steps from any start come close enough.
     n = 200
@@ -121,13 +121,13 @@ def size_for_better(
     if wins + ties > 1 + 1e-9:
         return Undefined("with that share of ties the win rate can't be so far from one half")
 
-    def found(n: int) -> float:
+    def power_at(n: int) -> float:
         tied, chance = _binomial(n, ties)
         enough = _enough_wins(tied, n, float(scipy.stats.t.ppf((1 + confidence) / 2, n - 1)))
         won = scipy.stats.binom.sf(enough - 1, n - tied, min(1.0, round(wins / (1 - ties), 12)))
         return float(chance @ won)
 
-    return _smallest(lambda n: n > 1 and found(n) >= power, found, steps=_STEPS)
+    return _smallest(lambda n: n > 1 and power_at(n) >= power, power_at, steps=_STEPS)
 
 
 def size_for_win_rate(
@@ -180,39 +180,41 @@ def size_for_certificate(
     if rest is not None and rest > MOST_AUDITED:
         rest = None
     most = MOST_AUDITED if rest is None else rest - 1
-    n, found = 1, 0
+    n, n_errors = 1, 0
     while n <= most:
         # An audit that may find more errors is larger, most often by about 1/epsilon.
-        sizes = np.arange(max(n, found + 1), min(n + _WINDOW, most + 1))
-        certifies = np.flatnonzero(_at_most(found, sizes, rest, epsilon, beyond=True) <= alpha)
+        sizes = np.arange(max(n, n_errors + 1), min(n + _WINDOW, most + 1))
+        certifies = np.flatnonzero(_at_most(n_errors, sizes, rest, epsilon, beyond=True) <= alpha)
         if not len(certifies):
             n += _WINDOW
             continue
         n = int(sizes[certifies[0]])
-        issued = float(_at_most(found, sizes[certifies[:1]], rest, wrong)[0])
+        issued = float(_at_most(n_errors, sizes[certifies[:1]], rest, wrong)[0])
         if issued >= power:
             return Size(n, issued)
-        found += 1
+        n_errors += 1
     if rest is None:
         return _too_many(MOST_AUDITED)
     return Undefined(f"no audit of these {rest:,} labels is sure enough of a certificate")
 
 
 def _at_most(
-    found: int, sizes: Counts, rest: int | None, wrong: float, *, beyond: bool = False
+    n_errors: int, sizes: Counts, rest: int | None, wrong: float, *, beyond: bool = False
 ) -> Floats:
-    """Return the probability that audits find no more than `found` errors.
+    """Return the probability that audits find no more than `n_errors` errors.
 
     Args:
         wrong: share of wrong labels in the rest.
         beyond: it is the share of those that are not audited, and there is one more than that.
     """
     if rest is None:
-        return np.asarray(scipy.stats.binom.cdf(found, sizes, round(wrong, 12)), dtype=np.float64)
+        return np.asarray(
+            scipy.stats.binom.cdf(n_errors, sizes, round(wrong, 12)), dtype=np.float64
+        )
     n_wrong = np.full(len(sizes), math.ceil(wrong * rest - 1e-9))
     if beyond:
-        n_wrong = found + np.floor(wrong * (rest - sizes) + 1e-9).astype(int) + 1
-    return np.asarray(scipy.stats.hypergeom.cdf(found, rest, n_wrong, sizes), dtype=np.float64)
+        n_wrong = n_errors + np.floor(wrong * (rest - sizes) + 1e-9).astype(int) + 1
+    return np.asarray(scipy.stats.hypergeom.cdf(n_errors, rest, n_wrong, sizes), dtype=np.float64)
 
 
 def _first(holds: Callable[[int], bool], low: int, high: int) -> int:

@@ -177,19 +177,19 @@ def _with_images(message: dict[str, object], images: Mapping[str, str]) -> dict[
 
 def _cut(part: dict[str, object], images: Mapping[str, str]) -> list[dict[str, object]]:
     """Cut a part at its images. What was marked is marked at its end."""
-    found: list[dict[str, object]] = []
+    parts: list[dict[str, object]] = []
     text = ""
     for piece in pieces(str(part["text"])):
         if isinstance(piece, str):
             text += piece
         elif url := images.get(piece.sha256):
-            found += [_part(text, marked=False)] if text.strip() else []
-            found.append({"type": "image_url", "image_url": {"url": url}})
+            parts += [_part(text, marked=False)] if text.strip() else []
+            parts.append({"type": "image_url", "image_url": {"url": url}})
             text = ""
-    found += [_part(text, marked=False)] if text.strip() else []
-    if found and "cache_control" in part:
-        found[-1]["cache_control"] = part["cache_control"]
-    return found if any("image_url" in one for one in found) else [part]
+    parts += [_part(text, marked=False)] if text.strip() else []
+    if parts and "cache_control" in part:
+        parts[-1]["cache_control"] = part["cache_control"]
+    return parts if any("image_url" in part_of_text for part_of_text in parts) else [part]
 
 
 def _part(text: str, *, marked: bool) -> dict[str, object]:

@@ -369,12 +369,12 @@ class ErrorBody:
             for status, words in STATUS_OF_WORDS:
                 if words.search(code):
                     return status
-        said = self.message[:SAID_FIRST]
-        if TOO_FAST.search(said):
+        beginning = self.message[:SAID_FIRST]
+        if TOO_FAST.search(beginning):
             return 429
-        if TOO_LONG.search(said) or FILTERED.search(said) or NO_KEY.search(said):
+        if TOO_LONG.search(beginning) or FILTERED.search(beginning) or NO_KEY.search(beginning):
             return 400
-        return 404 if NO_MODEL.search(said) else http_status
+        return 404 if NO_MODEL.search(beginning) else http_status
 
 
 def _innermost(data: object) -> Any:
@@ -520,13 +520,13 @@ NONE_LEFT = "none left of "
 
 def _combined_reset(value: str) -> dict[str, float]:
     """Read the IETF's one header: `limit=9, remaining=0, reset=50`, or `"day";r=0;t=50`."""
-    found: dict[str, float] = {}
+    limits: dict[str, float] = {}
     for policy in value.split(",") if ";" in value else [value]:
         fields = dict(re.findall(r"\b(remaining|reset|r|t)=(\d{1,12})", policy))
         wait, left = fields.get("reset", fields.get("t")), fields.get("remaining", fields.get("r"))
         if wait is not None:
-            found[f"{NONE_LEFT if left == '0' else ''}{policy}"] = float(wait)
-    return found
+            limits[f"{NONE_LEFT if left == '0' else ''}{policy}"] = float(wait)
+    return limits
 
 
 def _remaining(headers: Mapping[str, str], limit: str) -> float | None:

@@ -67,8 +67,10 @@ class JudgeRequest:
         texts = [message.content for message in self.messages]
         if not any(SCHEME in text for text in texts):
             return estimate_prompt(texts)
-        found = [without_images(text) for text in texts]
-        return estimate_prompt([text for text, _ in found]) + TOKENS * sum(n for _, n in found)
+        stripped = [without_images(text) for text in texts]
+        return estimate_prompt([text for text, _ in stripped]) + TOKENS * sum(
+            n for _, n in stripped
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -277,14 +277,16 @@ _OWN_WORDS = re.compile(
 def _restart(folded: str, template: str, quoted: Sequence[str]) -> int | None:
     """Return where the model begins the template or the conversation again."""
     patterns = [RESTART_MARK, _openings(template)]
-    found = [match.start() for pattern in patterns if pattern and (match := pattern.search(folded))]
+    starts = [
+        match.start() for pattern in patterns if pattern and (match := pattern.search(folded))
+    ]
     # A response may hold such a conversation too, and the judge may repeat it.
     for turn in _NEXT_TURN.finditer(folded):
         line = turn[0].strip(" \t*_")
         if folded[: turn.start()].strip() and not any(line in fold(text) for text in quoted):
-            found.append(turn.start())
+            starts.append(turn.start())
             break
-    return min(found, default=None)
+    return min(starts, default=None)
 
 
 def without_thinking(reply: str) -> str:

@@ -152,11 +152,11 @@ class _Source:
 
     @cached_property
     def alike(self) -> dict[tuple[str, ...], list[str]]:
-        found: dict[tuple[str, ...], list[str]] = {}
+        by_verdict: dict[tuple[str, ...], list[str]] = {}
         for unit in sorted(self.units | self.bare):
             if len(unit) <= LONGEST_UNIT:
-                found.setdefault(_verdict_in(unit), []).append(unit)
-        return {verdict: units[-MOST_ALIKE:] for verdict, units in found.items() if verdict}
+                by_verdict.setdefault(_verdict_in(unit), []).append(unit)
+        return {verdict: units[-MOST_ALIKE:] for verdict, units in by_verdict.items() if verdict}
 
 
 # Cached, since a pair is judged in many samples one after the other.
@@ -171,7 +171,9 @@ def _source(text: str) -> _Source:
             plain = _plain(_ENUMERATED.sub("", unit))
             if _says_something(plain):
                 (units if has_own_words(unit) else bare).add(plain)
-    bare.update(_plain(found) for found in _OBJECT.findall(folded) if not has_own_words(found))
+    bare.update(
+        _plain(written) for written in _OBJECT.findall(folded) if not has_own_words(written)
+    )
     passages = frozenset(filter(None, map(_plain, _find_passages(folded, lines))))
     objects = frozenset(filter(None, map(_scores_in, _OBJECT.findall(folded))))
     return _Source(passages, frozenset(units), frozenset(bare), objects)
@@ -208,7 +210,7 @@ def _find_passages(folded: str, lines: Sequence[str]) -> Iterator[str]:
 
 def _passages(folded: str, sources: Sequence[_Source]) -> Iterator[Span]:
     reply = f" {_plain(folded)} "
-    copied = {f" {one} " for source in sources for one in source.passages if f" {one} " in reply}
+    copied = {f" {own} " for source in sources for own in source.passages if f" {own} " in reply}
     if not copied:
         return
     words = [*_words(folded)]
@@ -252,17 +254,19 @@ def _units(folded: str, sources: Sequence[_Source]) -> Iterator[Span]:
         previous = start, plain
         for unit_start, unit_end in _sentences(line):
             unit = folded[start + unit_start : start + unit_end]
-            said = _plain(_ENUMERATED.sub("", unit))
-            if not _says_something(said) or not has_own_words(unit):
+            written = _plain(_ENUMERATED.sub("", unit))
+            if not _says_something(written) or not has_own_words(unit):
                 continue
-            found = any(said in source.units for source in sources)
-            if not found and len(said) <= LONGEST_UNIT and compared < MOST_COMPARED:
+            is_copied = any(written in source.units for source in sources)
+            if not is_copied and len(written) <= LONGEST_UNIT and compared < MOST_COMPARED:
                 near = [
-                    one for source in sources for one in source.alike.get(_verdict_in(said), ())
+                    alike
+                    for source in sources
+                    for alike in source.alike.get(_verdict_in(written), ())
                 ]
                 compared += len(near)
-                found = any(_reworded(said, one) for one in near)
-            if found:
+                is_copied = any(_reworded(written, shown) for shown in near)
+            if is_copied:
                 yield start + unit_start, start + unit_end
 
 
@@ -277,15 +281,15 @@ def _sentences(line: str) -> Iterator[Span]:
         yield last, len(line)
 
 
-def _reworded(said: str, shown: str) -> bool:
-    said, shown = _MARKUP.sub("", said), _MARKUP.sub("", shown)
-    short, long = sorted((said, shown), key=len)
+def _reworded(written: str, shown: str) -> bool:
+    written, shown = _MARKUP.sub("", written), _MARKUP.sub("", shown)
+    short, long = sorted((written, shown), key=len)
     within = f" {short} " in f" {long} " and long.count(" ") - short.count(" ") <= FEW_WORDS
     if not within and 2 * len(short) < SIMILAR * (len(short) + len(long)):
         return False
     if within or not has_own_words(short):
         return has_own_words(short)
-    match = SequenceMatcher(None, said, shown, autojunk=False)
+    match = SequenceMatcher(None, written, shown, autojunk=False)
     return match.real_quick_ratio() >= SIMILAR <= match.quick_ratio() and match.ratio() >= SIMILAR
 
 
@@ -295,8 +299,8 @@ def _bare_runs(folded: str, sources: Sequence[_Source]) -> Iterator[Span]:
     Of lines that follow others, these count if they are a verdict by themselves.
     """
     for match in _OBJECT.finditer(folded):
-        said, scores = _plain(match[0]), _scores_in(match[0])
-        if said and any(said in source.bare or scores in source.objects for source in sources):
+        text, scores = _plain(match[0]), _scores_in(match[0])
+        if text and any(text in source.bare or scores in source.objects for source in sources):
             yield match.span()
     run: list[tuple[Span, str]] = []
     for span in (*_lines(folded), None):
@@ -308,11 +312,11 @@ def _bare_runs(folded: str, sources: Sequence[_Source]) -> Iterator[Span]:
             continue
         for source in sources if run else ():
             copied: list[tuple[Span, str]] = []
-            for place, said in (*run, (None, "")):
-                if place and all(_is_bare_in(source, part) for part in _JOINT.split(said)):
-                    copied.append((place, said))
+            for place, text in (*run, (None, "")):
+                if place and all(_is_bare_in(source, part) for part in _JOINT.split(text)):
+                    copied.append((place, text))
                     continue
-                if len(copied) == len(run) or _is_whole([said for _, said in copied]):
+                if len(copied) == len(run) or _is_whole([text for _, text in copied]):
                     yield from (place for place, _ in copied)
                 copied = []
         run = []
@@ -320,14 +324,14 @@ def _bare_runs(folded: str, sources: Sequence[_Source]) -> Iterator[Span]:
 
 def _is_whole(lines: Sequence[str]) -> bool:
     """Return True for two scores or more, a mark, or numbers in one line."""
-    (said,) = lines if len(lines) == 1 else ("",)
-    return len(lines) > 1 or "[[" in said or bool(re.fullmatch(r"[0-9]+(?: [0-9]+)+", said))
+    (line,) = lines if len(lines) == 1 else ("",)
+    return len(lines) > 1 or "[[" in line or bool(re.fullmatch(r"[0-9]+(?: [0-9]+)+", line))
 
 
-def _is_bare_in(source: _Source, said: str) -> bool:
-    if said in source.bare:
+def _is_bare_in(source: _Source, written: str) -> bool:
+    if written in source.bare:
         return True
-    if len(said) > LONGEST_UNIT:
+    if len(written) > LONGEST_UNIT:
         return False
-    near = source.alike.get(_verdict_in(said), ())
-    return any(SequenceMatcher(None, said, one).ratio() >= SIMILAR for one in near)
+    near = source.alike.get(_verdict_in(written), ())
+    return any(SequenceMatcher(None, written, shown).ratio() >= SIMILAR for shown in near)

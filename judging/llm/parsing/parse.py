@@ -104,20 +104,22 @@ def parse(
     mass: float | None = None
     if template.reply is ReplyFormat.CHOICE_TOKEN:
         ids = PromptVariant.parse(part).shown_ids(template.ids)
-        found = _choice(template, logprobs, ids, text or "", declined=declined)
+        parsed = _choice(template, logprobs, ids, text or "", declined=declined)
         # A choice is asked for in so few tokens that every answer is cut off.
         cut = cut and not is_answered(logprobs, ids)
     else:
         views = (_read(template, view, cut=cut and not view.ended) for view in answer.views())
-        found = next((parsed for parsed in views if parsed is not None), None)
+        parsed = next((parsed for parsed in views if parsed is not None), None)
     if template.form is JudgeForm.POINTWISE:
-        found = _point(template, logprobs, found, answer, text or "", cut=cut)
-    if found is not None:
-        mass = found.mass
-        if found.why and (cut or declined):
+        parsed = _point(template, logprobs, parsed, answer, text or "", cut=cut)
+    if parsed is not None:
+        mass = parsed.mass
+        if parsed.why and (cut or declined):
             return Parsed(_failure(reason, cut=cut, declined=declined))
-        if mass is None or (found.status is Status.VALID and mass > template.least_mass - ROUNDING):
-            return found
+        if mass is None or (
+            parsed.status is Status.VALID and mass > template.least_mass - ROUNDING
+        ):
+            return parsed
     return Parsed(_failure(reason, cut=cut, declined=declined), mass=mass)
 
 
@@ -179,13 +181,13 @@ def _read(template: Template, answer: Answer, *, cut: bool) -> Parsed | None:
         return document
     match template.reply:
         case ReplyFormat.SCORE_LINES:
-            found = parse_score_lines(answer, template.scale, cut=cut)
-            return found or parse_score_json(answer, template.scale, cut=cut)
+            parsed = parse_score_lines(answer, template.scale, cut=cut)
+            return parsed or parse_score_json(answer, template.scale, cut=cut)
         case ReplyFormat.SCORE_JSON:
-            found = parse_score_json(answer, template.scale, cut=cut)
-            if found is None and "{" not in answer.folded:
-                found = parse_score_lines(answer, template.scale, cut=cut)
-            return found
+            parsed = parse_score_json(answer, template.scale, cut=cut)
+            if parsed is None and "{" not in answer.folded:
+                parsed = parse_score_lines(answer, template.scale, cut=cut)
+            return parsed
         case ReplyFormat.CRITERIA_JSON:
             return parse_criteria_json(answer, template.scale, template.criteria, template.rule)
         case ReplyFormat.SCORE_PAIR:
@@ -259,15 +261,15 @@ def parse_score_lines(answer: Answer, scale: Scale, *, cut: bool = False) -> Par
     """
     text = unwrapped(answer.own)
     statements = [
-        (match, said)
-        for match, said in _announced(text, [*_STATEMENT.finditer(text)])
-        if not said.criterion
+        (match, lead)
+        for match, lead in _announced(text, [*_STATEMENT.finditer(text)])
+        if not lead.criterion
     ]
     for strong in (True, False):
         kind = [
-            (match, said)
-            for match, said in statements
-            if (match["strong"] is not None or said.final) or not strong
+            (match, lead)
+            for match, lead in statements
+            if (match["strong"] is not None or lead.final) or not strong
         ]
         scores = [*_scores(text, kind, scale, cut)]
         pair = _last_pair(scores, text)
@@ -293,21 +295,21 @@ def _announced(
 
     An announcement also holds for the statements that follow on the same line and the next ones.
     """
-    said, last = NOTHING, 0
+    told, last = NOTHING, 0
     for match in statements:
         above, newline, lead = text[last : match.start()].rpartition("\n")
         own = announced(lead)
         if own != NOTHING:
-            said = own
+            told = own
         elif newline and (not last or above.partition("\n")[2].strip()):
-            said = announced(above.rstrip().rpartition("\n")[2])
+            told = announced(above.rstrip().rpartition("\n")[2])
         last = match.end()
-        yield match, said
+        yield match, told
 
 
 def _scores(text: str, statements: Statements, scale: Scale, cut: bool) -> Iterator[_Score]:
     last_line = text.rfind("\n")
-    for match, said in statements:
+    for match, lead in statements:
         bare = match["strong"] is None or match["is"] is not None
         value: Decimal | None = None
         end = match.end()
@@ -325,7 +327,7 @@ def _scores(text: str, statements: Statements, scale: Scale, cut: bool) -> Itera
             value = None
         assistant = match[2] or match[4]
         position = 1 if assistant in "1a" else 2
-        yield _Score(position, value, match.start(), end, said.revision, said.final)
+        yield _Score(position, value, match.start(), end, lead.revision, lead.final)
 
 
 def _is_unambiguous(text: str, end: int, value: Decimal, scale: Scale) -> bool:
@@ -358,7 +360,7 @@ def _corrected(pair: tuple[_Score, _Score], scores: Iterable[_Score]) -> list[_S
     """Replace each score of the pair by the last correction of it that follows the pair."""
     latest = {score.position: score for score in pair}
     for score in scores:
-        if score.revises and score.start > max(one.end for one in pair):
+        if score.revises and score.start > max(score_of_pair.end for score_of_pair in pair):
             latest[score.position] = score
     return [latest[1], latest[2]]
 

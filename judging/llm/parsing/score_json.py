@@ -281,8 +281,10 @@ def parse_document(answer: Answer, template: Template) -> Parsed | None:
     if sorted(key for key, _ in pairs) != ["evidence", *keys]:
         return _unread(f"it must have evidence and {' and '.join(keys)} once, and nothing else")
     document = dict(pairs)
-    said = document["evidence"]
-    parsed = Parsed(Status.VALID, said.strip() if isinstance(said, str) else "", in_json=True)
+    evidence = document["evidence"]
+    parsed = Parsed(
+        Status.VALID, evidence.strip() if isinstance(evidence, str) else "", in_json=True
+    )
     if words:
         if document["verdict"] not in words:
             return _unread("verdict is none of the words that were asked for")
@@ -313,18 +315,20 @@ def _on_criteria(
     if sorted(keys) not in (["evidence", "scores"], ["scores"]):
         return _unread("it must have the keys evidence and scores once, and no other")
     document = dict(pairs)
-    given = document["scores"]
-    if not isinstance(given, _Object):
+    scored = document["scores"]
+    if not isinstance(scored, _Object):
         return _unread("scores must be an object")
     by_name: dict[str, object] = {}
-    for name, value in given:
-        asked = next((one for one in criteria if fold(one) == fold(name.strip())), None)
+    for name, value in scored:
+        asked = next(
+            (criterion for criterion in criteria if fold(criterion) == fold(name.strip())), None
+        )
         if asked is None:
             return _unread(f"it scores “{name[:60]}”, which was not asked")
         if asked in by_name:
             return _unread(f"it scores “{asked}” twice")
         by_name[asked] = value
-    found = []
+    read = []
     for name in criteria:
         if name not in by_name:
             return _unread(f"“{name}” is missing")
@@ -335,20 +339,22 @@ def _on_criteria(
         ]:
             return _unread(f"“{name}” must have score_1 and score_2, and nothing else")
         scores = [dict(both)[key] for key in ("score_1", "score_2")]
-        first, second = (_score({one}, scale) if isinstance(one, str) else None for one in scores)
+        first, second = (
+            _score({written}, scale) if isinstance(written, str) else None for written in scores
+        )
         if first is None or second is None:
             return _unread(f"a score on “{name}” is not on the scale")
-        found.append((name, first, second))
-    said = document.get("evidence", "")
-    evidence = said.strip() if isinstance(said, str) else ""
+        read.append((name, first, second))
+    explained = document.get("evidence", "")
+    evidence = explained.strip() if isinstance(explained, str) else ""
     if rule is not None:
-        verdict = rule.overall({name: (one > two) - (one < two) for name, one, two in found})
+        verdict = rule.overall(
+            {name: (first > second) - (first < second) for name, first, second in read}
+        )
         preferred = PREFERRED[verdict]
-        return Parsed(Status.VALID, evidence, verdict=preferred, criteria=tuple(found))
+        return Parsed(Status.VALID, evidence, verdict=preferred, criteria=tuple(read))
     overall = [
-        (sum(scores, Decimal(0)) / len(found)).quantize(_OVERALL_PLACES)
-        for scores in zip(*(row[1:] for row in found), strict=True)
+        (sum(scores, Decimal(0)) / len(read)).quantize(_OVERALL_PLACES)
+        for scores in zip(*(row[1:] for row in read), strict=True)
     ]
-    return Parsed(
-        Status.VALID, evidence, first=overall[0], second=overall[1], criteria=tuple(found)
-    )
+    return Parsed(Status.VALID, evidence, first=overall[0], second=overall[1], criteria=tuple(read))

@@ -85,16 +85,16 @@ def _names(
         yield pair.end("one"), shown[0]
         yield pair.end("two"), shown[1]
         start = pair.end()
-    for found in _NAME.finditer(folded, start):
-        if ordinal := found["ordinal"]:
-            yield found.end(), shown[0 if ordinal in ("first", "former") else 1]
-        elif found["bare"] in ("a", "b") and not text[found.start("bare")].isupper():
+    for match in _NAME.finditer(folded, start):
+        if ordinal := match["ordinal"]:
+            yield match.end(), shown[0 if ordinal in ("first", "former") else 1]
+        elif match["bare"] in ("a", "b") and not text[match.start("bare")].isupper():
             # "The answer a user expects" names nobody.
             continue
         else:
-            named = found["bracketed"] or found["bare"] or found["key"] or found["mark"]
+            named = match["bracketed"] or match["bare"] or match["key"] or match["mark"]
             letter = next(letter for letter in reversed(named) if letter in "ab12")
-            yield found.end(), by_token[0 if letter in "a1" else 1]
-            other = _AND.match(folded, found.end()) if found["bare"] else None
+            yield match.end(), by_token[0 if letter in "a1" else 1]
+            other = _AND.match(folded, match.end()) if match["bare"] else None
             if other and (other["bare"] in "12" or text[other.start("bare")].isupper()):
                 yield other.end(), by_token[0 if other["bare"] in "a1" else 1]

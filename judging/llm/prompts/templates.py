@@ -653,14 +653,14 @@ def _laid_out(
 
     Only messages of the response itself are by `Assistant A` or `Assistant B`.
     """
-    said = [(disarm(turn.speaker), turn.text) for turn in shared]
+    turns = [(disarm(turn.speaker), turn.text) for turn in shared]
     for turn in own:
         speaker = disarm(turn.speaker)
         if turn.role == "assistant":
             speaker = f"Assistant {name}{speaker.removeprefix('Assistant')}"
-        said.append((speaker, turn.text))
+        turns.append((speaker, turn.text))
     return "\n\n".join(
-        f"### {speaker}:\n{_HEADING.sub(_dotted, disarm(text))}" for speaker, text in said
+        f"### {speaker}:\n{_HEADING.sub(_dotted, disarm(text))}" for speaker, text in turns
     )
 
 

@@ -220,7 +220,7 @@ def final_accuracy(
     if left and rest.stratum.all():
         earned = credit(rest.judge, rest.judged, rest.human, ties, rest.knows_ties)[rows]
         held = unseen_total(float(earned.sum()), len(earned), round(left), confidence)
-        value, low, high = ((float(right.sum()) + one) / (len(right) + left) for one in held)
+        value, low, high = ((float(right.sum()) + unseen) / (len(right) + left) for unseen in held)
         return Estimate(value, len(right), low, high)
     reviewed: Figure = Estimate(1.0, len(right), 1.0, 1.0)
     if not (right == 1).all():

@@ -86,7 +86,7 @@ def alternative_annotator_test(
     if n_examples < FEWEST_EXAMPLES:
         have = "1 example has" if n_examples == 1 else f"{n_examples} examples have"
         return Undefined(f"only {have} two votes; this needs 30")
-    usable = [one for one in shared if len(one[1]) >= FEWEST_EXAMPLES]
+    usable = [met for met in shared if len(met[1]) >= FEWEST_EXAMPLES]
     if len(usable) < FEWEST_ANNOTATORS:
         share = "1 annotator shares" if len(usable) == 1 else f"{len(usable)} annotators share"
         return Undefined(f"only {share} 30 examples with others; this needs 3")

@@ -83,12 +83,12 @@ def without_noise(
         weight * rows * (share * own).sum(axis=1),
         weight * pairs,
         weight * pairs * agreeing,
-        *(weight * rows * one for one in share.T),
-        *(weight * rows * one for one in own.T),
+        *(weight * rows * column for column in share.T),
+        *(weight * rows * column for column in own.T),
     )
     table = np.stack(columns, axis=1)[rows]
-    found = _attenuated(table.sum(axis=0, keepdims=True))
-    with_vote, between, corrected, noise = (float(one[0]) for one in found)
+    figures = _attenuated(table.sum(axis=0, keepdims=True))
+    with_vote, between, corrected, noise = (float(figure[0]) for figure in figures)
     n_rows, n_pairs = int(rows.sum()), int(pairs.sum())
     if not np.isfinite(corrected):
         why = Undefined(ONE_LABEL if _of_one_label(table) else ONLY_CHANCE)
@@ -139,13 +139,13 @@ def _drawn(
     Each stratum keeps its weight. The last one, which is the audit or everything, has the
     pseudo-examples. None with one question."""
     sums = np.zeros((RESAMPLES, table.shape[1]))
-    for one in np.unique(stratum):
-        inside = stratum == one
+    for number in np.unique(stratum):
+        inside = stratum == number
         groups, code = coded(question[inside])
         if groups < 2:
             return None
         cells = np.stack([np.bincount(code, column, groups) for column in table[inside].T], axis=1)
-        if one == stratum.max():
+        if number == stratum.max():
             cells = np.vstack((cells, _pseudo(table[inside])))
         shape = np.ones(len(cells))
         shape[groups:] = PSEUDO
@@ -200,7 +200,9 @@ def said_as_people(signs: Signs, valid: Booleans, human: Signs) -> tuple[Floats,
     apart, least = np.abs(p[:, 0] - p[:, 1]), p.min(axis=1)
     kinds = np.column_stack((asked, same.sum(axis=1)))
     distinct, kind = np.unique(kinds, axis=0, return_inverse=True)
-    chance = np.array([_apart_by_chance(*one) for one in distinct.tolist()])[kind.reshape(-1)]
+    chance = np.array([_apart_by_chance(*pattern) for pattern in distinct.tolist()])[
+        kind.reshape(-1)
+    ]
     beyond = np.maximum(apart - chance, 0) / np.where(chance < 1, 1 - chance, 1)
     position = np.where(both, np.where(chance < 1, beyond, apart), 0.0)
     return mean * (1 - position) + np.where(both, least, mean) * position, position
@@ -246,12 +248,12 @@ def split(explained: Floats) -> Floats:
     n, sources = explained.shape
     parts = np.zeros((n, sources + 1))
     for bits in range(2**sources):
-        inside = [one for one in range(sources) if bits >> one & 1]
+        inside = [source for source in range(sources) if bits >> source & 1]
         left = (1 - explained[:, inside]).prod(axis=1)
         size = len(inside)
         orders = math.factorial(size) * math.factorial(sources - size - 1) if size < sources else 0
-        for one in set(range(sources)) - set(inside):
-            parts[:, one] += orders / math.factorial(sources) * left * explained[:, one]
+        for source in set(range(sources)) - set(inside):
+            parts[:, source] += orders / math.factorial(sources) * left * explained[:, source]
     parts[:, -1] = (1 - explained).prod(axis=1)
     return parts
 
@@ -279,6 +281,6 @@ def over_represented(groups: Booleans, gap: Booleans) -> list[OverRepresented]:
     inside, gaps = groups.sum(axis=0), (groups & gap[:, None]).sum(axis=0)
     p = scipy.stats.hypergeom.sf(gaps - 1, n, total, inside)
     return [
-        OverRepresented(int(size), int(found), float(size * total / max(n, 1)), float(adjusted))
-        for size, found, adjusted in zip(inside, gaps, holm(p.tolist()), strict=True)
+        OverRepresented(int(size), int(n_gaps), float(size * total / max(n, 1)), float(adjusted))
+        for size, n_gaps, adjusted in zip(inside, gaps, holm(p.tolist()), strict=True)
     ]

@@ -127,14 +127,14 @@ def dawid_skene(
     if votes.untold is not None:
         return votes.untold
     starts, cell = votes.starts, votes.rater * CLASSES + votes.label
-    given = np.add.reduceat(np.eye(CLASSES)[votes.label], starts)
-    posterior = given / given.sum(axis=1, keepdims=True)
+    counts = np.add.reduceat(np.eye(CLASSES)[votes.label], starts)
+    posterior = counts / counts.sum(axis=1, keepdims=True)
     for step in range(1, iterations + 1):
         prior = (posterior.sum(axis=0) + SMOOTHING) / (len(posterior) + 1)
         confusion = _by_rater(cell, posterior[votes.example], votes.raters) + ONE_RIGHT
         confusion /= confusion.sum(axis=2, keepdims=True)
-        said = np.log(confusion)[votes.rater, :, votes.label]
-        updated = _normalised(np.log(prior) + np.add.reduceat(said, starts))
+        log_chance = np.log(confusion)[votes.rater, :, votes.label]
+        updated = _normalised(np.log(prior) + np.add.reduceat(log_chance, starts))
         change = float(np.abs(updated - posterior).max())
         posterior = updated
         if change < tolerance:
@@ -145,7 +145,7 @@ def dawid_skene(
 def _by_rater(cell: Codes, weight: Floats, raters: int) -> Floats:
     """(raters, 3, 3) sums of (V, 3) weights of the right class, by rater and by what was said."""
     sums = [np.bincount(cell, column, raters * CLASSES) for column in weight.T]
-    return np.stack([one.reshape(raters, CLASSES) for one in sums], axis=1)
+    return np.stack([column.reshape(raters, CLASSES) for column in sums], axis=1)
 
 
 def _normalised(log_weight: Floats) -> Floats:
@@ -245,7 +245,7 @@ class _Chains:
     def __init__(self, votes: CastVotes, chains: int, rng: np.random.Generator) -> None:
         self.votes, self.chains, self.rng = votes, chains, rng
         self.starts = votes.starts
-        self.given = np.bincount(votes.example, minlength=votes.examples)
+        self.n_votes = np.bincount(votes.example, minlength=votes.examples)
         typical = TYPICAL / TYPICAL.sum(axis=1, keepdims=True)
         self.typical = np.repeat(typical[None], self.chains, axis=0)
         self.alike = np.full(self.chains, np.exp(ALIKE[0]))
@@ -255,11 +255,11 @@ class _Chains:
         self.mean = np.full(self.chains, 0.1)
         self.hard = np.full((self.chains, votes.examples), 0.1)
         # What the votes on an example can come to: how many there are, and how many are guesses.
-        kinds = [(n, k) for n in np.unique(self.given) for k in range(n + 1)]
+        kinds = [(n, k) for n in np.unique(self.n_votes) for k in range(n + 1)]
         self.kinds = np.array(kinds)
         place = {kind: at for at, kind in enumerate(kinds)}
-        self.first_kind = np.array([place[n, 0] for n in self.given.tolist()])
-        mean, same = (one.reshape(-1, 1) for one in np.meshgrid(DIFFICULTIES, SAMENESS))
+        self.first_kind = np.array([place[n, 0] for n in self.n_votes.tolist()])
+        mean, same = (grid.reshape(-1, 1) for grid in np.meshgrid(DIFFICULTIES, SAMENESS))
         self.often, self.seldom = mean * same, (1 - mean) * same
         n, k = self.kinds.T
         each = betaln(self.often + k, self.seldom + n - k) - betaln(self.often, self.seldom)
@@ -288,8 +288,8 @@ class _Chains:
         hard = self.hard[:, votes.example]
         guessed = hard * self.guess[:, votes.label]
         known = (1 - hard)[..., None] * self.errors[:, votes.rater, :, votes.label].swapaxes(0, 1)
-        said = np.log(np.maximum(known + guessed[..., None], SMALLEST))
-        log_weight = np.log(self.shares)[:, None] + np.add.reduceat(said, self.starts, axis=1)
+        log_chance = np.log(np.maximum(known + guessed[..., None], SMALLEST))
+        log_weight = np.log(self.shares)[:, None] + np.add.reduceat(log_chance, self.starts, axis=1)
         probability = _normalised(log_weight)
         passed = np.cumsum(probability, axis=2)[..., :-1]
         right = (rng.random(passed.shape[:2])[..., None] > passed).sum(axis=2)
@@ -325,36 +325,36 @@ class _Chains:
         place = (log_weight + self.rng.gumbel(size=log_weight.shape)).argmax(axis=1)
         often, seldom = self.often[place], self.seldom[place]
         self.mean = (often / (often + seldom))[:, 0]
-        self.hard = self.rng.beta(often + guesses, seldom + self.given - guesses)
+        self.hard = self.rng.beta(often + guesses, seldom + self.n_votes - guesses)
 
     def _draw_errors(self, counts: Floats) -> None:
         """The typical person's matrix and how alike people are, then each person's matrix."""
         rng = self.rng
-        given = counts.sum(axis=3)
-        now = self._likely(counts, given, self.typical, self.alike)
+        n_votes = counts.sum(axis=3)
+        now = self._likely(counts, n_votes, self.typical, self.alike)
         moved = self.typical * np.exp(rng.normal(0, STEP, self.typical.shape))
         moved = np.maximum(moved / moved.sum(axis=2, keepdims=True), LEAST_SHARE)
         moved /= moved.sum(axis=2, keepdims=True)
-        gain = self._likely(counts, given, moved, self.alike) - now
+        gain = self._likely(counts, n_votes, moved, self.alike) - now
         # On logarithms of shares, the distribution beforehand has one count more in each cell.
         gain += (TYPICAL * np.log(moved / self.typical)).sum(axis=2)
         taken = np.log(rng.random(gain.shape)) < gain
         self.typical = np.where(taken[..., None], moved, self.typical)
         alike = self.alike * np.exp(rng.normal(0, STEP_ALIKE, self.chains))
-        gain = self._likely(counts, given, self.typical, alike)
-        gain -= self._likely(counts, given, self.typical, self.alike)
-        before, after = ((np.log(one) - ALIKE[0]) / ALIKE[1] for one in (self.alike, alike))
+        gain = self._likely(counts, n_votes, self.typical, alike)
+        gain -= self._likely(counts, n_votes, self.typical, self.alike)
+        before, after = ((np.log(value) - ALIKE[0]) / ALIKE[1] for value in (self.alike, alike))
         taken = np.log(rng.random(self.chains)) < gain.sum(axis=1) + (before**2 - after**2) / 2
         self.alike = np.where(taken, alike, self.alike)
         self.errors = self._shares(counts + (self.alike[:, None, None] * self.typical)[:, None])
 
     @staticmethod
-    def _likely(counts: Floats, given: Floats, typical: Floats, alike: Floats) -> Floats:
+    def _likely(counts: Floats, n_votes: Floats, typical: Floats, alike: Floats) -> Floats:
         """(C, 3) log likelihoods of the counts by row, with each person's matrix summed out."""
         prior = (alike[:, None, None] * typical)[:, None]
         each = (gammaln(prior + counts) - gammaln(prior)).sum(axis=(1, 3))
         own = alike[:, None, None]
-        return np.asarray(each + (gammaln(own) - gammaln(own + given)).sum(axis=1))
+        return np.asarray(each + (gammaln(own) - gammaln(own + n_votes)).sum(axis=1))
 
 
 def two_way_alpha(
@@ -414,8 +414,8 @@ def _weighted_alphas(
     total = np.add.reduceat(people, starts, axis=1)
     own = np.add.reduceat(people * people, starts, axis=1)
     agreeing, shares = -own, []
-    for one in range(CLASSES):
-        counted = np.add.reduceat(np.where(label == one, people, 0.0), starts, axis=1)
+    for category in range(CLASSES):
+        counted = np.add.reduceat(np.where(label == category, people, 0.0), starts, axis=1)
         agreeing = agreeing + counted * counted
         shares.append((items * counted).sum(axis=1))
     size = items * total

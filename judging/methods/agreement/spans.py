@@ -32,15 +32,15 @@ class SpanOverlap:
     unmarked: int
 
 
-def overlap(one: Spans, other: Spans) -> int:
+def overlap(first: Spans, other: Spans) -> int:
     """Count the characters that are in spans of both.
 
-    Args: one, other: (start, end) in characters, in order, none over another in the same list.
+    Args: first, other: (start, end) in characters, in order, none over another in the same list.
     Returns: number of characters."""
     shared = i = j = 0
-    while i < len(one) and j < len(other):
-        shared += max(0, min(one[i][1], other[j][1]) - max(one[i][0], other[j][0]))
-        if one[i][1] <= other[j][1]:
+    while i < len(first) and j < len(other):
+        shared += max(0, min(first[i][1], other[j][1]) - max(first[i][0], other[j][0]))
+        if first[i][1] <= other[j][1]:
             i += 1
         else:
             j += 1
@@ -82,17 +82,17 @@ def span_overlap(
     chances: Floats = np.full(len(sizes), np.nan)
     pairs = unmarked = 0
     for place, votes in votes_on.items():
-        found = []
+        overlaps = []
         for a, b in combinations(votes, 2):
             size = _size(marked[a]) + _size(marked[b])
             if not size:
                 unmarked += 1
                 continue
             chance = 2 * _size(marked[a]) * _size(marked[b]) / (size * max(1, sizes[place].sum()))
-            found.append((2 * overlap(marked[a], marked[b]) / size, chance))
-        if found:
-            pairs += len(found)
-            values[place], chances[place] = np.mean(found, axis=0)
+            overlaps.append((2 * overlap(marked[a], marked[b]) / size, chance))
+        if overlaps:
+            pairs += len(overlaps)
+            values[place], chances[place] = np.mean(overlaps, axis=0)
     limits, reason = (0.0, 1.0), NOBODY_MARKED.reason
     f1 = plus_two_mean(values, limits, asked, reason=reason, confidence=confidence)
     by_chance = float(np.nanmean(chances)) if pairs else None
@@ -101,11 +101,11 @@ def span_overlap(
 
 def _by_vote(spans: Codes, sizes: Codes, example: Codes) -> list[list[tuple[int, int]]]:
     """Each vote's spans in order, those of response 2 after the whole of response 1."""
-    found: list[list[tuple[int, int]]] = [[] for _ in example]
+    by_vote: list[list[tuple[int, int]]] = [[] for _ in example]
     for vote, response, start, end in spans.tolist():
         shift = int(sizes[example[vote], 0]) if response == 2 else 0
-        found[vote].append((start + shift, end + shift))
-    return [sorted(mine) for mine in found]
+        by_vote[vote].append((start + shift, end + shift))
+    return [sorted(mine) for mine in by_vote]
 
 
 def _size(spans: Spans) -> int:

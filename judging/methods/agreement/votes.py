@@ -199,10 +199,10 @@ def equally_often(counts: Floats) -> tuple[int, Booleans]:
     Args: counts: (N, c) from `category_counts`.
     Returns: that number (the larger of two equally common ones, 0 if there is none), and (N,) bool,
         which examples have it."""
-    given = counts.sum(axis=1).astype(np.intp)
-    common = np.bincount(given[given >= 2])
+    n_votes = counts.sum(axis=1).astype(np.intp)
+    common = np.bincount(n_votes[n_votes >= 2])
     number = len(common) - 1 - int(common[::-1].argmax()) if len(common) else 0
-    return number, (given == number) & (given > 0)
+    return number, (n_votes == number) & (n_votes > 0)
 
 
 def percent_agreement(counts: Floats, times: Floats | None = None) -> float | Undefined:
@@ -288,10 +288,10 @@ def _percents(rows: Floats, often: Floats) -> Floats:
 
 
 def _fleiss_kappas(rows: Floats, often: Floats) -> Floats:
-    given = often @ rows
-    chance = np.square(ratio(given, given.sum(axis=1, keepdims=True))).sum(axis=1)
-    found = ratio(_percents(rows, often) - chance, 1 - chance)
-    return np.where(np.count_nonzero(given, axis=1) > 1, found, np.nan)
+    said_by_label = often @ rows
+    chance = np.square(ratio(said_by_label, said_by_label.sum(axis=1, keepdims=True))).sum(axis=1)
+    kappas = ratio(_percents(rows, often) - chance, 1 - chance)
+    return np.where(np.count_nonzero(said_by_label, axis=1) > 1, kappas, np.nan)
 
 
 def _ac1s(rows: Floats, often: Floats) -> Floats:
@@ -378,10 +378,15 @@ def _moved(statistic: Statistic, rows: Floats, often: Floats, value: float) -> F
 def _likely(rows: Floats, often: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
     """Return the rows with those of the pseudo-observation, and (R, rows) Dirichlet weights."""
     raters = max(2, int(np.bincount(rows.sum(axis=1).astype(int), often).argmax()))
-    one = np.eye(rows.shape[1])
-    agree = raters * one
+    each_label = np.eye(rows.shape[1])
+    agree = raters * each_label
     differ = np.array(
-        [(raters - 1) * one[a] + one[b] for a in range(len(one)) for b in range(len(one)) if a != b]
+        [
+            (raters - 1) * each_label[a] + each_label[b]
+            for a in range(len(each_label))
+            for b in range(len(each_label))
+            if a != b
+        ]
     )
     prior = np.concatenate(
         (

@@ -154,12 +154,12 @@ def compare_calibrations(
     table.add(PLAIN, probabilities.rows(parts.judged))
     fits: dict[str, Calibration | Undefined] = {}
     for method in methods:
-        found = calibrated_apart(method, probabilities, parts)
-        if isinstance(found, Undefined):
-            fits[method.name] = found
+        calibration = calibrated_apart(method, probabilities, parts)
+        if isinstance(calibration, Undefined):
+            fits[method.name] = calibration
             continue
-        fits[method.name] = found[0]
-        table.add(method.name, found[1])
+        fits[method.name] = calibration[0]
+        table.add(method.name, calibration[1])
     rows = tuple(table.row(name, fit) for name, fit in fits.items())
     recommended, because = _recommendation(rows, table.over is not None)
     return CalibrationComparison(

@@ -173,11 +173,11 @@ class ContentFreeCalibration:
     softmax: bool = False
 
     def fit(self, probabilities: ChoiceProbabilities) -> PriorCalibration | Undefined:
-        given = np.array([np.nan if p is None else p for p in self.p_t1], dtype=np.float64)
-        given = given[~np.isnan(given)]
-        if not len(given):
+        known = np.array([np.nan if p is None else p for p in self.p_t1], dtype=np.float64)
+        known = known[~np.isnan(known)]
+        if not len(known):
             return Undefined(NOT_ASKED)
-        return _prior_calibration(self.name, float(given.mean()), len(given), softmax=self.softmax)
+        return _prior_calibration(self.name, float(known.mean()), len(known), softmax=self.softmax)
 
 
 @dataclass(frozen=True, slots=True)

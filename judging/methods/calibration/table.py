@@ -132,12 +132,12 @@ def signs(p_response_1: Floats, band: float = 0.0) -> Signs:
     return np.asarray(np.where(np.abs(apart) <= band, 0, np.sign(apart)), dtype=np.int8)
 
 
-def credit(said: Signs, gold: Signs, present: Booleans) -> Floats:
+def credit(verdict: Signs, gold: Signs, present: Booleans) -> Floats:
     """Return what verdicts earn.
 
-    Args: said, gold, present: (K,) signs, the labels' signs, and whether there is a verdict.
+    Args: verdict, gold, present: (K,) signs, the labels' signs, and whether there is a verdict.
     Returns: (K,) 1 right, 1/2 a tie, 0 wrong; NaN without a verdict or with a gold tie."""
-    right = np.where(np.equal(said, 0), 0.5, np.equal(said, gold))
+    right = np.where(np.equal(verdict, 0), 0.5, np.equal(verdict, gold))
     return np.where(present & (gold != 0), right, np.nan)
 
 
@@ -170,11 +170,15 @@ def rstd(earned: Floats, gold: Signs, question: ArrayLike | None) -> Figure:
     n = int(np.isfinite(earned).sum(axis=0).max())
     if not n:
         return Undefined(NO_LABELS)
-    found = [_distance(column, gold, question) for column in earned.T]
-    if any(isinstance(one, Undefined) for one in found):
+    distances = [_distance(column, gold, question) for column in earned.T]
+    if any(isinstance(distance, Undefined) for distance in distances):
         return Undefined(NO_RECALL)
-    value = float(np.mean([one.value for one in found if isinstance(one, Estimate)]))
-    limits = [(one.low, one.high) for one in found if isinstance(one, Estimate)]
+    value = float(
+        np.mean([distance.value for distance in distances if isinstance(distance, Estimate)])
+    )
+    limits = [
+        (distance.low, distance.high) for distance in distances if isinstance(distance, Estimate)
+    ]
     if any(None in ends for ends in limits):
         return Estimate(value, n, note=ONE_QUESTION)
     low, high = np.mean(np.array(limits, dtype=np.float64), axis=0).tolist()
@@ -297,12 +301,12 @@ class ComparisonTable:
         self._mean: dict[str, Floats] = {}
 
     def add(self, method: str, calibrated: ChoiceProbabilities) -> None:
-        said = signs(calibrated.of_response_1(), self._band)
+        verdict = signs(calibrated.of_response_1(), self._band)
         self._calibrated[method] = calibrated
         self._alone[method] = np.column_stack(
             [
                 credit(column, self._gold, present)
-                for column, present in zip(said.T, calibrated.present.T, strict=True)
+                for column, present in zip(verdict.T, calibrated.present.T, strict=True)
             ]
         )
         if self.over:
@@ -349,8 +353,8 @@ class ComparisonTable:
             return Undefined(reason), Undefined(reason), Undefined(reason)
         calibrated = self._calibrated[method]
         p, whole = calibrated.of_response_1(), calibrated.present.all(axis=1)
-        said = signs(p[whole], self._band)
-        counts = category_counts(said, np.ones_like(said), CLASSES)
+        verdict = signs(p[whole], self._band)
+        counts = category_counts(verdict, np.ones_like(verdict), CLASSES)
         asked = questions_at(self._question, whole)
         question = np.arange(len(counts)) if asked is None else asked
         kappa = agreement_interval(fleiss_kappa, counts, question, self._rng)

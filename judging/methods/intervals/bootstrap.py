@@ -339,8 +339,8 @@ def share(
     mean, size = float(rows.mean()), effective_size(rows, question, confidence)
     if size is None:
         return Estimate(mean, n, note=ONE_QUESTION)
-    found = _limits(clopper_pearson(mean * size, size, confidence))
-    return Estimate(mean, n, *found)
+    limits = _limits(clopper_pearson(mean * size, size, confidence))
+    return Estimate(mean, n, *limits)
 
 
 def effective_size(
@@ -390,8 +390,8 @@ def design_effect(values: ArrayLike, question: ArrayLike) -> tuple[float, int]:
     return max(effect, pulled), groups
 
 
-def _limits(found: Figure) -> tuple[float | None, float | None]:
-    return (None, None) if isinstance(found, Undefined) else (found.low, found.high)
+def _limits(figure: Figure) -> tuple[float | None, float | None]:
+    return (None, None) if isinstance(figure, Undefined) else (figure.low, figure.high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -468,7 +468,7 @@ def categories_differ(
 
 def _rows_of(strata: Codes) -> list[Codes]:
     number, code = coded(strata)
-    return [np.flatnonzero(code == one) for one in range(number)]
+    return [np.flatnonzero(code == group) for group in range(number)]
 
 
 def _distances(tables: Codes, sums: Floats, sizes: Floats) -> tuple[Floats, Floats]:

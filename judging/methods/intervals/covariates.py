@@ -124,10 +124,10 @@ def covariate_bias(
     if isinstance(design, Undefined):
         return design
     both = [_Preference.of(design, score) for score in (judge, human)]
-    effects = [design.effect(one) for one in both]
+    effects = [design.effect(preference) for preference in both]
     moves = influence(both[0].fit, both[0].labels) - influence(both[1].fit, both[1].labels)
-    pseudo = [_one_more(one.fit, one.labels) for one in both]
-    values = [one.slope for one in both]
+    pseudo = [_one_more(preference.fit, preference.labels) for preference in both]
+    values = [preference.slope for preference in both]
     bias = design.figure(
         values[0] - values[1],
         both[0].fit.theta[-1] - both[1].fit.theta[-1],
@@ -252,8 +252,8 @@ def _separated(x: Floats, y: Floats, *, constant: bool) -> bool:
 
 def _as_share(log_odds: Estimate) -> Estimate:
     value, low, high = (
-        None if one is None else float(1 / (1 + np.exp(-one)))
-        for one in (log_odds.value, log_odds.low, log_odds.high)
+        None if limit is None else float(1 / (1 + np.exp(-limit)))
+        for limit in (log_odds.value, log_odds.low, log_odds.high)
     )
     assert value is not None
     return Estimate(value, log_odds.n, low, high, log_odds.note)
@@ -303,9 +303,9 @@ def explained_by(
         few = f"votes on {on} are too few; {least} are needed"
         reasons = [reason or few for reason in reasons]
         used = used[:0]
-    found = [Explanation(Undefined(reason)) for reason in reasons]
+    explanations = [Explanation(Undefined(reason)) for reason in reasons]
     if not len(used):
-        return found
+        return explanations
     kind, first = cells(*x[:, used].T, y)
     outcomes, earned = _outcomes(x[first][:, used], y[first], ties=bool((y == 0).any()))
     drawn = resampled_counts(kind, rng, question=question, repeats=REPEATS)
@@ -314,15 +314,15 @@ def explained_by(
     if len(first) > MANY_CELLS:
         moved = theta + drawn @ ((earned - fit.mean) @ fit.inverse)
     else:
-        moved = np.array([_fitted(outcomes, one, earned, 1.0, theta).theta for one in drawn])
+        moved = np.array([_fitted(outcomes, counts, earned, 1.0, theta).theta for counts in drawn])
     errors = moved.std(axis=0, ddof=1)
     reach = float(scipy.stats.t.ppf((1 + confidence) / 2, groups - 1))
     for place, column in enumerate(used.tolist()):
         value, error = float(theta[place + 1]), float(errors[place + 1])
         limits = value - reach * error, value + reach * error
         p = float(2 * scipy.stats.t.sf(abs(value) / error, groups - 1)) if error > WIDTH else None
-        found[column] = Explanation(Estimate(value, len(y), *limits), p)
-    return found
+        explanations[column] = Explanation(Estimate(value, len(y), *limits), p)
+    return explanations
 
 
 def _with_constant(x: Floats) -> Floats:
@@ -341,8 +341,12 @@ def _outcomes(x: Floats, sign: Codes, *, ties: bool) -> tuple[Floats, Floats]:
     half = _with_constant(x) / 2
     rows = [half, -half]
     if ties:
-        nothing, one = np.zeros((len(x), 1)), np.ones((len(x), 1))
-        rows = [np.hstack((half, nothing)), np.hstack((0 * half, one)), np.hstack((-half, nothing))]
+        nothing, ones = np.zeros((len(x), 1)), np.ones((len(x), 1))
+        rows = [
+            np.hstack((half, nothing)),
+            np.hstack((0 * half, ones)),
+            np.hstack((-half, nothing)),
+        ]
     table = np.stack(rows, axis=1)
     place = 1 - sign if ties else (1 - sign) // 2
     return table, table[np.arange(len(x)), place]
@@ -388,7 +392,7 @@ def _fitted(
     start: Floats | None = None,
 ) -> OutcomeFit:
     table = np.asarray(outcomes, dtype=np.float64)
-    weights, seen = (np.asarray(one, dtype=np.float64) for one in (weight, earned))
+    weights, seen = (np.asarray(values, dtype=np.float64) for values in (weight, earned))
     theta = np.zeros(table.shape[2]) if start is None else start
     for _ in range(STEPS):
         fit = _at(theta, table, weights)
@@ -441,7 +445,9 @@ def weighted_fit(outcomes: Floats, labels: Labels) -> OutcomeFit:
     Returns: the fit."""
     kinds = len(outcomes)
     weight = np.bincount(labels.kind, labels.weight, kinds).astype(np.float64)
-    columns = [np.bincount(labels.kind, labels.weight * one, kinds) for one in labels.earned.T]
+    columns = [
+        np.bincount(labels.kind, labels.weight * column, kinds) for column in labels.earned.T
+    ]
     earned = np.stack(columns, axis=1) / np.where(weight > 0, weight, 1.0)[:, None]
     # The penalty counts once against the effective number, so more against the sum of weights.
     prior = float(labels.weight @ labels.weight / labels.weight.sum())
@@ -484,7 +490,7 @@ def plus_two_covariance(moves: Floats, pseudo: Floats, labels: Labels) -> Floats
     together, effect = alone, 1.0
     if not all_differ(labels.question):
         groups, code = coded(labels.question)
-        sums = np.stack([np.bincount(code, one, groups) for one in moves.T], axis=1)
+        sums = np.stack([np.bincount(code, column, groups) for column in moves.T], axis=1)
         together = np.asarray(sums.T @ sums * (groups / max(groups - 1, 1)), dtype=np.float64)
         before, after = float(np.trace(alone)), float(np.trace(together))
         effect = max(1.0, after / before if before > WIDTH else len(code) / groups)
@@ -499,7 +505,7 @@ def half_width(variance: float, labels: Labels, parameters: int, confidence: flo
 
     Args: variance, labels, parameters, confidence: of one value, and what it rests on.
     Returns: half of the interval's width."""
-    strata = [labels.question[labels.stratum == one] for one in np.unique(labels.stratum)]
+    strata = [labels.question[labels.stratum == number] for number in np.unique(labels.stratum)]
     fewest = min(coded(questions)[0] for questions in strata) if strata else 1
     degrees = max(1, fewest - parameters)
     return float(scipy.stats.t.ppf((1 + confidence) / 2, degrees) * np.sqrt(variance))

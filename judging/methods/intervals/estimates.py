@@ -48,7 +48,7 @@ class Estimate:
 
     def scaled(self, factor: float) -> Estimate:
         """Return the estimate in other units."""
-        low, high = (None if one is None else one * factor for one in (self.low, self.high))
+        low, high = (None if limit is None else limit * factor for limit in (self.low, self.high))
         return Estimate(self.value * factor, self.n, low, high, self.note)
 
     def as_json(self) -> dict[str, object]:
@@ -84,15 +84,15 @@ def width(figure: Figure) -> float | None:
     return figure.high - figure.low
 
 
-def narrower(one: Figure, other: Figure) -> Figure:
+def narrower(first: Figure, other: Figure) -> Figure:
     """Return the figure with the narrower interval of two that estimate the same.
 
     Choosing costs coverage: `make simulate` checks what is shown by this.
 
-    Args: one, other: figures; one without limits is never narrower.
+    Args: first, other: figures; one without limits is never narrower.
     Returns: the first if both are equally wide."""
-    own, others = width(one), width(other)
-    return other if others is not None and (own is None or others < own) else one
+    own, others = width(first), width(other)
+    return other if others is not None and (own is None or others < own) else first
 
 
 def median(values: ArrayLike, confidence: float = 0.95) -> Figure:

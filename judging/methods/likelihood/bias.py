@@ -199,7 +199,7 @@ def likelihood_bias(
     over: Floats | Undefined = Undefined(ALIKE)
     if len(ls) and np.ptp(judged) > 0 and np.ptp(people) > 0:
         over = unfairness(judged, people)
-    found = _correlations(
+    correlations = _correlations(
         {
             "bias": (ls, over, None),
             "given_length": (ls, over, size),
@@ -213,7 +213,7 @@ def likelihood_bias(
         rng,
         questions_at(question, rows),
     )
-    return LikelihoodBias(n=len(ls), **found)
+    return LikelihoodBias(n=len(ls), **correlations)
 
 
 def likelihood_biases(
@@ -269,23 +269,23 @@ def _correlations(
     question: NDArray[np.generic] | None,
 ) -> dict[str, Figure]:
     """Each with its interval, all from the same resamples."""
-    found: dict[str, Figure] = {}
+    figures: dict[str, Figure] = {}
     askable: dict[str, tuple[Floats, Floats, Floats | None]] = {}
-    for name, (x, y, given) in questions.items():
-        lacking = [each for each in (x, y, given) if isinstance(each, Undefined)]
+    for name, (x, y, control) in questions.items():
+        lacking = [each for each in (x, y, control) if isinstance(each, Undefined)]
         if n < FEWEST:
-            found[name] = Undefined(TOO_FEW)
+            figures[name] = Undefined(TOO_FEW)
         elif lacking:
-            found[name] = lacking[0]
+            figures[name] = lacking[0]
         elif not isinstance(x, Undefined) and not isinstance(y, Undefined):
-            askable[name] = (x, y, None if isinstance(given, Undefined) else given)
+            askable[name] = (x, y, None if isinstance(control, Undefined) else control)
     if askable:
         drawn = _resampled(askable, n, rng, question)
         groups = n if question is None else len(np.unique(question))
         for name, asked in askable.items():
             value = float(_of_counts(np.ones((1, n)), *asked)[0])
-            found[name] = _figure(value, drawn[name], n, groups, asked[2] is not None)
-    return found
+            figures[name] = _figure(value, drawn[name], n, groups, asked[2] is not None)
+    return figures
 
 
 def _resampled(
@@ -304,12 +304,12 @@ def _resampled(
     return {name: np.concatenate(values) for name, values in parts.items()}
 
 
-def _of_counts(counts: Floats, x: Floats, y: Floats, given: Floats | None) -> Floats:
+def _of_counts(counts: Floats, x: Floats, y: Floats, control: Floats | None) -> Floats:
     xy = spearman_of_counts(counts, x, y)
-    if given is None:
+    if control is None:
         return xy
     return partial_correlation(
-        xy, spearman_of_counts(counts, x, given), spearman_of_counts(counts, y, given)
+        xy, spearman_of_counts(counts, x, control), spearman_of_counts(counts, y, control)
     )
 
 

@@ -54,17 +54,17 @@ def correlations(problem: Swaps, swapped: Booleans) -> Floats:
     spread = _spreads(problem, swapped)
     order = np.argsort(spread, kind="stable")
     swapped = swapped[order]
-    found = np.empty(len(spread))
+    likelihoods = np.empty(len(spread))
     values, starts = np.unique(spread[order], return_index=True)
     for value, start, end in zip(values, starts, [*starts[1:], len(spread)], strict=True):
         scale = value if value else 1.0
-        found[order[start:end]] = _of_one_scale(
+        likelihoods[order[start:end]] = _of_one_scale(
             problem.target,
             problem.before / scale - problem.human,
             problem.after / scale - problem.human,
             swapped[start:end],
         )
-    return found
+    return likelihoods
 
 
 def correlations_by_sorting(problem: Swaps, swapped: Booleans) -> Floats:
@@ -312,13 +312,13 @@ def before_after(
     first = with_total({name: (before[name], human[name]) for name in shared})
     second = with_total({name: (after[name], human[name]) for name in shared})
     likelihood = np.asarray(log_likelihood, dtype=np.float64)
-    found = {}
+    compared = {}
     for name, (earlier, people) in first.items():
         later = second[name][0]
         # The two tests are about the same items.
         gold = np.where(np.isfinite(likelihood), np.asarray(people, dtype=np.float64), np.nan)
-        found[name] = BeforeAfter(
+        compared[name] = BeforeAfter(
             bias_test(likelihood, earlier, later, gold, rng, repeats=repeats),
             performance_test(earlier, later, gold, rng, repeats=repeats),
         )
-    return found
+    return compared

@@ -129,16 +129,16 @@ class _TokenOverlaps:
         starts = self._starts_1[segments]
         if len(words) <= _FEW_WORDS or not isinstance(segments, slice) or starts[0] < starts[-1]:
             both = np.empty(common.shape, dtype=np.uint64)
-            for one, two in zip(words, self._words_2, strict=True):
-                np.bitwise_and(one[:, None], two, out=both)
+            for words_1, two in zip(words, self._words_2, strict=True):
+                np.bitwise_and(words_1[:, None], two, out=both)
                 common += np.bitwise_count(both)
             return common
         # Segments of one start grow by a sentence each: what is new touches few words.
         new = words.copy()
         new[:, 1:] &= ~words[:, :-1]
-        for one, two in zip(new, self._words_2, strict=True):
-            rows = np.flatnonzero(one)
-            common[rows] += np.bitwise_count(one[rows, None] & two)
+        for words_1, two in zip(new, self._words_2, strict=True):
+            rows = np.flatnonzero(words_1)
+            common[rows] += np.bitwise_count(words_1[rows, None] & two)
         return np.cumsum(common, axis=0, dtype=np.uint16, out=common)
 
 

@@ -63,14 +63,14 @@ def failures_by_category(
     Returns: most failures first, then by name; examples without both verdicts are left out."""
     final, failed = stages.final, stages.final.inconsistent
     names = np.asarray(categories, dtype=str)
-    found = []
+    failures = []
     for name in np.unique(names[final.both]):
         rows = final.both & (names == name)
         rate = share(failed[rows], questions_at(question, rows))
         of_all = share(rows[failed], questions_at(question, failed), reason="nothing failed")
         counts = int(rows.sum()), int((rows & failed).sum())
-        found.append(CategoryFailures(str(name), *counts, rate, of_all))
-    return sorted(found, key=lambda row: (-row.failures, row.category))
+        failures.append(CategoryFailures(str(name), *counts, rate, of_all))
+    return sorted(failures, key=lambda row: (-row.failures, row.category))
 
 
 def inconsistency_by_length(

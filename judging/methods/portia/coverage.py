@@ -153,8 +153,8 @@ def fixed_coverage(
     retries = _RETRIES[:-1] if own else _RETRIES
     settled, still_open, columns = stages.final.consistent[rows], np.ones(rows.sum(), bool), []
     for stage in retries:
-        found = _columns(stages, stage, rows)
-        columns += [still_open[:, None], found]
+        counted = _columns(stages, stage, rows)
+        columns += [still_open[:, None], counted]
         still_open = still_open & ~stages.of(stage).consistent[rows]
     asked, n = questions_at(question, rows), len(settled)
     every = np.hstack((settled[:, None], np.ones((n, 1)), *columns)).astype(np.float64)
@@ -172,9 +172,9 @@ def fixed_coverage(
 
 def _columns(stages: StageLabels, stage: Stage, rows: Booleans) -> Booleans:
     """(rows, 7) asked, and for each order whether it said win, tie or lose."""
-    found, asked = stages.of(stage), stages.asked[rows, STAGES.index(stage)]
-    said = (found.labels[rows][:, :, None] == _SIGNS) & found.there[rows][:, :, None]
-    return np.column_stack((asked, said.reshape(len(asked), 6)))
+    labels, asked = stages.of(stage), stages.asked[rows, STAGES.index(stage)]
+    verdicts = (labels.labels[rows][:, :, None] == _SIGNS) & labels.there[rows][:, :, None]
+    return np.column_stack((asked, verdicts.reshape(len(asked), 6)))
 
 
 def _chance(sums: Floats) -> Floats:
@@ -190,9 +190,9 @@ def _chance(sums: Floats) -> Floats:
     return 1 - left
 
 
-def _alike(said: Floats) -> Floats:
-    """sum_c n1(c) n2(c); a missing label agrees with nothing. said: (..., 6)."""
-    return np.asarray((said[..., :3] * said[..., 3:]).sum(axis=-1))
+def _alike(verdicts: Floats) -> Floats:
+    """sum_c n1(c) n2(c); a missing label agrees with nothing. verdicts: (..., 6)."""
+    return np.asarray((verdicts[..., :3] * verdicts[..., 3:]).sum(axis=-1))
 
 
 def stage_use(stages: StageLabels, question: ArrayLike | None = None) -> list[StageUse]:

@@ -258,13 +258,13 @@ def boundaries(text: str, limit: int = MAX_SENTENCES) -> tuple[int, ...]:
         candidates.update(_code(text, block))
         start = block.stop
     candidates.update(_prose(text, start, len(text)))
-    found = _between_sentences(text, candidates)
-    return equidistant(found, len(text), limit) if len(found) >= limit else tuple(found)
+    ends = _between_sentences(text, candidates)
+    return equidistant(ends, len(text), limit) if len(ends) >= limit else tuple(ends)
 
 
 def _between_sentences(text: str, candidates: set[int]) -> list[int]:
     """The candidates, behind their white space, that leave a sentence on either side."""
-    found: list[int] = []
+    ends: list[int] = []
     position = 0
     has_sentence = False
     for candidate in [*sorted(candidates), len(text)]:
@@ -273,9 +273,9 @@ def _between_sentences(text: str, candidates: set[int]) -> list[int]:
         start, position = position, _behind_space(text, candidate)
         has_sentence |= not _NO_SENTENCE.fullmatch(text, start, position)
         if has_sentence and position < len(text):
-            found.append(position)
+            ends.append(position)
             has_sentence = False
-    return found if has_sentence else found[:-1]
+    return ends if has_sentence else ends[:-1]
 
 
 def _behind_space(text: str, position: int) -> int:

@@ -209,8 +209,8 @@ def _audit_reach(
         if kind is wrong:
             selected = float(kind[~audited] @ place[~audited])
             areas = [
-                (selected + (count + one) * mean) / (inside + count + one)
-                for one in (held, *limits)
+                (selected + (count + rise) * mean) / (inside + count + rise)
+                for rise in (held, *limits)
             ]
             moves.append([area - areas[0] for area in areas[1:]])
     below = sum(min(*move, 0.0) ** 2 for move in moves)

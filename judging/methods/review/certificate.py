@@ -257,7 +257,8 @@ def trust_or_escalate(
 
     def up_to(rows: Booleans) -> Counts:
         entered, left = (
-            np.searchsorted(np.sort(one[rows]), grid, "right") for one in (unsure, before)
+            np.searchsorted(np.sort(scores_at[rows]), grid, "right")
+            for scores_at in (unsure, before)
         )
         return np.asarray(entered - left, dtype=np.int64)
 
@@ -269,18 +270,18 @@ def trust_or_escalate(
     rows = np.flatnonzero((too_many > unseen) | (unnoticed <= delta))
     counts = Tallies(size[rows], audited[rows], up_to(ever & sample & wrong)[rows])
     plan = CertificatePlan(epsilon, delta, (n,), tuple(grid[rows].tolist()))
-    found = certify(plan, counts, n)
-    if isinstance(found, Undefined):
-        return found
-    judge = first_sure(scores, found.threshold)[~sample]
+    certificate = certify(plan, counts, n)
+    if isinstance(certificate, Undefined):
+        return certificate
+    judge = first_sure(scores, certificate.threshold)[~sample]
     kept = np.bincount(judge[judge >= 0], minlength=len(scores))
     return Escalation(
-        threshold=found.threshold,
+        threshold=certificate.threshold,
         kept=tuple(kept.tolist()),
         people=int((judge < 0).sum()),
-        audited=found.n_audited,
-        wrong=found.n_wrong,
-        bound=found.bound,
+        audited=certificate.n_audited,
+        wrong=certificate.n_wrong,
+        bound=certificate.bound,
     )
 
 

@@ -150,19 +150,19 @@ def errors_found(ranking: ArrayLike, judge: ArrayLike, m: int) -> ErrorsFound | 
     n = len(halves)
     if not 0 < m <= n:
         return Undefined("nothing is reviewed" if m <= 0 else "more reviewed than ranked")
-    found = int(halves[:m].sum())
+    n_halves = int(halves[:m].sum())
     whole, half = int((halves == 2).sum()), int((halves == 1).sum())
     expected = m * (2 * whole + half) / (2 * n)
-    return ErrorsFound(m, found / 2, expected, _upper_tail(n, whole, half, m, found))
+    return ErrorsFound(m, n_halves / 2, expected, _upper_tail(n, whole, half, m, n_halves))
 
 
-def _upper_tail(n: int, whole: int, half: int, m: int, found: int) -> float:
-    """P(2 A + B >= found) when m of n are drawn, of which `whole` count 2 and `half` count 1."""
+def _upper_tail(n: int, whole: int, half: int, m: int, n_halves: int) -> float:
+    """P(2 A + B >= n_halves) when m of n are drawn, of which `whole` count 2 and `half` count 1."""
     if not half:
-        return float(scipy.stats.hypergeom.sf(-(-found // 2) - 1, n, whole, m))
+        return float(scipy.stats.hypergeom.sf(-(-n_halves // 2) - 1, n, whole, m))
     a = np.arange(max(0, m - (n - whole)), min(whole, m) + 1)
     chance = scipy.stats.hypergeom.pmf(a, n, whole, m)
-    rest = scipy.stats.hypergeom.sf(found - 2 * a - 1, n - whole, half, m - a)
+    rest = scipy.stats.hypergeom.sf(n_halves - 2 * a - 1, n - whole, half, m - a)
     return min(1.0, float(chance @ rest))
 
 
@@ -246,7 +246,7 @@ def accuracy_after(
         unseen = round(total - m - float(kept[~audit].sum()) - seen)
         value = float((m + weights * kept @ earned) / total)
         _, *held = unseen_total(max(0.0, right - seen + whole), whole, unseen)
-        low, high = ((sure + right + one) / total for one in held)
+        low, high = ((sure + right + unseen_right) / total for unseen_right in held)
         return Estimate(value, n, min(low, value), max(high, value))
     size = float(kept.sum())
     if question is not None:
@@ -266,7 +266,7 @@ def unreviewed_part(reached: Estimate, share: float, reason: str) -> Figure:
     if reached.low is None or reached.high is None:
         return Undefined(reason)
     value, low, high = (
-        (one - share) / (1 - share) for one in (reached.value, reached.low, reached.high)
+        (limit - share) / (1 - share) for limit in (reached.value, reached.low, reached.high)
     )
     return Estimate(value, reached.n, max(0.0, low), min(1.0, high))
 
@@ -284,7 +284,7 @@ class CurveBand:
 
     @property
     def accuracy(self) -> Floats:
-        return np.array([one.value for one in self.after])
+        return np.array([figure.value for figure in self.after])
 
 
 def curve_band(
@@ -324,7 +324,7 @@ def curve_band(
     if reviewer is None:
         after = [accuracy_after(levels, earned, m, weights, stratum, question) for m in cuts]
     else:
-        after = [Estimate(float(one), len(levels)) for one in value]
+        after = [Estimate(float(share), len(levels)) for share in value]
 
     cell, row = cells(_grouped(levels), earned, people, weights)
     counts = (

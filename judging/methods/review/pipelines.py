@@ -107,11 +107,13 @@ def fewer_samples(
         drawn = rng.choice(len(subsets), MOST_REPLAYS, replace=False)
         subsets = [subsets[place] for place in sorted(drawn.tolist())]
     orders = slice(0, 2 if both_orders else 1)
-    found = [
-        _replay(difference[:, orders][:, :, list(one)], valid[:, orders][:, :, list(one)], scale)
-        for one in subsets
+    replays = [
+        _replay(
+            difference[:, orders][:, :, list(subset)], valid[:, orders][:, :, list(subset)], scale
+        )
+        for subset in subsets
     ]
-    sign, judged, place = (np.stack(part) for part in zip(*found, strict=True))
+    sign, judged, place = (np.stack(part) for part in zip(*replays, strict=True))
     return Replays(sign, judged, place, np.full(sign.shape, k))
 
 
@@ -139,10 +141,10 @@ def stopped_early(
 def _replay(difference: Integers, valid: Booleans, scale: int) -> tuple[Signs, Booleans, Codes]:
     scores = np.zeros((*valid.shape, 2), dtype=np.int64)
     scores[..., 0] = difference
-    found = verdict_arrays(scores, valid, scale)
-    bpde = np.where(found.judged, found.bpde, np.inf)
-    gap = np.where(found.judged, found.gap, 0.0)
-    return found.sign, found.judged, _places(-bpde, found.n_valid, gap)
+    verdicts = verdict_arrays(scores, valid, scale)
+    bpde = np.where(verdicts.judged, verdicts.bpde, np.inf)
+    gap = np.where(verdicts.judged, verdicts.gap, 0.0)
+    return verdicts.sign, verdicts.judged, _places(-bpde, verdicts.n_valid, gap)
 
 
 def _places(*keys: ArrayLike) -> Codes:
@@ -198,8 +200,8 @@ def label_loss(
         apart = np.square(win_points(np.where(judged, sign, 0)) - win_points(human))
         return np.asarray(apart, dtype=np.float64)
     flat = [
-        1 - credit(one, there, human, knows_ties=knows_ties)
-        for one, there in zip(np.atleast_2d(sign), np.atleast_2d(judged), strict=True)
+        1 - credit(signs, there, human, knows_ties=knows_ties)
+        for signs, there in zip(np.atleast_2d(sign), np.atleast_2d(judged), strict=True)
     ]
     return np.asarray(np.stack(flat).reshape(sign.shape), dtype=np.float64)
 
@@ -228,10 +230,10 @@ def by_rank(
     reviewed, lost = np.zeros((2, len(rows), len(shares)))
     tests = np.ones(loss.shape) if taught is None else (~taught).astype(np.float64)
     tests /= tests.sum(axis=0)
-    for one, own, counts in zip(place, loss, tests, strict=True):
-        size = np.bincount(one)
+    for places, own, counts in zip(place, loss, tests, strict=True):
+        size = np.bincount(places)
         before = np.cumsum(size) - size
-        at = one[rows]
+        at = places[rows]
         by_place = (shares - drawn) / (1 - drawn) * place.shape[1]
         inside = (by_place - before[at][:, None]) / size[at][:, None]
         weight = drawn + (1 - drawn) * np.clip(inside, 0.0, 1.0)
@@ -268,7 +270,9 @@ def in_a_row(unsure: Floats, rows: Codes, loss: Floats, usd: Sequence[float]) ->
     for column, threshold in enumerate(grid):
         judge = first_sure(unsure, threshold)
         asked = np.where(judge < 0, len(unsure), judge + 1)
-        cost[column] = sum(each * float((asked > one).mean()) for one, each in enumerate(usd))
+        cost[column] = sum(
+            each * float((asked > judge_number).mean()) for judge_number, each in enumerate(usd)
+        )
         share[column] = float((judge < 0).mean())
         own = judge[rows]
         reviewed[:, column] = own < 0
@@ -396,15 +400,15 @@ def _accuracy(
     ]
     # With every vote of the sample, people alone are right by definition.
     sure = [
-        bool(chains[at].share[0] == 1 and not one.any())
-        for (at, _), one in zip(each, wrong, strict=True)
+        bool(chains[at].share[0] == 1 and not of_plans.any())
+        for (at, _), of_plans in zip(each, wrong, strict=True)
     ]
     allowed = 1 - asked.value
-    means = [one.mean(axis=0) for one in wrong]
+    means = [of_plans.mean(axis=0) for of_plans in wrong]
     # The first plan of a chain that is tested and untrue lies near the bound.
     nearest = [
-        one[:, np.abs(mean - allowed).argmin()]
-        for one, mean, is_sure in zip(wrong, means, sure, strict=True)
+        of_plans[:, np.abs(mean - allowed).argmin()]
+        for of_plans, mean, is_sure in zip(wrong, means, sure, strict=True)
         if not is_sure
     ]
     level = asked.alpha
@@ -415,13 +419,13 @@ def _accuracy(
     low, high = _limits(np.concatenate(wrong, axis=1), None, question, level)
     low, high = np.where(known, 0.0, low), np.where(known, 0.0, high)
     parts = np.split(high <= allowed, np.cumsum(width)[:-1])
-    reached = np.concatenate([np.logical_and.accumulate(one) for one in parts])
+    reached = np.concatenate([np.logical_and.accumulate(under) for under in parts])
     votes = np.repeat([votes for _, votes in each], width)
     share = np.concatenate([chains[at].share for at, _ in each])
     judges = np.concatenate([chains[at].usd for at, _ in each])
     return Plans(
         chain=np.repeat([at for at, _ in each], width),
-        column=np.concatenate([np.arange(one) for one in width]),
+        column=np.concatenate([np.arange(n_plans) for n_plans in width]),
         votes=votes,
         share=share,
         audit=np.zeros(len(share), dtype=np.int64),
@@ -445,12 +449,12 @@ def _audited(
 ) -> Plans:
     """Each plan with audits of several sizes. Half of the error is for what an audit happens on."""
     (votes,) = right
-    lost = np.concatenate([one.lost for one in chains], axis=1)
-    left = 1 - np.concatenate([one.reviewed for one in chains], axis=1)
-    share = np.concatenate([one.share for one in chains])
-    judges = np.concatenate([one.usd for one in chains])
-    chain = np.repeat(np.arange(len(chains)), [len(one.share) for one in chains])
-    column = np.concatenate([np.arange(len(one.share)) for one in chains])
+    lost = np.concatenate([part.lost for part in chains], axis=1)
+    left = 1 - np.concatenate([part.reviewed for part in chains], axis=1)
+    share = np.concatenate([part.share for part in chains])
+    judges = np.concatenate([part.usd for part in chains])
+    chain = np.repeat(np.arange(len(chains)), [len(of_chain.share) for of_chain in chains])
+    column = np.concatenate([np.arange(len(of_chain.share)) for of_chain in chains])
     loss = np.divide(lost.sum(axis=0), left.sum(axis=0), where=left.sum(axis=0) > 0,
                      out=np.ones(len(share)))  # fmt: skip
     tested = (lost - loss * left)[:, share < 1]
@@ -487,8 +491,8 @@ def better_end(plans: Plans, rows: Codes, asked: Asked) -> Floats:
     if asked.goal is Goal.ACCURACY:
         return np.asarray(1 - plans.least[rows])
     rest = np.rint(asked.examples * (1 - plans.share[rows])).astype(np.int64)
-    found = _FIGURES[asked.goal](plans.least[rows], plans.audit[rows], rest, asked, None)
-    return np.asarray(np.minimum(found, plans.value[rows]))
+    figure = _FIGURES[asked.goal](plans.least[rows], plans.audit[rows], rest, asked, None)
+    return np.asarray(np.minimum(figure, plans.value[rows]))
 
 
 def _audits(asked: Asked) -> Counts:
@@ -505,9 +509,9 @@ def _certified(
 ) -> Floats:
     """What an audit certifies, if as many as expected are wrong, or unluckily many."""
     expected = wrong * audit
-    found = expected if unlucky is None else scipy.stats.binom.ppf(unlucky, audit, wrong)
+    n_wrong = expected if unlucky is None else scipy.stats.binom.ppf(unlucky, audit, wrong)
     n = np.maximum(audit, 1).astype(np.float64)
-    bound = 1 - exact_lower_limit(n - np.minimum(found, n), n, 1 - LEVEL)
+    bound = 1 - exact_lower_limit(n - np.minimum(n_wrong, n), n, 1 - LEVEL)
     return np.where(rest > 0, bound, 0.0)
 
 
@@ -516,8 +520,8 @@ def _half_width(
 ) -> Floats:
     """Half the width of the win rate's interval. People alone vary by 1/4 at most."""
     n = np.maximum(audit, 1)
-    found = apart if unlucky is None else scipy.stats.binom.ppf(unlucky, n, apart) / n
-    residual = np.minimum(found, _WIDEST)
+    squared = apart if unlucky is None else scipy.stats.binom.ppf(unlucky, n, apart) / n
+    residual = np.minimum(squared, _WIDEST)
     return expected_half_widths(
         residual, _WIDEST, total=asked.examples, n_rest=rest, audit=audit, confidence=LEVEL
     )
@@ -550,7 +554,9 @@ def shared_level(
     apart = columns if centred else columns - columns.mean(axis=0)
     groups, code = coded(question)
     if groups < len(code):
-        apart = np.stack([np.bincount(code, one, minlength=groups) for one in apart.T], axis=1)
+        apart = np.stack(
+            [np.bincount(code, column, minlength=groups) for column in apart.T], axis=1
+        )
     norm = np.sqrt(np.square(apart).sum(axis=0))
     varied = norm > 1e-9
     if not varied.any():
@@ -574,7 +580,7 @@ def _limits(
     n = np.full(len(total), float(len(lost))) if counted is None else counted.sum(axis=0)
     groups, _ = coded(question)
     if groups < len(question):
-        effect = np.array([design_effect(one, question)[0] for one in lost.T])
+        effect = np.array([design_effect(column, question)[0] for column in lost.T])
         total, n = total / effect, n / effect
     safe = np.maximum(n, 1e-9)
     total = np.clip(total, 0.0, safe)

@@ -209,13 +209,13 @@ def calibrated_labels(
     def as_labels(predicted: Floats) -> AuditedLabels:
         return AuditedLabels(target[selected], predicted, target[drawn], predicted[place])
 
-    found = [CalibratedLabels(as_labels(verdict[rest].astype(np.float64)), None)]
+    candidates = [CalibratedLabels(as_labels(verdict[rest].astype(np.float64)), None)]
     # The strongest of equally good ones comes first.
     for number in reversed(range(len(RIDGES))):
         predicted = chance[number].mean(axis=0)
         predicted[place] = chance[number, inside, place]
-        found.append(CalibratedLabels(as_labels(predicted), RIDGES[number]))
-    best = min(found, key=lambda one: _left_over(one.labels))
+        candidates.append(CalibratedLabels(as_labels(predicted), RIDGES[number]))
+    best = min(candidates, key=lambda candidate: _left_over(candidate.labels))
     if question is None:
         return best
     final = np.array(target, dtype=np.float64)
@@ -246,8 +246,8 @@ def calibrated_accuracy(
         design: which examples people labelled, and why.
     Returns: accuracy, 0 to 1, with the interval of `win_rate`, or Undefined."""
     unknown = np.zeros(len(right))
-    given = (features, right, unknown, design.selected, design.audited, rng)
-    labels = calibrated_labels(*given, question=question)
+    known = (features, right, unknown, design.selected, design.audited, rng)
+    labels = calibrated_labels(*known, question=question)
     return win_rate(labels.labels, about=About.THIS_PROJECT)
 
 
@@ -291,5 +291,5 @@ def calibrated_kappa(
     if isinstance(figure, Undefined) or figure.low is None or figure.high is None:
         return figure
     start = (agreed - chance) / (1 - chance) + low - by_agreement * agreed - by_chance * chance
-    value, least, most = (start + wide * one for one in (figure.value, figure.low, figure.high))
+    value, least, most = (start + wide * limit for limit in (figure.value, figure.low, figure.high))
     return Estimate(min(value, 1.0), figure.n, max(least, -1.0), min(most, 1.0))

@@ -109,7 +109,7 @@ def judged_features(judged: Judged) -> list[Feature]:
     Returns: the features, BPDE first."""
     length = np.log1p(judged.length_1) - np.log1p(judged.length_2)
     asked, n_valid = judged.valid[0].size if len(judged.valid) else 0, judged.valid.sum(axis=(1, 2))
-    found = [
+    columns = [
         Feature(BPDE, judged.bpde),
         Feature("gap", judged.gap),
         Feature("length in favour", length * judged.sign),
@@ -118,11 +118,11 @@ def judged_features(judged: Judged) -> list[Feature]:
         Feature("missing samples", (asked - n_valid).astype(np.float64)),
     ]
     if judged.valid.shape[1] == 2:
-        found += [
+        columns += [
             Feature("conflict", _conflict(judged.outcomes, judged.valid)),
             Feature("first position", _first_position(judged.outcomes, judged.valid)),
         ]
-    return found
+    return columns
 
 
 def jury_agreement(sign: Signs, others: Sequence[tuple[Signs, Booleans]]) -> Feature:
@@ -150,7 +150,7 @@ def preference_features(
     sign = judged.sign.astype(np.float64)
     n_valid = judged.valid.sum(axis=(1, 2))
     mean = (judged.outcomes * judged.valid).sum(axis=(1, 2)) / np.maximum(n_valid, 1)
-    found = [
+    columns = [
         Feature("verdict", sign),
         Feature("mean outcome", mean),
         Feature("score difference", judged.gap * sign),
@@ -159,13 +159,17 @@ def preference_features(
     ]
     if judged.valid.shape[1] == 2:
         conflict = _about_mean(_conflict(judged.outcomes, judged.valid))
-        found.append(Feature("verdict by conflict", sign * conflict))
+        columns.append(Feature("verdict by conflict", sign * conflict))
     if likelihood is not None:
-        found.append(Feature("likelihood", likelihood))
+        columns.append(Feature("likelihood", likelihood))
     if others:
-        said = np.sum([np.where(there, one, 0.0) for one, there in others], axis=0)
-        found.append(Feature("other runs", ratio(said, np.sum([one for _, one in others], axis=0))))
-    return found
+        total = np.sum([np.where(there, signs, 0.0) for signs, there in others], axis=0)
+        columns.append(
+            Feature(
+                "other runs", ratio(total, np.sum([has_label for _, has_label in others], axis=0))
+            )
+        )
+    return columns
 
 
 def _about_mean(values: Floats) -> Floats:
@@ -314,12 +318,12 @@ def routing(
         )
         trial = RoutingTrial(Undefined(reason), auroc(level[rows], target), Undefined(reason))
         return _fitted(columns, judged, rows, target, trial, None, reason, notes)
-    found = cross_validated(columns.values[rows], target, _prior_of(columns), rng)
-    tried = rows[found.rows]
+    trained = cross_validated(columns.values[rows], target, _prior_of(columns), rng)
+    tried = rows[trained.rows]
     trial = RoutingTrial(
-        auroc(found.scores, target[found.rows]),
-        auroc(level[tried], target[found.rows]),
-        auroc_difference(found.scores, level[tried], target[found.rows]),
+        auroc(trained.scores, target[trained.rows]),
+        auroc(level[tried], target[trained.rows]),
+        auroc_difference(trained.scores, level[tried], target[trained.rows]),
     )
     bar = BAR
     if fewer < FEW:
@@ -328,23 +332,23 @@ def routing(
             f"fewer than {FEW} errors or right labels were seen, so BPDE had to be beaten by a "
             "whole standard error"
         )
-    reason = _not_better(trial.advantage, found.ridge, bar)
-    if not reason and _separated(columns, tried, target[found.rows]):
+    reason = _not_better(trial.advantage, trained.ridge, bar)
+    if not reason and _separated(columns, tried, target[trained.rows]):
         notes.append(
             "the features separate errors and right labels completely, so only "
             "the ridge keeps the coefficients finite"
         )
-    return _fitted(columns, judged, rows, target, trial, found.ridge, reason, notes)
+    return _fitted(columns, judged, rows, target, trial, trained.ridge, reason, notes)
 
 
-def expected_errors(found: Routing, next_rows: Codes) -> Figure:
+def expected_errors(learned: Routing, next_rows: Codes) -> Figure:
     """Predict how many errors labelling these examples will find.
 
-    Args: found, next_rows: the routing, and (m,) places.
+    Args: learned, next_rows: the routing, and (m,) places.
     Returns: the number, without an interval as it depends on the fit, or Undefined if m is 0."""
     if not len(next_rows):
         return Undefined("no example is left to label")
-    return Estimate(float(np.nansum(found.probability[next_rows])), len(next_rows))
+    return Estimate(float(np.nansum(learned.probability[next_rows])), len(next_rows))
 
 
 def _prior_of(columns: Features) -> Floats:

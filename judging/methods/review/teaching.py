@@ -107,7 +107,7 @@ def draw_annotators(
     return drawn
 
 
-def simulated_confidence(said: Signs, there: Booleans, label: Signs) -> Floats:
+def simulated_confidence(answer: Signs, there: Booleans, label: Signs) -> Floats:
     """Return how sure a judge is of its labels: the share of simulated annotators that agree.
 
     Jung et al. average over the annotators j the likelihood of a label, given the votes of j:
@@ -116,11 +116,11 @@ def simulated_confidence(said: Signs, there: Booleans, label: Signs) -> Floats:
     run's own; unless there are ties, it is the y that attains the maximum.
 
     Args:
-        said: (N, R, J) of 1, 0, -1, the answer in each order in the place of each annotator.
+        answer: (N, R, J) of 1, 0, -1, the answer in each order in the place of each annotator.
         there: (N, R, J) bool, whether there is one.
         label: (N,) of 1, 0, -1.
     Returns: (N,) from 0 to 1; NaN where an order has no answer."""
-    agree = (there & (said == label[:, None, None])).sum(axis=2, dtype=float)
+    agree = (there & (answer == label[:, None, None])).sum(axis=2, dtype=float)
     n = there.sum(axis=2, dtype=float)
     shares = np.divide(agree, n, out=np.full_like(agree, np.nan), where=n > 0)
     both: Floats = shares.mean(axis=1)

@@ -225,8 +225,12 @@ def conflict_by_gap(
         rate = sum(int(part.sum()) for part in inside) / n
         # The halves of an example are not two examples; an example may have only one here.
         size = max(n / len(parts), 1.0)
-        found = wilson(rate * size, size)
-        return replace(found, value=rate, n=ceil(size)) if isinstance(found, Estimate) else found
+        interval = wilson(rate * size, size)
+        return (
+            replace(interval, value=rate, n=ceil(size))
+            if isinstance(interval, Estimate)
+            else interval
+        )
 
     pairs = list(pairwise(limits))
     return [

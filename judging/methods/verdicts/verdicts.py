@@ -125,10 +125,10 @@ class CriteriaRule:
 
         Args: signs: for each criterion above 0 (the first response is better), 0 or below.
         Returns: win, tie or lose of the first response."""
-        found = [signs[name] for name in self.criteria]
+        outcomes = [signs[name] for name in self.criteria]
         if not self.weights:
-            return outcome_of((Fraction(next(filter(None, found), 0)), Fraction(0)))
-        weights = list(zip(found, map(Fraction, self.weights), strict=True))
+            return outcome_of((Fraction(next(filter(None, outcomes), 0)), Fraction(0)))
+        weights = list(zip(outcomes, map(Fraction, self.weights), strict=True))
         first = sum((weight for sign, weight in weights if sign > 0), Fraction(0))
         second = sum((weight for sign, weight in weights if sign < 0), Fraction(0))
         return outcome_of((first, second), Fraction(self.margin))
