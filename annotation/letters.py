@@ -71,8 +71,8 @@ def _language(mail: Mail) -> str:
     rows = {"invitation": Invitation, "round": Round}
     for name, model in rows.items():
         if key := mail.about.get(name):
-            found = model._default_manager.filter(pk=key)
-            project = found.values_list("project__language", flat=True).first()
+            of_key = model._default_manager.filter(pk=key)
+            project = of_key.values_list("project__language", flat=True).first()
     if project is None and mail.user is not None:
         project = language_of_projects(mail.user)
     return languages.chosen(own or "", project or "")
@@ -82,8 +82,8 @@ def _written(mail: Mail) -> Letter | None:
     if mail.user is not None and not mail.user.is_active:
         return None
     to = mail.to or (mail.user.email if mail.user else "")
-    said = _WRITERS[mail.kind](mail) if to else None
-    if said is None:
+    letter = _WRITERS[mail.kind](mail) if to else None
+    if letter is None:
         return None
     headers = {}
     if mail.user is not None and mail.kind in _WHY_OFF:
@@ -95,12 +95,14 @@ def _written(mail: Mail) -> Letter | None:
             "List-Unsubscribe": f"<{url}>",
             "List-Unsubscribe-Post": "List-Unsubscribe=One-Click",
         }
-        said |= {"off_url": url, "why": _WHY_OFF[mail.kind]}
-    said |= {"lang": languages.now(), "direction": "rtl" if get_language_bidi() else "ltr"}
+        letter |= {"off_url": url, "why": _WHY_OFF[mail.kind]}
+    letter |= {"lang": languages.now(), "direction": "rtl" if get_language_bidi() else "ltr"}
     # An address keeps its order in a letter that runs from right to left.
-    said["shown_url"] = format_html('<bdi dir="ltr">{}</bdi>', said.get("url", ""))
-    text = render_to_string("mail/letter.txt", said)
-    return Letter(to, said["subject"], text, render_to_string("mail/letter.html", said), headers)
+    letter["shown_url"] = format_html('<bdi dir="ltr">{}</bdi>', letter.get("url", ""))
+    text = render_to_string("mail/letter.txt", letter)
+    return Letter(
+        to, letter["subject"], text, render_to_string("mail/letter.html", letter), headers
+    )
 
 
 def named(name: str) -> str:
@@ -109,7 +111,7 @@ def named(name: str) -> str:
     if len(text) > _LONGEST_NAME:
         text = f"{text[: _LONGEST_NAME - 2].rstrip()} …"
     # In a letter that runs from right to left, every name may be turned around.
-    turns = get_language_bidi() or any(unicodedata.bidirectional(one) in _RTL for one in text)
+    turns = get_language_bidi() or any(unicodedata.bidirectional(sign) in _RTL for sign in text)
     return _ISOLATE.format(text) if turns else text
 
 
@@ -146,21 +148,23 @@ def invitation_event(invitation: Invitation) -> str:
 
 def _invitation(mail: Mail) -> dict[str, Any] | None:
     key = mail.about["invitation"]
-    found = Invitation.objects.select_related("project", "created_by").filter(pk=key).first()
-    if found is None or found.project.deleted_at is not None:
+    invitation = Invitation.objects.select_related("project", "created_by").filter(pk=key).first()
+    if invitation is None or invitation.project.deleted_at is not None:
         return None
-    if not usable_invitations(found.project).filter(pk=found.pk).exists():
+    if not usable_invitations(invitation.project).filter(pk=invitation.pk).exists():
         return None
-    project = named(found.project.name)
-    who = named(found.created_by.get_username()) if found.created_by else _("The operator")
+    project = named(invitation.project.name)
+    who = (
+        named(invitation.created_by.get_username()) if invitation.created_by else _("The operator")
+    )
     return {
         "subject": _("You are invited to %(project)s") % {"project": project},
         "paragraphs": [
             _("%(who)s invites you to the project %(project)s on FairJudge, as %(role)s.")
-            % {"who": who, "project": project, "role": _ROLES[found.role]},
-            _("The link works until %(time)s.") % {"time": _day(found.expires_at)},
+            % {"who": who, "project": project, "role": _ROLES[invitation.role]},
+            _("The link works until %(time)s.") % {"time": _day(invitation.expires_at)},
         ],
-        "url": link_of(found, mail.to),
+        "url": link_of(invitation, mail.to),
         "label": _("Join the project"),
         "why": _(
             "If you don't know what this is about, you can ignore it. You get no further mail, "
@@ -352,19 +356,19 @@ def _decision(mail: Mail) -> dict[str, Any] | None:
 
 
 def _complete(mail: Mail) -> dict[str, Any] | None:
-    found = Round.objects.select_related("project").filter(pk=mail.about["round"]).first()
-    if found is None or found.project.deleted_at is not None:
+    round_ = Round.objects.select_related("project").filter(pk=mail.about["round"]).first()
+    if round_ is None or round_.project.deleted_at is not None:
         return None
-    if not who_may(Role.RESEARCHER).filter(project=found.project, user=mail.user).exists():
+    if not who_may(Role.RESEARCHER).filter(project=round_.project, user=mail.user).exists():
         return None
-    slug = found.project.slug
+    slug = round_.project.slug
     return {
-        "subject": _("%(round)s is complete") % {"round": _round(found)},
+        "subject": _("%(round)s is complete") % {"round": _round(round_)},
         "paragraphs": [
             _("No item of %(round)s waits for votes or needs a decision.")
-            % {"round": _round(found)}
+            % {"round": _round(round_)}
         ],
-        "url": absolute(reverse("round", args=[slug, found.number])),
+        "url": absolute(reverse("round", args=[slug, round_.number])),
         "label": _("See the round"),
     }
 

@@ -98,14 +98,14 @@ def plan(project: Project) -> list[Planned]:
         What.LOGINS: _people(project).count(),
         What.TEXTS: sum(rows.count() for rows in _with_texts(project)),
     }
-    found = []
+    removals = []
     for what, label in What.choices:
         row = rows.get(what)
         on = row.on if row else None
         waits = on is not None and on <= timezone.now().date() and _is_busy(project, what)
         done = row.done_at if row else None
-        found.append(Planned(what, label, SAID[What(what)], on, done, counts[What(what)], waits))
-    return found
+        removals.append(Planned(what, label, SAID[What(what)], on, done, counts[What(what)], waits))
+    return removals
 
 
 def set_dates(
@@ -181,8 +181,10 @@ def _with_texts(project: Project) -> list[QuerySet[Any]]:
 
 
 def _replies(project: Project) -> QuerySet[Sample]:
-    said = Q(raw_text__isnull=False) | ~Q(reasoning="") | ~Q(refusal="") | Q(logprobs__isnull=False)
-    return Sample.objects.filter(said, call__run__project=project)
+    has_words = (
+        Q(raw_text__isnull=False) | ~Q(reasoning="") | ~Q(refusal="") | Q(logprobs__isnull=False)
+    )
+    return Sample.objects.filter(has_words, call__run__project=project)
 
 
 def removed(text: str, project: int) -> str:
@@ -239,11 +241,11 @@ def _remove_columns(row: Retention, model: Any, columns: tuple[str, ...]) -> Non
     name, project = model._meta.model_name, row.project_id
     rows = model._base_manager.filter(project=project).order_by("pk")
     while chunk := list(rows.filter(pk__gt=row.reached.get(name, 0))[:_ROWS]):
-        for one in chunk:
+        for kept in chunk:
             for column in columns:
-                setattr(one, column, removed(getattr(one, column), project))
+                setattr(kept, column, removed(getattr(kept, column), project))
             if model is Example:
-                one.conversation = None
+                kept.conversation = None
         row.reached = row.reached | {name: chunk[-1].pk}
         changed = [*columns, *(["conversation"] if model is Example else [])]
         with transaction.atomic():
@@ -254,9 +256,9 @@ def _remove_columns(row: Retention, model: Any, columns: tuple[str, ...]) -> Non
 def _remove_quotes(rows: QuerySet[Any]) -> None:
     def write(keys: list[int]) -> None:
         chunk = list(rows.filter(pk__in=keys))
-        for one in chunk:
-            spans = [span | {"text": ""} for span in one.answer["spans"]]
-            one.answer = one.answer | {"spans": spans}
+        for row in chunk:
+            spans = [span | {"text": ""} for span in row.answer["spans"]]
+            row.answer = row.answer | {"spans": spans}
         rows.model._base_manager.bulk_update(chunk, ["answer"])
 
     in_chunks(rows, write, most=_ROWS)

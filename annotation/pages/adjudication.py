@@ -196,7 +196,7 @@ def _texts(item: Item, protocol: Protocol, left: int) -> dict[str, object]:
     texts = example.question, example.response_1, example.response_2
     question, *responses = shown_of(texts, example.conversation)
     if protocol.hide_models:
-        responses = [without_names(one, example.model_1, example.model_2) for one in responses]
+        responses = [without_names(text, example.model_1, example.model_2) for text in responses]
     first, second = (render_shown(response, how) for response in responses)
     sides = (first, second) if left == 1 else (second, first)
     return {
@@ -231,9 +231,9 @@ def _said(
         ],
         "left_number": left,
         "marked": {
-            name: found
+            name: reason
             for name, place in (("marked-left", 1), ("marked-right", 2))
-            if (found := painted(marked, of_side[place], texts[of_side[place]]))
+            if (reason := painted(marked, of_side[place], texts[of_side[place]]))
         },
         "skips": item.skips.select_related("annotator").order_by("pk"),
         "flags": item.flags.select_related("annotator").order_by("pk"),

@@ -263,16 +263,16 @@ def mark(request: HttpRequest, slug: str, number: int) -> HttpResponse:
         except UserError as error:
             form.add_error("file", str(error))
         else:
-            said = f"{number_of(marked.changed, 'submission')} changed."
+            sentence = f"{number_of(marked.changed, 'submission')} changed."
             if marked.unknown:
-                said += (
+                sentence += (
                     f" {number_of(marked.unknown, 'row')} named people who never used this link."
                 )
             if form.cleaned_data["aside"]:
                 rejected = rejected_with_votes(round_)
                 n = put_aside_all(round_, rejected, access.user, REJECTED)
-                said += f" {number_of(n, 'vote')} of rejected submissions put aside."
-            messages.success(request, said)
+                sentence += f" {number_of(n, 'vote')} of rejected submissions put aside."
+            messages.success(request, sentence)
             return redirect("round_crowd", slug, number)
     return crowd_page(request, access, round_, marks_form=form)
 
@@ -303,7 +303,7 @@ def crowd_page(
         "rejected": rejected_with_votes(round_),
         "page": Paginator(listed, _PAGE).get_page(request.GET.get("page")),
     }
-    status = 422 if any(one is not None and one.errors for one in (form, marks_form)) else 200
+    status = 422 if any(bound is not None and bound.errors for bound in (form, marks_form)) else 200
     response = render(request, "annotation/rounds/crowd.html", context, status=status)
     add_never_cache_headers(response)
     return response

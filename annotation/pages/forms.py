@@ -78,12 +78,12 @@ class FormText:
 
 def translations_in_inputs(stored: Mapping[str, Any], parts: Iterable[str]) -> dict[str, str]:
     """Return the inputs of a form that hold these translations, of each language all parts."""
-    found = {}
+    texts = {}
     for (code, _name), part in product(settings.LANGUAGES, parts):
         text = stored.get(code, {}).get(part, "")
         is_by_name = isinstance(text, Mapping)
-        found[f"translations-{code}-{part}"] = weights_in_lines(text) if is_by_name else text
-    return found
+        texts[f"translations-{code}-{part}"] = weights_in_lines(text) if is_by_name else text
+    return texts
 
 
 class TranslationsWidget(forms.Widget):
@@ -97,10 +97,13 @@ class TranslationsWidget(forms.Widget):
 
     def value_from_datadict(self, data: Mapping[str, Any], files: Any, name: str) -> dict[str, str]:
         names = translations_in_inputs({}, self.parts)
-        return {one: str(data.get(one) or "").replace("\r\n", "\n").strip() for one in names}
+        return {
+            field_name: str(data.get(field_name) or "").replace("\r\n", "\n").strip()
+            for field_name in names
+        }
 
     def value_omitted_from_data(self, data: Mapping[str, Any], files: Any, name: str) -> bool:
-        return not any(one in data for one in translations_in_inputs({}, self.parts))
+        return not any(field_name in data for field_name in translations_in_inputs({}, self.parts))
 
     def render(
         self, name: str, value: Any, attrs: dict[str, Any] | None = None, renderer: Any = None
@@ -119,8 +122,8 @@ class TranslationsWidget(forms.Widget):
             ]
             filled = any(part["text"] for part in parts)
             is_open = filled and "aria-invalid" in (attrs or {})
-            one = {"code": code, "name": own_name, "parts": parts, "filled": filled}
-            languages.append(one | {"open": is_open})
+            fieldset = {"code": code, "name": own_name, "parts": parts, "filled": filled}
+            languages.append(fieldset | {"open": is_open})
         return render_to_string("parts/translations.html", {"languages": languages})
 
 
@@ -142,7 +145,7 @@ class TranslationsField(forms.Field):
         return self.prepare_value(initial) != self.prepare_value(data)
 
     def clean(self, value: Any) -> dict[str, dict[str, str]]:
-        found: dict[str, dict[str, str]] = {}
+        by_language: dict[str, dict[str, str]] = {}
         for (code, own_name), (part, about) in product(settings.LANGUAGES, self.parts.items()):
             if not (text := value[f"translations-{code}-{part}"]):
                 continue
@@ -151,8 +154,8 @@ class TranslationsField(forms.Field):
                     f"{own_name}: {about.label} has at most {about.longest:,} characters, and no "
                     "NUL."
                 )
-            found.setdefault(code, {})[part] = text
-        return found
+            by_language.setdefault(code, {})[part] = text
+        return by_language
 
 
 _PARTS = {
@@ -328,15 +331,19 @@ class SettingsForm(forms.ModelForm):
 
     def clean(self) -> dict[str, Any]:
         """Keep what somebody else set meanwhile. If it was set here as well, ask which holds."""
-        found: dict[str, Any] = super().clean() or self.cleaned_data
+        cleaned: dict[str, Any] = super().clean() or self.cleaned_data
         for name, now in self.before.items():
             seen = self.made_for.get(name)
-            if seen in (None, version_of(_plain(now))) or name not in found or found[name] == now:
+            if (
+                seen in (None, version_of(_plain(now)))
+                or name not in cleaned
+                or cleaned[name] == now
+            ):
                 continue
-            if version_of(_plain(found[name])) != seen:
+            if version_of(_plain(cleaned[name])) != seen:
                 self.add_error(name, str(self._overtaken(name)))
                 continue
-            found[name] = now
+            cleaned[name] = now
             self.kept.add(name)
             # If the form comes back because of another field, it shows what holds now.
             self.data = self.data.copy()
@@ -345,9 +352,9 @@ class SettingsForm(forms.ModelForm):
                 inputs = self.fields[name].prepare_value(now)
             for each, text in inputs.items():
                 self.data[each] = text
-        for name, why in _no_rule(found):
+        for name, why in _no_rule(cleaned):
             self.add_error(name, why)
-        return found
+        return cleaned
 
     def _overtaken(self, name: str) -> Overtaken:
         events = self.instance.audit_events.filter(action="settings changed")
@@ -406,8 +413,12 @@ class SettingsForm(forms.ModelForm):
         names = [*asked["criteria"], *asked["reason_tags"]]
         # Lines of names that were removed just now, or earlier by a script, are removed too.
         gone = {*self.before["criteria"], *self.before["reason_tags"]}
-        gone |= {name for one in self.before["translations"].values() for name in one["names"]}
-        found: dict[str, dict[str, Any]] = {}
+        gone |= {
+            name
+            for translation in self.before["translations"].values()
+            for name in translation["names"]
+        }
+        by_language: dict[str, dict[str, Any]] = {}
         for code, texts in sent.items():
             own_name = name_of(code)
             if code == asked.get("language"):
@@ -424,8 +435,8 @@ class SettingsForm(forms.ModelForm):
                     f"{own_name} differs from what is asked above in: {', '.join(lacks)}. "
                     "Translate all of it, or leave the language empty."
                 )
-            found[code] = {"question_asked": "", "guidelines": "", **texts, "names": shown}
-        return found
+            by_language[code] = {"question_asked": "", "guidelines": "", **texts, "names": shown}
+        return by_language
 
     def clean_criterion_weights(self) -> dict[str, str]:
         weights: dict[str, str] = {}
@@ -453,7 +464,7 @@ def _names_in(
 
     A name may have a colon, so that the longest one that fits is read.
     """
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for line in filter(None, map(str.strip, lines.splitlines())):
         fits = [name for name in {*names, *gone} if line.startswith(f"{name}:")]
         if not fits:
@@ -468,10 +479,10 @@ def _names_in(
                 f"{language}: give “{name}” a short name of at most {_LONGEST_SHOWN} characters."
             )
         if shown:
-            found[name] = shown
-    if len({found[name] for name in names if name in found}) < len(found.keys() & set(names)):
+            texts[name] = shown
+    if len({texts[name] for name in names if name in texts}) < len(texts.keys() & set(names)):
         raise forms.ValidationError(f"{language}: give each criterion and reason its own name.")
-    return {name: found[name] for name in names if name in found}
+    return {name: texts[name] for name in names if name in texts}
 
 
 def weights_in_lines(weights: Mapping[str, Any]) -> str:
@@ -511,10 +522,10 @@ def _no_rule(chosen: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def _seen(sent: str) -> dict[str, str]:
     """Read a `version`. A form without one asks nothing, as scripts send them."""
     try:
-        found = json.loads(sent)
+        parsed = json.loads(sent)
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return parsed if isinstance(parsed, dict) else {}
 
 
 def _said(event: AuditEvent, name: str) -> str:
@@ -567,7 +578,7 @@ class WebhookForm(forms.Form):
     )
     events = forms.MultipleChoiceField(
         label="Events",
-        choices=[(name, f"{name}: {said}") for name, said in EVENTS.items()],
+        choices=[(name, f"{name}: {words}") for name, words in EVENTS.items()],
         initial=list(EVENTS),
         widget=forms.CheckboxSelectMultiple,
     )
@@ -707,7 +718,7 @@ class AssignForm(forms.Form):
                 "teams": [key for key, _ in words["teams"]],
                 "tags": ", ".join(words["tags"]),
                 "shares": "\n".join(
-                    f"{name_of.get(number, number)}: {said}" for number, said in words["shares"]
+                    f"{name_of.get(number, number)}: {share}" for number, share in words["shares"]
                 ),
             }
         super().__init__(*args, initial=initial, **kwargs)

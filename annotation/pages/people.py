@@ -83,14 +83,14 @@ def people(request: HttpRequest, slug: str) -> HttpResponse:
         try:
             if address := form.cleaned_data.get("mail_to"):
                 invitation = invite_by_mail(access.project, access.user, form.terms(), address)
-                said = "The link is ready, and a mail with it is on its way."
+                sentence = "The link is ready, and a mail with it is on its way."
             else:
                 invitation = invite(access.project, request.user, form.terms())
-                said = "The link is ready. Send it to the people you want to invite."
+                sentence = "The link is ready. Send it to the people you want to invite."
         except UserError as error:
             form.add_error(None, str(error))
         else:
-            messages.success(request, said)
+            messages.success(request, sentence)
             return redirect(f"{request.path}#invitation-{invitation.pk}")
     return people_page(request, access, form=form, status=422 if form.errors else 200)
 
@@ -136,11 +136,15 @@ def people_team(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 def say_added(added: Added) -> str:
-    said = f"{number_of(added.joined, 'annotator')} added. {added.already} were members already."
+    sentence = (
+        f"{number_of(added.joined, 'annotator')} added. {added.already} were members already."
+    )
     if added.to_invite:
         who = "1 person" if added.to_invite == 1 else f"{added.to_invite} people"
-        said += f" Invite {who} by a link: they left this project, or all projects of the owner."
-    return said
+        sentence += (
+            f" Invite {who} by a link: they left this project, or all projects of the owner."
+        )
+    return sentence
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -170,27 +174,27 @@ def teams(request: HttpRequest) -> HttpResponse:
 def team(request: HttpRequest, number: int) -> HttpResponse:
     """One team: its people with their tags, its name, and its end."""
     user = cast(User, request.user)
-    found = team_for(user, number)
+    own_team = team_for(user, number)
     sent = request.POST
-    form = TeamPeopleForm(found, sent if "add" in sent else None)
-    confirm = ConfirmForm(found.name, sent if "delete" in sent else None)
+    form = TeamPeopleForm(own_team, sent if "add" in sent else None)
+    confirm = ConfirmForm(own_team.name, sent if "delete" in sent else None)
     try:
         if "add" in sent and form.is_valid():
-            put_in(found, user, form.cleaned_data["people"], form.cleaned_data["tags"])
+            put_in(own_team, user, form.cleaned_data["people"], form.cleaned_data["tags"])
         elif "rename" in sent:
-            rename_team(found, user, sent.get("name", ""))
+            rename_team(own_team, user, sent.get("name", ""))
         elif "delete" in sent and confirm.is_valid():
-            delete_team(found, user)
+            delete_team(own_team, user)
             messages.success(request, "The team was deleted. Its people stay in their projects.")
             return redirect("teams")
         elif "member" in sent:
             key = sent["member"] if len(sent["member"]) <= LONGEST_KEY else ""
-            rows = found.members.select_related("user")
+            rows = own_team.members.select_related("user")
             row = get_object_or_404(rows, pk=int(key) if key.isdecimal() else 0)
             if "remove" in sent:
-                take_out(found, user, row.user)
+                take_out(own_team, user, row.user)
             else:
-                put_in(found, user, [row.user], read_tags(sent.get("tags", "")))
+                put_in(own_team, user, [row.user], read_tags(sent.get("tags", "")))
     except UserError as error:
         messages.error(request, str(error))
         return redirect("team", number)
@@ -198,10 +202,10 @@ def team(request: HttpRequest, number: int) -> HttpResponse:
         messages.success(request, "The team was changed.")
         return redirect("team", number)
     context = {
-        "team": found,
+        "team": own_team,
         "form": form,
         "confirm": confirm,
-        "members": members_shown(found),
+        "members": members_shown(own_team),
         "others": form.fields["people"].queryset.exists(),
     }
     status = 422 if form.errors or confirm.errors else 200
@@ -482,10 +486,10 @@ def people_page(
 
 def with_mails(invitations: Iterable[Invitation]) -> list[tuple[Invitation, str, Mail | None]]:
     """Return each invitation with its link and, if it was to be mailed, the mail."""
-    found = list(invitations)
-    mails = Mail.objects.filter(event__in=map(invitation_event, found))
+    listed = list(invitations)
+    mails = Mail.objects.filter(event__in=map(invitation_event, listed))
     by_event = {each.event: each for each in mails}
-    return [(each, link_of(each), by_event.get(invitation_event(each))) for each in found]
+    return [(each, link_of(each), by_event.get(invitation_event(each))) for each in listed]
 
 
 def role_kept(mine: str, offered: str) -> str:

@@ -104,14 +104,14 @@ def practice(request: HttpRequest, slug: str) -> HttpResponse:
 def cancel(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     """Undo what is still being written: a whole round, more items, or more votes."""
     access = project_for(request.user, slug, Role.RESEARCHER)
-    found = get_object_or_404(Round.every, project=access.project, number=number)
+    shown_round = get_object_or_404(Round.every, project=access.project, number=number)
     try:
-        growing.cancel(found, request.user, background=True)
+        growing.cancel(shown_round, request.user, background=True)
     except UserError as error:
         messages.error(request, str(error))
     else:
         messages.success(request, "Cancelled. What was written so far is removed.")
-    if found.state == Round.State.OPENING:
+    if shown_round.state == Round.State.OPENING:
         return redirect("rounds", slug)
     return redirect("round", slug, number)
 
@@ -120,24 +120,26 @@ def cancel(request: HttpRequest, slug: str, number: int) -> HttpResponse:
 FEW_ITEMS = 100
 
 
-def _kept(found: Round, name: str, make: Callable[[], Any]) -> Any:
+def _kept(shown_round: Round, name: str, make: Callable[[], Any]) -> Any:
     """Return what a round's page counted a moment ago, unless a manager changed the round.
 
     While many people vote, each look at the page would slow them down.
     """
-    state = (found.state, changes.round_version(found))
-    is_large = (found.selections.aggregate(n=Sum("n_items"))["n"] or 0) > FEW_ITEMS
-    return kept_a_while(f"{name}:{found.pk}", found.project, state, make, is_large=is_large)
+    state = (shown_round.state, changes.round_version(shown_round))
+    is_large = (shown_round.selections.aggregate(n=Sum("n_items"))["n"] or 0) > FEW_ITEMS
+    return kept_a_while(
+        f"{name}:{shown_round.pk}", shown_round.project, state, make, is_large=is_large
+    )
 
 
-def _standing_of(found: Round) -> RoundProgress:
-    shown: RoundProgress = _kept(found, "standing", lambda: round_progress(found))
+def _standing_of(shown_round: Round) -> RoundProgress:
+    shown: RoundProgress = _kept(shown_round, "standing", lambda: round_progress(shown_round))
     return shown
 
 
-def _agreement_in(found: Round) -> RoundAgreement:
+def _agreement_in(shown_round: Round) -> RoundAgreement:
     shown: RoundAgreement = _kept(
-        found, "agreement-in", lambda: RoundAgreement(found).without_votes()
+        shown_round, "agreement-in", lambda: RoundAgreement(shown_round).without_votes()
     )
     return shown
 
@@ -145,21 +147,24 @@ def _agreement_in(found: Round) -> RoundAgreement:
 @require_safe
 def standing(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     """Return the part of the page that is reloaded while people work."""
-    access, found = round_for(request, slug, number)
-    work = growing.current_work(found)
-    context = {"project": access.project, "access": access, "round": found, "work": work}
-    if found.is_practice:
-        context |= {"standing": _standing_of(found), "practised": practice_standing(found)}
+    access, shown_round = round_for(request, slug, number)
+    work = growing.current_work(shown_round)
+    context = {"project": access.project, "access": access, "round": shown_round, "work": work}
+    if shown_round.is_practice:
+        context |= {
+            "standing": _standing_of(shown_round),
+            "practised": practice_standing(shown_round),
+        }
         return render(request, "annotation/rounds/_detail_practice.html", context)
 
-    def shown() -> str:
-        context["standing"] = _standing_of(found)
+    def standing() -> str:
+        context["standing"] = _standing_of(shown_round)
         return render_to_string("annotation/rounds/_detail_standing.html", context, request)
 
     if work is not None:
-        return HttpResponse(shown())
+        return HttpResponse(standing())
     # A table of two hundred people takes longer to write than to count.
-    return HttpResponse(_kept(found, f"standing-of-{slug}-{access.role}", shown))
+    return HttpResponse(_kept(shown_round, f"standing-of-{slug}-{access.role}", standing))
 
 
 def _change_view(
@@ -203,13 +208,13 @@ reopen = _change_view(changes.reopen, "The round is open again.", background=Tru
 @require_POST
 def votes(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     """Ask for more votes per item."""
-    access, found = round_for(request, slug, number, Role.RESEARCHER)
+    access, shown_round = round_for(request, slug, number, Role.RESEARCHER)
     form = VotesForm(request.POST)
     if form.is_valid():
         try:
-            _refuse_overtaken(request, found)
+            _refuse_overtaken(request, shown_round)
             votes = form.cleaned_data["votes"]
-            done = changes.raise_votes(found, request.user, votes, background=True)
+            done = changes.raise_votes(shown_round, request.user, votes, background=True)
         except UserError as error:
             form.add_error("votes", str(error))
         else:
@@ -217,95 +222,95 @@ def votes(request: HttpRequest, slug: str, number: int) -> HttpResponse:
                 asked = number_of(votes, "vote")
                 messages.success(request, f"The round now asks for {asked} per item.")
             return redirect("round", slug, number)
-    return round_page(request, access, found, votes_form=form, status=422)
+    return round_page(request, access, shown_round, votes_form=form, status=422)
 
 
 @require_POST
 def extend(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     """Select up to a larger cut."""
-    access, found = round_for(request, slug, number, Role.RESEARCHER)
+    access, shown_round = round_for(request, slug, number, Role.RESEARCHER)
     form = ExtendForm(request.POST)
     if form.is_valid():
         try:
-            _refuse_overtaken(request, found)
+            _refuse_overtaken(request, shown_round)
             beta = form.cleaned_data["beta"]
-            n_new = changes.extend(found, request.user, beta, background=True)
+            n_new = changes.extend(shown_round, request.user, beta, background=True)
         except UserError as error:
             form.add_error("beta", str(error))
         else:
-            if growing.current_work(found) is None:
+            if growing.current_work(shown_round) is None:
                 new = number_of(n_new, "item")
                 messages.success(request, f"{new} joined the round, at random places.")
             return redirect("round", slug, number)
-    return round_page(request, access, found, extend_form=form, status=422)
+    return round_page(request, access, shown_round, extend_form=form, status=422)
 
 
 @require_POST
 def people(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     """Choose who labels in the round, and how much each."""
-    access, found = round_for(request, slug, number, Role.RESEARCHER)
+    access, shown_round = round_for(request, slug, number, Role.RESEARCHER)
     if "again" in request.POST:
-        return _assign_again(request, found)
-    form = AssignForm(found, request.POST)
+        return _assign_again(request, shown_round)
+    form = AssignForm(shown_round, request.POST)
     if form.is_valid():
         whom = form.whom()
         try:
-            _refuse_overtaken(request, found)
-            n = assign_whom(found, request.user, whom)
+            _refuse_overtaken(request, shown_round)
+            n = assign_whom(shown_round, request.user, whom)
         except UserError as error:
             form.add_error(None, str(error))
         else:
-            said = "Everybody" if whom.is_everybody else f"{n} {'person' if n == 1 else 'people'}"
+            who = "Everybody" if whom.is_everybody else f"{n} {'person' if n == 1 else 'people'}"
             messages.success(
-                request, f"{said} can label in this round now. Votes already given are kept."
+                request, f"{who} can label in this round now. Votes already given are kept."
             )
             return redirect("round", slug, number)
-    return round_page(request, access, found, assign_form=form, status=422)
+    return round_page(request, access, shown_round, assign_form=form, status=422)
 
 
-def _assign_again(request: HttpRequest, found: Round) -> HttpResponse:
+def _assign_again(request: HttpRequest, shown_round: Round) -> HttpResponse:
     """Resolve the round's teams, tags and shares as they are today."""
     try:
-        _refuse_overtaken(request, found)
-        whom = whom_of(found)
+        _refuse_overtaken(request, shown_round)
+        whom = whom_of(shown_round)
         if whom is not None:
-            assign_whom(found, request.user, whom)
+            assign_whom(shown_round, request.user, whom)
             messages.success(
                 request,
                 "The current members of the teams get items now. Votes already given are kept.",
             )
     except UserError as error:
         messages.error(request, str(error))
-    return redirect("round", found.project.slug, found.number)
+    return redirect("round", shown_round.project.slug, shown_round.number)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def person(request: HttpRequest, slug: str, number: int, annotator: int) -> HttpResponse:
     """One person in the round: put their votes aside, count them again, or let them go on."""
-    access, found = round_for(request, slug, number, Role.RESEARCHER)
+    access, shown_round = round_for(request, slug, number, Role.RESEARCHER)
     there = get_object_or_404(Annotator, project=access.project, number=annotator)
     form = AsideForm(request.POST if "aside" in request.POST else None)
     try:
         if form.is_bound and form.is_valid():
-            said = _put_aside(request, found, there, **form.cleaned_data)
+            sentence = _put_aside(request, shown_round, there, **form.cleaned_data)
         elif "again" in request.POST:
-            said = _said_of_counting(aside.count_again(found, there, access.user))
+            sentence = _said_of_counting(aside.count_again(shown_round, there, access.user))
         elif "release" in request.POST:
-            was_held = aside.let_go_on(found, there, access.user)
-            said = "They can label in this round again." if was_held else _WARNED_NO_MORE
+            was_held = aside.let_go_on(shown_round, there, access.user)
+            sentence = "They can label in this round again." if was_held else _WARNED_NO_MORE
         else:
-            said = ""
+            sentence = ""
     except UserError as error:
         messages.error(request, str(error))
         return redirect("round_person", slug, number, annotator)
-    if said:
-        messages.success(request, said)
+    if sentence:
+        messages.success(request, sentence)
         return redirect("round_person", slug, number, annotator)
     context = {
         **access.under("rounds"),
-        "round": found,
+        "round": shown_round,
         "annotator": there,
-        "person": aside.standing_of(found, there),
+        "person": aside.standing_of(shown_round, there),
         "form": form,
     }
     status = 422 if form.errors else 200
@@ -325,19 +330,21 @@ _SAID_OF_ASIDE = "They no longer count. You can count them again here."
 
 
 def _said_of_counting(done: aside.CountedAgain) -> str:
-    said = f"{number_of(done.votes, 'vote')} {'counts' if done.votes == 1 else 'count'} again."
+    sentence = f"{number_of(done.votes, 'vote')} {'counts' if done.votes == 1 else 'count'} again."
     if done.still_aside:
         stay = "stays" if done.still_aside == 1 else "stay"
         left = f"{number_of(done.still_aside, 'vote')} {stay}"
-        said += f" {left} aside, because other people gave or are giving all votes on these pairs."
-    return said
+        sentence += (
+            f" {left} aside, because other people gave or are giving all votes on these pairs."
+        )
+    return sentence
 
 
 @require_POST
 def flag_settle(request: HttpRequest, slug: str, number: int, flag: int) -> HttpResponse:
-    access, found = round_for(request, slug, number)
+    access, shown_round = round_for(request, slug, number)
     flags = Flag.objects.select_related("item__example", "item__round__project")
-    row = get_object_or_404(flags, item__round=found, pk=flag)
+    row = get_object_or_404(flags, item__round=shown_round, pk=flag)
     if request.POST.get("made_for") not in (None, version_of(row.reason)):
         messages.error(request, "The flag has changed. Read what is wrong again.")
     else:
@@ -348,40 +355,42 @@ def flag_settle(request: HttpRequest, slug: str, number: int, flag: int) -> Http
 def round_page(
     request: HttpRequest,
     access: Access,
-    found: Round,
+    shown_round: Round,
     *,
     votes_form: VotesForm | None = None,
     extend_form: ExtendForm | None = None,
     assign_form: AssignForm | None = None,
     status: int = 200,
 ) -> HttpResponse:
-    found.refresh_from_db(fields=["votes_per_item", "state", "parameters"])
-    if found.state == Round.State.CLOSED:
+    shown_round.refresh_from_db(fields=["votes_per_item", "state", "parameters"])
+    if shown_round.state == Round.State.CLOSED:
         # The page has no forms to show these at.
         for form in filter(None, (votes_form, extend_form, assign_form)):
             for errors in form.errors.values():
                 messages.error(request, " ".join(errors))
-    flags = Flag.objects.filter(item__round=found, settled_at=None)
+    flags = Flag.objects.filter(item__round=shown_round, settled_at=None)
     context = {
         **access.under("rounds"),
-        "round": found,
-        "guidelines": rendered(found.protocol.guidelines) if found.protocol.guidelines else "",
-        "version": changes.round_version(found),
-        "selections": found.selections.order_by("pk"),
-        "check_rules": check_rules_of(found),
-        "practice": practice_of(found) if found.is_practice else None,
-        "practised": practice_standing(found) if found.is_practice else None,
-        "opens": rounds_after(found) if found.is_practice else (),
-        "standing": _standing_of(found),
-        "work": growing.current_work(found),
-        "agreement": _agreement_in(found),
+        "round": shown_round,
+        "guidelines": rendered(shown_round.protocol.guidelines)
+        if shown_round.protocol.guidelines
+        else "",
+        "version": changes.round_version(shown_round),
+        "selections": shown_round.selections.order_by("pk"),
+        "check_rules": check_rules_of(shown_round),
+        "practice": practice_of(shown_round) if shown_round.is_practice else None,
+        "practised": practice_standing(shown_round) if shown_round.is_practice else None,
+        "opens": rounds_after(shown_round) if shown_round.is_practice else (),
+        "standing": _standing_of(shown_round),
+        "work": growing.current_work(shown_round),
+        "agreement": _agreement_in(shown_round),
         "flags": [
             (flag, version_of(flag.reason))
             for flag in flags.select_related("annotator", "item__example").order_by("pk")
         ],
-        "votes_form": votes_form or VotesForm(initial={"votes": found.votes_per_item + 1}),
+        "votes_form": votes_form or VotesForm(initial={"votes": shown_round.votes_per_item + 1}),
         "extend_form": extend_form or ExtendForm(),
-        "assign_form": assign_form or AssignForm(found),
-        "asked": asked_in(found),
+        "assign_form": assign_form or AssignForm(shown_round),
+        "asked": asked_in(shown_round),
     }
     return render(request, "annotation/rounds/detail.html", context, status=status)

@@ -105,7 +105,7 @@ def _in_words(value: Any) -> str:
     if isinstance(value, dict) and set(value) == {"before", "now"}:
         return f"{_in_words(value['before'])} → {_in_words(value['now'])}"
     if isinstance(value, dict):
-        value = [f"{name}: {one}" for name, one in value.items()]
+        value = [f"{name}: {part}" for name, part in value.items()]
     if isinstance(value, list):
         value = ", ".join(map(str, value))
     if isinstance(value, bool):
@@ -119,12 +119,12 @@ class RetentionForm(forms.Form):
 
     def __init__(self, plan: list[retention.Planned], *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        for one in plan:
-            self.fields[one.what] = forms.DateField(
+        for removal in plan:
+            self.fields[removal.what] = forms.DateField(
                 required=False,
-                initial=one.on,
-                label=f"Remove {one.label} on",
-                help_text=one.said,
+                initial=removal.on,
+                label=f"Remove {removal.label} on",
+                help_text=removal.said,
                 widget=forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d"),
             )
 
@@ -147,7 +147,7 @@ def retention_dates(request: HttpRequest, slug: str) -> HttpResponse:
         **access.under("settings"),
         "form": form,
         "plan": plan,
-        "due": [one for one in plan if one.on and not one.done_at],
+        "due": [removal for removal in plan if removal.on and not removal.done_at],
         "waits": retention.WAITS,
     }
     status = 422 if form.errors else 200
@@ -236,14 +236,14 @@ def webhook(request: HttpRequest, slug: str, number: int) -> HttpResponse:
 def webhook_send(request: HttpRequest, slug: str, number: int, delivery: int) -> HttpResponse:
     """Send an event again."""
     access = project_for(request.user, slug, Role.OWNER)
-    found = get_object_or_404(
+    hook = get_object_or_404(
         Delivery.objects.select_related("webhook__project"),
         webhook__project=access.project,
         webhook__number=number,
         pk=delivery,
     )
     try:
-        hooks.send_again(found, access.user)
+        hooks.send_again(hook, access.user)
         messages.success(request, "The event is queued again. Reload this page to see the answer.")
     except UserError as error:
         messages.error(request, str(error))

@@ -69,8 +69,8 @@ def _make(
     number = next_number(project, Annotator)
     # Somebody else may have made it while this one waited for its turn.
     here, name = Annotator.objects.filter(project=project), name[:_LONGEST_NAME]
-    found = here.filter(user=user) if user is not None else here.filter(name=name)
-    if (made := found.first()) is not None:
+    matching = here.filter(user=user) if user is not None else here.filter(name=name)
+    if (made := matching.first()) is not None:
         return made
     name = free_name(here, name, "login")
     fields = {"user": user, "number": number, "name": name, "is_crowd": is_crowd}

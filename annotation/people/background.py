@@ -66,8 +66,13 @@ def questions_of(stored: list[dict[str, Any]]) -> list[Question]:
     """Return the questions that a link stores."""
     sequences = ("choices", "refused")
     return [
-        Question(**{key: tuple(value) if key in sequences else value for key, value in one.items()})
-        for one in stored
+        Question(
+            **{
+                key: tuple(value) if key in sequences else value
+                for key, value in stored_question.items()
+            }
+        )
+        for stored_question in stored
     ]
 
 
@@ -91,16 +96,16 @@ def read_questions(text: str) -> list[Question]:
 
 def read_translation(text: str, questions: list[Question]) -> list[Question]:
     """Read the same questions in other words. Raises UserError that names what differs."""
-    found = read_questions(text)
-    if len(found) != len(questions):
-        raise UserError(f"There are {len(questions)} questions above, and {len(found)} here.")
-    for shown, question in zip(found, questions, strict=True):
+    read = read_questions(text)
+    if len(read) != len(questions):
+        raise UserError(f"There are {len(questions)} questions above, and {len(read)} here.")
+    for shown, question in zip(read, questions, strict=True):
         if shown.shape != question.shape:
             raise UserError(
                 f"“{shown.text[:60]}” differs from “{question.text[:60]}” in more than its words. "
                 "Keep the kind, the number of answers, exclamation marks and bounds."
             )
-    return found
+    return read
 
 
 def in_lines(stored: list[dict[str, Any]]) -> str:

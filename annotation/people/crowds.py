@@ -193,8 +193,8 @@ def wording(link: CrowdLink, name: str) -> tuple[Any, str]:
     What isn't translated is as the owner wrote it, in the project's language.
     """
     language = languages.best_of(link.translations)
-    if said := link.translations.get(language, {}).get(name):
-        return said, language
+    if text := link.translations.get(language, {}).get(name):
+        return text, language
     return getattr(link, name), link.round.project.language
 
 
@@ -217,10 +217,10 @@ def panel_ids(link: CrowdLink, sent: Mapping[str, str]) -> PanelIds:
 
 def submission_of(link: CrowdLink, ids: PanelIds) -> CrowdSubmission | None:
     """Return the submission of this worker. Raises UserError if it is another of theirs."""
-    found = CrowdSubmission.objects.filter(link=link, worker_id=ids.worker).first()
-    if found is not None and not constant_time_compare(found.session_id, ids.session):
+    submission = CrowdSubmission.objects.filter(link=link, worker_id=ids.worker).first()
+    if submission is not None and not constant_time_compare(submission.session_id, ids.session):
         raise UserError(_TWICE)
-    return found
+    return submission
 
 
 def refuse_if_full(link: CrowdLink) -> None:
@@ -367,7 +367,10 @@ def give_back(submissions: list[CrowdSubmission]) -> None:
     for submission in submissions:
         if submission.annotator is not None:
             give_back_items(submission.annotator)
-    projects = {one.link.round.project_id: one.link.round.project for one in submissions}
+    projects = {
+        given_back.link.round.project_id: given_back.link.round.project
+        for given_back in submissions
+    }
     for project in projects.values():
         people_changed(project)
 
@@ -483,23 +486,23 @@ def file_for_paying(round_: Round, by: AbstractUser) -> str:
 
 
 def _rows(round_: Round) -> Iterator[list[str]]:
-    for one in submissions_with_votes(round_).order_by("pk"):
-        if not one.worker_id:
+    for submission in submissions_with_votes(round_).order_by("pk"):
+        if not submission.worker_id:
             continue
-        done = one.state in (State.COMPLETE, State.APPROVED)
-        screened = one.state in (State.SCREENED, State.NOTHING)
+        done = submission.state in (State.COMPLETE, State.APPROVED)
+        screened = submission.state in (State.SCREENED, State.NOTHING)
         yield [
-            one.worker_id,
-            one.study_id,
-            one.session_id,
-            one.state,
-            one.annotator.pseudonym if one.annotator else "",
-            one.annotator.name if one.annotator else "",
-            str(one.n_votes),
-            "" if one.minutes is None else f"{one.minutes:.2f}",
-            one.link.completion_code if done else one.link.screened_code * screened,
-            _moment(one.started_at),
-            _moment(one.ended_at),
+            submission.worker_id,
+            submission.study_id,
+            submission.session_id,
+            submission.state,
+            submission.annotator.pseudonym if submission.annotator else "",
+            submission.annotator.name if submission.annotator else "",
+            str(submission.n_votes),
+            "" if submission.minutes is None else f"{submission.minutes:.2f}",
+            submission.link.completion_code if done else submission.link.screened_code * screened,
+            _moment(submission.started_at),
+            _moment(submission.ended_at),
         ]
 
 
@@ -521,23 +524,25 @@ def mark(round_: Round, by: AbstractUser, content: bytes) -> Marked:
     Nothing is changed if a row can't be read. Raises UserError that names the row. Votes stay, and
     the places of rejected and returned submissions are free again.
     """
-    said = _read(content)
+    statuses = _read(content)
     known = {
-        one.worker_id: one
-        for one in CrowdSubmission.objects.filter(link__round=round_)
+        submission.worker_id: submission
+        for submission in CrowdSubmission.objects.filter(link__round=round_)
         .exclude(worker_id="")
         .select_related("annotator", "link__round__project")
     }
     changed, unknown = [], 0
     with transaction.atomic():
-        for worker, session, state in said:
-            one = known.get(worker)
-            if one is None or (session and one.session_id and session != one.session_id):
+        for worker, session, state in statuses:
+            submission = known.get(worker)
+            if submission is None or (
+                session and submission.session_id and session != submission.session_id
+            ):
                 unknown += 1
                 continue
-            rows = CrowdSubmission.objects.filter(pk=one.pk).exclude(state=state)
-            if rows.update(state=state, ended_at=one.ended_at or timezone.now()):
-                changed.append(one)
+            rows = CrowdSubmission.objects.filter(pk=submission.pk).exclude(state=state)
+            if rows.update(state=state, ended_at=submission.ended_at or timezone.now()):
+                changed.append(submission)
         if changed:
             access.record_event(
                 round_.project,

@@ -77,10 +77,10 @@ def held_about(user: AbstractUser) -> Iterator[dict[str, Any]]:
         keys = [_short(name) for name in columns]
         seen = [f"{_SEEN_IN[about]}{name}" for name in _SEEN] if about in _SEEN_IN else []
         for row in rows.order_by("pk").values_list(*columns, *seen).iterator():
-            found = {"about": about} | dict(zip(keys, row, strict=False))
-            if seen and "spans" in found["answer"]:
-                found["answer"] = _as_marked(found["answer"], *row[len(columns) :])
-            yield found
+            entry = {"about": about} | dict(zip(keys, row, strict=False))
+            if seen and "spans" in entry["answer"]:
+                entry["answer"] = _as_marked(entry["answer"], *row[len(columns) :])
+            yield entry
 
 
 # What tells how a person saw a pair, and the way to it from the answers that they gave.

@@ -70,14 +70,14 @@ def team_named(project: Project, name: str, by: AbstractUser | None = None) -> T
         by: Look only in the teams that this user may add to the project.
     """
     teams = [*(teams_in(project) if by is None else teams_for(project, by))]
-    found = [team for team in teams if team.name == name]
-    if not found:
+    same_name = [team for team in teams if team.name == name]
+    if not same_name:
         full = {f"{team.owner.get_username()}/{team.name}": team for team in teams}
-        found = [full[name]] if name in full else []
-    if len(found) == 1:
-        return found[0]
-    if found:
-        owners = ", ".join(f"{team.owner.get_username()}/{name}" for team in found)
+        same_name = [full[name]] if name in full else []
+    if len(same_name) == 1:
+        return same_name[0]
+    if same_name:
+        owners = ", ".join(f"{team.owner.get_username()}/{name}" for team in same_name)
         raise UserError(f"Several owners have a team “{name}”. Name one of: {owners}.")
     known = ", ".join(team.name for team in teams[:20]) or "none yet"
     raise UserError(f"No owner of {project.slug} has a team “{name[:80]}”. Known teams: {known}.")
@@ -102,8 +102,8 @@ def members_shown(team: Team) -> list[tuple[TeamMember, list[str]]]:
 def read_tags(text: str | Iterable[str]) -> list[str]:
     """Return the tags, from a text in which commas divide them. Raises UserError."""
     parts = text.split(",") if isinstance(text, str) else text
-    found = (unicodedata.normalize("NFC", " ".join(part.split())).lower() for part in parts)
-    tags = sorted(filter(None, set(found)))
+    words = (unicodedata.normalize("NFC", " ".join(part.split())).lower() for part in parts)
+    tags = sorted(filter(None, set(words)))
     if len(tags) > MOST_TAGS:
         raise UserError(f"A person has at most {MOST_TAGS} tags.")
     for tag in tags:
@@ -154,7 +154,7 @@ def delete_team(team: Team, by: AbstractUser) -> None:
 
 def put_in(team: Team, by: AbstractUser, people: Iterable[User], tags: Iterable[str]) -> None:
     """Put people into the team with these tags, or change the tags of those who are in it."""
-    given = read_tags(tags)
+    new_tags = read_tags(tags)
     with transaction.atomic():
         allowed = set(reachable(team.owner).values_list("pk", flat=True))
         for user in people:
@@ -164,10 +164,10 @@ def put_in(team: Team, by: AbstractUser, people: Iterable[User], tags: Iterable[
                     f"{user.get_username()} is in no project that {team.owner.get_username()} "
                     "owns. Invite them to one first. Nothing was changed."
                 )
-            _, made = team.members.get_or_create(user=user, defaults={"tags": given})
+            _, made = team.members.get_or_create(user=user, defaults={"tags": new_tags})
             if made:
                 _record(team, by, "added to a team", user)
-            elif members.exclude(tags=given).update(tags=given):
+            elif members.exclude(tags=new_tags).update(tags=new_tags):
                 _record(team, by, "tags in a team changed", user)
 
 
@@ -309,7 +309,7 @@ class Whom:
             "teams": [[team.pk, team.name] for team in self.teams],
             "tags": list(self.tags),
             "people": [person.number for person in self.people],
-            "shares": [[one.number, say_share(share)] for one, share in self.shares.items()],
+            "shares": [[person.number, say_share(share)] for person, share in self.shares.items()],
         }
 
 
@@ -382,7 +382,7 @@ def say(whom: Whom) -> str:
 
 
 def limits_by_share(
-    whom: Whom, people: Sequence[Annotator], n_items: int, votes: int, given: int = 0
+    whom: Whom, people: Sequence[Annotator], n_items: int, votes: int, n_taken: int = 0
 ) -> dict[int, int]:
     """Return the items of each person with a share, by their keys.
 
@@ -414,12 +414,12 @@ def limits_by_share(
         return limits
     most = (limits.get(person.pk, whom.limit) for person in people)
     can = sum(n_items if limit is None else min(limit, n_items) for limit in most)
-    if can < asked - given:
+    if can < asked - n_taken:
         raise UserError(
             f"With these shares and limits, the {count(len(people))} people who are asked can give "
-            f"{number_of(can, 'vote')}, but {count(asked - given)} are needed "
+            f"{number_of(can, 'vote')}, but {count(asked - n_taken)} are needed "
             f"({number_of(n_items, 'item')} with {number_of(votes, 'vote')} each"
-            + (f", {count(given)} given by others" if given else "")
+            + (f", {count(n_taken)} given by others" if n_taken else "")
             + "). Raise a share or the limit, or ask more people. Nothing was changed."
         )
     return limits
@@ -441,8 +441,8 @@ def assign_whom(round_: Round, by: AbstractUser | None, whom: Whom) -> int:
         people = _resolved(round_.project, whom)
         n_items = sum(Selection.every.filter(round=round_).values_list("n_items", flat=True))
         others = Slot.objects.filter(round=round_, vote__isnull=False)
-        given = others.exclude(vote__annotator__in=people).count() if whom.shares else 0
-        limits = limits_by_share(whom, people, n_items, round_.votes_per_item, given)
+        n_taken = others.exclude(vote__annotator__in=people).count() if whom.shares else 0
+        limits = limits_by_share(whom, people, n_items, round_.votes_per_item, n_taken)
     assign(round_, by, people, whom.limit, limits=limits, words=whom.words)
     return len(people)
 
@@ -464,7 +464,7 @@ def whom_of(round_: Round) -> Whom | None:
     numbers = [*words["people"], *(number for number, _ in words["shares"])]
     here = Annotator.objects.filter(project=round_.project_id, number__in=numbers)
     people = {person.number: person for person in here}
-    shares = {people[number]: read_share(said) for number, said in words["shares"]}
+    shares = {people[number]: read_share(share) for number, share in words["shares"]}
     named = tuple(people[number] for number in words["people"])
     limit = round_.parameters.get("limit")
     return Whom(tuple(teams[key] for key in keys), tuple(words["tags"]), named, limit, shares)

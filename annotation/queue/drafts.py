@@ -98,11 +98,14 @@ def wording_of(protocol: Protocol, project_language: str = "") -> Wording:
     """
     default = protocol.language or project_language
     language = translation.get_language() or ""
-    said = protocol.translations.get(language)
-    if said is None or language == default:
+    in_language = protocol.translations.get(language)
+    if in_language is None or language == default:
         return Wording(default, protocol.question_asked, protocol.guidelines, {})
     return Wording(
-        language, said["question_asked"], said.get("guidelines", ""), said.get("names", {})
+        language,
+        in_language["question_asked"],
+        in_language.get("guidelines", ""),
+        in_language.get("names", {}),
     )
 
 
@@ -181,18 +184,18 @@ def checked_answer(protocol: Protocol, answer: Any, comment: str = "") -> dict[s
         derived = side_of(rule.overall(signs_of(criteria)), left_response=1)
         answered = {"overall": derived, "criteria": criteria, "rule": protocol.criteria_rule}
         return answered | more
-    found = {"overall": overall, "criteria": criteria} if criteria else {"overall": overall}
-    return found | more
+    whole = {"overall": overall, "criteria": criteria} if criteria else {"overall": overall}
+    return whole | more
 
 
 def _grounds(protocol: Protocol, answer: Mapping[str, Any]) -> dict[str, Any]:
     """Return the reasons, in the protocol's order, and the spans, if there are any."""
     chosen = answer.get("reasons") or ()
     reasons = [name for name in protocol.reason_tags if name in chosen]
-    found: dict[str, Any] = {"reasons": reasons} if reasons else {}
+    extra: dict[str, Any] = {"reasons": reasons} if reasons else {}
     if protocol.ask_spans and (spans := answer.get("spans")):
-        found["spans"] = spans
-    return found
+        extra["spans"] = spans
+    return extra
 
 
 @dataclass(frozen=True)

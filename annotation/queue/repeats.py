@@ -48,9 +48,9 @@ def plan_repeat(vote: Vote, round_: Round) -> None:
 def next_repeat(round_: Round, annotator: Annotator, ahead_of: str | None) -> Draft | None:
     """Return the pair that is due to come again, or that the person has in hand again."""
     due = _to_come.all(round_=round_.pk, annotator=annotator.pk)
-    given = _n_votes(round_, annotator) if due else 0
+    n_votes = _n_votes(round_, annotator) if due else 0
     for repeat in due:
-        if repeat.due > given:
+        if repeat.due > n_votes:
             return None
         draft = Draft.every.filter(repeat=repeat).first()
         if draft is None:

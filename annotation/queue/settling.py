@@ -76,8 +76,8 @@ def possible_voters(round_: Round) -> set[int]:
         failed = PracticeResult.objects.filter(round=round_.after_id, is_over=True, passed=False)
         people = people.exclude(pk__in=failed.values("annotator"))
     people, of_crowd = people.exclude(pk__in=out), of_crowd.exclude(annotator__in=out)
-    found = people.values_list("pk").union(of_crowd.values_list("annotator"))
-    return {key for (key,) in found}
+    people_of_round = people.values_list("pk").union(of_crowd.values_list("annotator"))
+    return {key for (key,) in people_of_round}
 
 
 def crowd_places(round_id: int) -> int:

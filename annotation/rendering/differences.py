@@ -69,12 +69,12 @@ def _common(left: Sequence[str], right: Sequence[str]) -> tuple[set[int], set[in
 
 def _counterparts(lines: Sequence[str], others: Sequence[str]) -> set[int]:
     left_over = Counter(line.strip() for line in others)
-    found = set()
+    common = set()
     for place, line in enumerate(lines):
         if left_over[line.strip()] > 0:
             left_over[line.strip()] -= 1
-            found.add(place)
-    return found
+            common.add(place)
+    return common
 
 
 def _marked(pieces: Sequence[str], common: set[int]) -> SafeString:

@@ -127,11 +127,11 @@ def shown_of(texts: Sequence[str], conversation: str | None) -> list[Shown]:
     """
     if not conversation:
         return list(texts)
-    found: list[Shown] = []
+    shown: list[Shown] = []
     for field, turns in conversations.turns_by_field(texts, conversation).items():
         alone = len(turns) == 1 and turns[0].role == conversations.ALONE[field]
-        found.append(turns[0].text if alone and not turns[0].call else tuple(turns))
-    return found
+        shown.append(turns[0].text if alone and not turns[0].call else tuple(turns))
+    return shown
 
 
 def without_names(shown: Shown, *names: str) -> Shown:

@@ -89,16 +89,16 @@ def joined(marks: Iterable[tuple[int, int]], text: str) -> list[tuple[int, int]]
 
     White space at their ends is left out, and so is a mark without anything visible.
     """
-    found: list[tuple[int, int]] = []
+    places: list[tuple[int, int]] = []
     for start, end in sorted(marks):
         end = min(end, len(text))
         if start >= end:
             continue
-        if found and start <= found[-1][1]:
-            found[-1] = (found[-1][0], max(found[-1][1], end))
+        if places and start <= places[-1][1]:
+            places[-1] = (places[-1][0], max(places[-1][1], end))
         else:
-            found.append((start, end))
-    trimmed = ((*_trimmed(start, end, text),) for start, end in found)
+            places.append((start, end))
+    trimmed = ((*_trimmed(start, end, text),) for start, end in places)
     return [(start, end) for start, end in trimmed if has_visible(text[start:end])]
 
 
@@ -183,8 +183,8 @@ def fault_of(spans: Any) -> str | None:
 
 def checked_spans(spans: Iterable[Span], responses: Sequence[str]) -> list[Span] | str:
     """Return spans from elsewhere with the text that they quote, in order; or what is wrong."""
-    found: list[Span] = []
-    for span in sorted(spans, key=lambda one: (one["response"], one["start"])):
+    marked: list[Span] = []
+    for span in sorted(spans, key=lambda place: (place["response"], place["start"])):
         response, start, end = span["response"], span["start"], span["end"]
         text = responses[response - 1]
         if end > len(text):
@@ -192,5 +192,5 @@ def checked_spans(spans: Iterable[Span], responses: Sequence[str]) -> list[Span]
         quote = text[start:end]
         if span.get("text", quote) != quote:
             return f"the span {start} to {end} of response {response} quotes another text"
-        found.append({"response": response, "start": start, "end": end, "text": quote})
-    return found
+        marked.append({"response": response, "start": start, "end": end, "text": quote})
+    return marked

@@ -105,11 +105,11 @@ class CheckRule:
 def read_check_rules(text: str) -> tuple[CheckRule, ...]:
     """Read rules, one per line or divided by semicolons. Raises UserError that names the one."""
     rules = []
-    for said in filter(None, (part.strip() for part in re.split(r"[;\n]", text))):
-        match = _CHECK_RULE.fullmatch(said)
+    for part in filter(None, (part.strip() for part in re.split(r"[;\n]", text))):
+        match = _CHECK_RULE.fullmatch(part)
         if match is None or match[3] not in CHECK_ACTIONS:
             raise UserError(
-                f"“{said[:60]}” isn't a rule. Write it like “after 5 checks, below 60 % right: "
+                f"“{part[:60]}” isn't a rule. Write it like “after 5 checks, below 60 % right: "
                 "stop”, with warn, pause or stop at the end."
             )
         rules.append(CheckRule(int(match[1]), Decimal(match[2]), match[3]))
@@ -160,7 +160,7 @@ def practice_of(round_: Round) -> Practice:
 def check_rules_of(round_: Round) -> list[CheckRule]:
     """Return the rules that the round was opened with. They never change."""
     stored = round_.parameters.get("check_rules", ())
-    return [CheckRule(one["after"], Decimal(one["below"]), one["then"]) for one in stored]
+    return [CheckRule(rule["after"], Decimal(rule["below"]), rule["then"]) for rule in stored]
 
 
 @dataclass(frozen=True)
@@ -592,10 +592,10 @@ def practice_rounds(project: Project) -> QuerySet[Round]:
 
 def round_named(project: Project, number: int) -> Round:
     """Return the project's round of this number. Raises UserError if there is none."""
-    found = Round.objects.filter(project=project, number=number).first()
-    if found is None:
+    round_ = Round.objects.filter(project=project, number=number).first()
+    if round_ is None:
         raise UserError(f"{project.slug} has no round {number}. Nothing was changed.")
-    return found
+    return round_
 
 
 def check_plan(n_audit: int, epsilon: float, alpha: float, looks: tuple[int, ...]) -> None:

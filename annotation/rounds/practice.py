@@ -131,12 +131,12 @@ def practice_standing(round_: Round) -> PracticeStanding:
         results[result.annotator_id].append(result)
     votes = Vote.every.filter(item__round=round_, is_practice=True).order_by()
     counted = votes.values_list("annotator").annotate(n=Count("pk"), seconds=Sum("active_seconds"))
-    given = {person: (n, seconds) for person, n, seconds in counted}
+    votes_of = {person: (n, seconds) for person, n, seconds in counted}
     began = Slot.objects.filter(round=round_, annotator__isnull=False).values("annotator")
     people = Annotator.objects.filter(Q(pk__in=began) | Q(pk__in=list(results)))
     return PracticeStanding(
         tuple(
-            PersonInPractice(person, *given.get(person.pk, (0, None)), tuple(results[person.pk]))
+            PersonInPractice(person, *votes_of.get(person.pk, (0, None)), tuple(results[person.pk]))
             for person in people.order_by("number")
         )
     )

@@ -105,9 +105,9 @@ def round_progress(round_: Round, now: datetime | None = None) -> RoundProgress:
         left=Count("pk", filter=Q(is_open, vote=None)),
         in_work=Count("item", distinct=True, filter=Q(is_open, begun)),
     )
-    given = _given(round_)
-    came_from_elsewhere = any(row["n"] > row["cast"] for row in given.values())
-    paid = [*given.values(), *aside.values()]
+    counts = _given(round_)
+    came_from_elsewhere = any(row["n"] > row["cast"] for row in counts.values())
+    paid = [*counts.values(), *aside.values()]
     slots["cast"] = sum(row["cast"] for row in paid)
     slots["untimed"] = slots["cast"] - sum(row["timed"] for row in paid)
     slots["seconds"] = sum(row["seconds"] or 0.0 for row in paid)
@@ -127,7 +127,7 @@ def round_progress(round_: Round, now: datetime | None = None) -> RoundProgress:
         cost_measured=_measured(round_, slots) if slots["cast"] > slots["untimed"] else None,
         can_vote=len(voters) + newcomers,
         out_of_reach=out_of_reach(round_, voters, newcomers, aside=aside_anywhere),
-        people=tuple(_people(round_, now, given, aside)),
+        people=tuple(_people(round_, now, counts, aside)),
         n_flags=count_flagged_items(round_),
         n_aside=sum(paid["cast"] for paid in aside.values()),
         missing=slots["asked"] - slots["given"] if is_closed else 0,
@@ -141,8 +141,8 @@ def _repeats(round_: Round) -> dict[str, Any]:
         return {}
     answered = Repeat.objects.filter(round=round_, submitted_at__isnull=False)
     seconds = Coalesce(Sum("active_seconds"), 0.0)
-    found = answered.aggregate(repeats=Count("pk"), repeat_seconds=seconds)
-    return dict(found)
+    repeated = answered.aggregate(repeats=Count("pk"), repeat_seconds=seconds)
+    return dict(repeated)
 
 
 def any_aside(round_: Round) -> bool:
@@ -300,7 +300,7 @@ def _given(round_: Round) -> dict[int, dict[str, Any]]:
 def _people(
     round_: Round,
     now: datetime,
-    given: Mapping[int, Mapping[str, Any]],
+    votes_of: Mapping[int, Mapping[str, Any]],
     aside: Mapping[int, Mapping[str, Any]],
 ) -> list[AtWork]:
     slots = Slot.objects.filter(round=round_)
@@ -308,12 +308,12 @@ def _people(
     in_hand = dict(hands.annotate(n=Count("pk")))
     seats = {seat.annotator_id: seat for seat in Seat.objects.filter(round=round_)}
     made: dict[int, list[Intervention]] = defaultdict(list)
-    for one in interventions_in(round_):
-        made[one.annotator_id].append(one)
-    known = {*given, *in_hand, *seats, *aside}
+    for intervention in interventions_in(round_):
+        made[intervention.annotator_id].append(intervention)
+    known = {*votes_of, *in_hand, *seats, *aside}
     people = []
     for annotator in Annotator.objects.filter(pk__in=known).order_by("number"):
-        row, seat = given.get(annotator.pk, {}), seats.get(annotator.pk)
+        row, seat = votes_of.get(annotator.pk, {}), seats.get(annotator.pk)
         both = row, aside.get(annotator.pk, {})
         cast, timed = (sum(part.get(name, 0) for part in both) for name in ("cast", "timed"))
         seconds = sum(part.get("seconds") or 0.0 for part in both)
@@ -336,13 +336,13 @@ def _people(
     return people
 
 
-def votes_usd(round_: Round, given: int, untimed: int, seconds: float) -> Decimal:
+def votes_usd(round_: Round, n_votes: int, untimed: int, seconds: float) -> Decimal:
     """Return USD for votes cast in the round, by its cost basis.
 
     If measured time is paid, a vote without one costs the minutes assumed.
     """
     if round_.cost_basis != Project.CostBasis.MEASURED:
-        return human_usd(given, HumanRate(round_.minutes_per_vote, round_.wage_usd))
+        return human_usd(n_votes, HumanRate(round_.minutes_per_vote, round_.wage_usd))
     return _measured(round_, {"seconds": seconds, "untimed": untimed})
 
 

@@ -68,8 +68,10 @@ def ranked_examples(
     if run.ranked_at and scores is None and not paper_mode and not unranked.exists():
         # The same order, as it was written when the run was ranked.
         ranked = rows.filter(rank__isnull=False).order_by("rank").annotate(score=_SCORE)
-        found = ranked.values_list("example", "bpde", "score")[:first]
-        return [Ranked(pk, place, *given) for place, (pk, *given) in enumerate(found, start=1)]
+        first_rows = ranked.values_list("example", "bpde", "score")[:first]
+        return [
+            Ranked(pk, place, *values) for place, (pk, *values) in enumerate(first_rows, start=1)
+        ]
     verdicts = list(
         rows.order_by("example__number", "example")
         .annotate(score=_SCORE)

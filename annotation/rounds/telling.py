@@ -54,17 +54,17 @@ def _standings() -> Iterator[tuple[Round, RoundStanding]]:
     rounds = Round.objects.filter(~Exists(at_work), project__deleted_at=None)
     rounds = rounds.filter(kind=Round.Kind.ROUTED).exclude(stage=Round.Stage.LEARN)
     long_over = Q(closed_at__lt=timezone.now() - _WATCHED, told__complete=True)
-    found = list(
+    closed = list(
         rounds.exclude(long_over)
         .annotate(has_items=Exists(items), has_open=Exists(items.filter(state=Item.State.OPEN)))
         .select_related("project", "told")
         .order_by("pk")
     )
     undecided: dict[int, list[int]] = defaultdict(list)
-    waiting = Item.objects.filter(round__in=found, state=Item.State.ADJUDICATE).order_by("pk")
+    waiting = Item.objects.filter(round__in=closed, state=Item.State.ADJUDICATE).order_by("pk")
     for round_id, item_id in waiting.values_list("round", "pk"):
         undecided[round_id].append(item_id)
-    for round_ in found:
+    for round_ in closed:
         mine = undecided[round_.pk]
         is_over = round_.state == Round.State.CLOSED
         is_over |= round_.has_items and not round_.has_open

@@ -192,8 +192,8 @@ def skip(request: HttpRequest, draft: Draft) -> HttpResponse:
     keep(draft, _entry(request, draft))
     queue.skip(draft)
     if _by_script(request):
-        said = skipped_sentence(draft.token)
-        return HttpResponse(said, content_type="text/plain; charset=utf-8")
+        sentence = skipped_sentence(draft.token)
+        return HttpResponse(sentence, content_type="text/plain; charset=utf-8")
     return redirect(f"{address_of(draft.item.round)}?skipped={draft.token}")
 
 
@@ -211,8 +211,8 @@ def flag(request: HttpRequest, draft: Draft) -> HttpResponse:
     queue.flag(draft, reason)
     if _by_script(request):
         return HttpResponse(status=204)
-    said = _("Flagged. You can still vote on this pair, or skip it.")
-    messages.success(request, _("Flagged.") if vote_on(draft) else said)
+    sentence = _("Flagged. You can still vote on this pair, or skip it.")
+    messages.success(request, _("Flagged.") if vote_on(draft) else sentence)
     return redirect("annotate_item", draft.token)
 
 

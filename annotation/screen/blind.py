@@ -104,7 +104,7 @@ def blind_pair(draft: Draft, view: View = "rendered") -> BlindPair:
         return replace(pair, markable=markable)
     if view == "raw":
         how = "plain"
-    shown = (_rendered(one, how) for one in (question, left, right))
+    shown = (_rendered(text, how) for text in (question, left, right))
     answer = _rendered(reference, how) or None
     return BlindPair(*shown, view=view, reference=answer, markable=markable)
 
@@ -136,10 +136,10 @@ def spans_marked(draft: Draft, marks: Mapping[str, list[tuple[int, int]]]) -> li
     """
     _, *responses, _ = _texts.first(example=draft.item.example_id)
     texts, by_number = _shown_texts(draft, responses), _sides(draft)
-    found = {
+    places = {
         number: spans_from(marks[side], number, texts[number]) for side, number in by_number.items()
     }
-    return [*found[1], *found[2]]
+    return [*places[1], *places[2]]
 
 
 @dataclass(frozen=True)

@@ -47,27 +47,29 @@ class BackgroundForm(forms.Form):
         """shown: the same questions as the person reads them, and in which language that is."""
         super().__init__(data)
         self.questions = questions
-        for place, (question, said) in enumerate(zip(questions, shown[0], strict=True)):
-            self.fields[f"question-{place}"] = _field_of(question, said, shown[1])
+        for place, (question, answer) in enumerate(zip(questions, shown[0], strict=True)):
+            self.fields[f"question-{place}"] = _field_of(question, answer, shown[1])
 
     def answers(self) -> dict[str, str]:
-        given = {
+        filled_in = {
             question.text: self.cleaned_data[f"question-{place}"]
             for place, question in enumerate(self.questions)
         }
-        return {text: _plain(answer) for text, answer in given.items() if answer not in (None, "")}
+        return {
+            text: _plain(answer) for text, answer in filled_in.items() if answer not in (None, "")
+        }
 
 
 def _field_of(question: Question, shown: Question, language: str) -> forms.Field:
     """Return a field with the shown words, whose answers are those of the question."""
     # The words may be in another language than the page, and run the other way.
-    label, *said = (
+    label, *options = (
         format_html('<bdi lang="{}">{}</bdi>', language, text)
         for text in (shown.text, *shown.choices)
     )
     shared: dict[str, Any] = {"label": label, "required": not question.optional}
     if question.kind == CHOICE:
-        choices = list(zip(question.choices, said, strict=True))
+        choices = list(zip(question.choices, options, strict=True))
         return forms.ChoiceField(choices=choices, widget=forms.RadioSelect, **shared)
     if question.kind == NUMBER:
         return forms.DecimalField(max_digits=12, decimal_places=3, **shared)

@@ -257,7 +257,7 @@ def open_work(user: AbstractUser) -> list[OpenRound]:
         for round_ in _open_rounds(user)
     ]
     order = ("is_over", "left", "held", "finished", "waits", "paused")
-    return sorted(rounds, key=lambda one: [getattr(one, name) for name in order])
+    return sorted(rounds, key=lambda round_: [getattr(round_, name) for name in order])
 
 
 def _most_of(round_: Round) -> int:
@@ -545,9 +545,11 @@ _WAITING = ("in_work", "more_to_come", "paused")
 def _practice_ending(reason: str, round_: Round, annotator: Annotator) -> Ending:
     """Say how a person did in training or in a try, and where they go on."""
     last = practice_results(round_, annotator).last()
-    practice, said = practice_of(round_), []
+    practice, sentences = practice_of(round_), []
     if last is not None and last.n:
-        said.append(_("Right answers: %(right)s of %(n)s.") % {"right": last.right, "n": last.n})
+        sentences.append(
+            _("Right answers: %(right)s of %(n)s.") % {"right": last.right, "n": last.n}
+        )
     title = {
         "trained": _("Training is done"),
         "qualified": _("You passed"),
@@ -556,23 +558,23 @@ def _practice_ending(reason: str, round_: Round, annotator: Annotator) -> Ending
     }[reason]
     if reason in ("try_again", "not_passed"):
         mark = number_format(practice.pass_mark.normalize())
-        said.append(_("To pass, %(share)s %% must be right.") % {"share": mark})
+        sentences.append(_("To pass, %(share)s %% must be right.") % {"share": mark})
     next_url = next_text = ""
     if reason == "try_again":
         left = practice.tries - (last.number if last else 0)
-        said.append(_("You can try again, with other pairs."))
-        said.append(
+        sentences.append(_("You can try again, with other pairs."))
+        sentences.append(
             ngettext("You have %(n)s more try.", "You have %(n)s more tries.", left) % {"n": left}
         )
         next_url, next_text = f"{address_of(round_)}?again=1", _("Try again")
     elif reason == "not_passed":
-        said.append(_("You have no try left. Thank you for your time."))
+        sentences.append(_("You have no try left. Thank you for your time."))
     elif after := _first_open(rounds_after(round_), annotator):
-        said.append(_("The next round is open for you."))
+        sentences.append(_("The next round is open for you."))
         next_url, next_text = address_of(after), _("Go on")
     else:
-        said.append(_("There is nothing else to do here for now."))
-    return Ending(title, " ".join(said), None, next_url, next_text)
+        sentences.append(_("There is nothing else to do here for now."))
+    return Ending(title, " ".join(sentences), None, next_url, next_text)
 
 
 def _first_open(rounds: Iterable[Round], annotator: Annotator) -> Round | None:
@@ -589,15 +591,15 @@ def _before(round_: Round, annotator: Annotator) -> Ending:
     if before.kind == Round.Kind.TRAINING:
         title = _("Training comes first")
     if practice_results(before, annotator).filter(is_over=True).exists():
-        said = _(
+        sentence = _(
             "You did not pass it, so this round doesn't open for you. Ask the project's owner."
         )
-        return Ending(title, said)
+        return Ending(title, sentence)
     if before.state == Round.State.CLOSED:
-        said = _("It is closed, so this round doesn't open for you. Ask the project's owner.")
-        return Ending(title, said)
-    said = _("This round opens for you as soon as you have passed it.")
-    return Ending(title, said, None, address_of(before), _("Start"))
+        sentence = _("It is closed, so this round doesn't open for you. Ask the project's owner.")
+        return Ending(title, sentence)
+    sentence = _("This round opens for you as soon as you have passed it.")
+    return Ending(title, sentence, None, address_of(before), _("Start"))
 
 
 def ending_of(nothing: NoItem, round_: Round, annotator: Annotator, *, has_voted: bool) -> Ending:

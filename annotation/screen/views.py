@@ -157,8 +157,8 @@ def progress_context(progress: OwnProgress) -> dict[str, Any]:
 
 
 def _words(protocol: Protocol, vote: Vote) -> str:
-    said: str = answer_words(protocol).get(vote.answer.get("overall", ""), vote.label)
-    return _("%(said)s (by your answers)") % {"said": said} if "rule" in vote.answer else said
+    words: str = answer_words(protocol).get(vote.answer.get("overall", ""), vote.label)
+    return _("%(said)s (by your answers)") % {"said": words} if "rule" in vote.answer else words
 
 
 # The keys of one character. A person may move each to another one, by its place here.

@@ -88,16 +88,16 @@ def criterion_answers(
     """
     scales = dict(Protocol.objects.filter(project=project).values_list("pk", "scale"))
     columns = ("pk", "annotator", "label", "left_response", "protocol", "answer")
-    given = Vote.objects.filter(example__project=project, answer__criteria__isnull=False)
+    rated = Vote.objects.filter(example__project=project, answer__criteria__isnull=False)
     if votes is not None:
-        given = given.filter(pk__in=votes)
-    rows = given.order_by("pk").values_list(*columns)
+        rated = rated.filter(pk__in=votes)
+    rows = rated.order_by("pk").values_list(*columns)
     for pk, annotator, label, left, protocol, answer in rows.iterator(chunk_size=500):
         five = scales[protocol] == Project.Scale.FIVE
-        found = {
+        by_criterion = {
             name: strength_of(value, left, five=five) for name, value in answer["criteria"].items()
         }
-        known = {name: value for name, value in found.items() if value is not None}
+        known = {name: value for name, value in by_criterion.items() if value is not None}
         if known:
             yield CriterionAnswers(pk, annotator, label, known, "rule" in answer)
 
@@ -105,7 +105,7 @@ def criterion_answers(
 def criteria_asked(project: Project) -> list[str]:
     """Return the criteria of the project's protocols, in the order in which people met them."""
     asked = Protocol.objects.filter(project=project).order_by("number")
-    return list(dict.fromkeys(name for one in asked for name in one.criteria))
+    return list(dict.fromkeys(name for protocol in asked for name in protocol.criteria))
 
 
 @dataclass(frozen=True)
@@ -158,9 +158,9 @@ class RoundAgreement:
         place = {person.pk: place for place, person in enumerate(self._people)}
         self._by = np.array([place[key] for key in by], dtype=np.int64)
         self._votes = np.array([SIGN[label] for label in labels], dtype=np.int8)
-        self._left = np.array([one or 0 for one in left], dtype=np.int8)
-        found, item = np.unique(np.array(items, dtype=np.int64), return_inverse=True)
-        self._voted = np.zeros((len(found), len(place)), dtype=np.int8)
+        self._left = np.array([side or 0 for side in left], dtype=np.int8)
+        distinct, item = np.unique(np.array(items, dtype=np.int64), return_inverse=True)
+        self._voted = np.zeros((len(distinct), len(place)), dtype=np.int8)
         self._present = np.zeros(self._voted.shape, dtype=bool)
         self._voted[item, self._by], self._present[item, self._by] = self._votes, True
 

@@ -257,8 +257,8 @@ def _counted_there(vote: Vote, round_: Round) -> bool:
     """
     if round_.kind == Round.Kind.IMPORT:
         return False
-    given, closed = vote.submitted_at, round_.closed_at
-    return closed is None or given is None or given <= closed
+    submitted, closed = vote.submitted_at, round_.closed_at
+    return closed is None or submitted is None or submitted <= closed
 
 
 def _locked(round_: Round, votes: Collection[int]) -> list[Item]:
@@ -302,7 +302,7 @@ def judge_attention(round_: Round, annotator: Annotator) -> None:
     broken = [rule for rule in rules if rule.is_broken(right, n)]
     if not broken:
         return
-    rule = max(broken, key=lambda one: one.severity)
+    rule = max(broken, key=lambda broken_rule: broken_rule.severity)
     if rule.then == Kind.WARN and theirs.filter(kind=Kind.WARN, ended_at=None).exists():
         return
     reason = f"{right} of {n} attention checks right. The rule is “{rule}”."

@@ -129,10 +129,10 @@ class VoteReader:
             yield from self._faireval(records)
             return
         by_id = ById((example.external_id, example) for example in self.examples)
-        found: Iterable[Record | Refused] = records
+        read: Iterable[Record | Refused] = records
         if records.file_format == "auto":
-            found = translated(records, Holds.VOTES, by_id)
-        for record in found:
+            read = translated(records, Holds.VOTES, by_id)
+        for record in read:
             if refused := record if isinstance(record, Refused) else _unstorable(record):
                 yield refused
             elif records.file_format == "pandalm" or (
@@ -156,10 +156,10 @@ class VoteReader:
         cells.refuse_twins()
         external_id = cells.text("external_id") or cells.text("id") or cells.text("idx")
         example = by_id.get(external_id)
-        said = cells.text("label").strip()
-        label = self._label(said, example) if example else None
-        cannot = plain(cells.text("raw_answer") or said) == plain(CANT_JUDGE)
-        if cannot and plain(said) in ("", plain(CANT_JUDGE)):
+        written = cells.text("label").strip()
+        label = self._label(written, example) if example else None
+        cannot = plain(cells.text("raw_answer") or written) == plain(CANT_JUDGE)
+        if cannot and plain(written) in ("", plain(CANT_JUDGE)):
             label = ""
         annotator = (cells.text("annotator") or self.annotator).strip()
         if example is None:
@@ -167,7 +167,7 @@ class VoteReader:
             cells.expect("external_id", expected, external_id)
         elif label is None:
             expected = "win, tie, lose, a model's name, or a code that --labels names"
-            cells.expect("label", expected, said)
+            cells.expect("label", expected, written)
         if not is_name(annotator):
             cells.expect("annotator", f"{a_name()}, or --annotator NAME", annotator)
         left_response = cells.one_of("left_response", _SIDES, "1, 2 or nothing")
@@ -180,7 +180,7 @@ class VoteReader:
         if language and known(language) != language:
             cells.expect("language", f"{listed(dict(settings.LANGUAGES))} or nothing", language)
         submitted_at = cells.time("submitted_at", in_utc=exported)
-        answer = cells.text("raw_answer") or ("both_bad" if "bothbad" in plain(said) else "")
+        answer = cells.text("raw_answer") or ("both_bad" if "bothbad" in plain(written) else "")
         answer = CANT_JUDGE if label == "" else answer
         criteria = {
             name.removeprefix(CRITERION): value
@@ -294,12 +294,12 @@ def _rule(
         return {}
     if rule is None or not label:
         return {}
-    said = {
+    words = {
         name: strength_of(criteria.get(name, ""), left_response, five=False)
         for name in rule.criteria
     }
-    strengths = {name: value for name, value in said.items() if value is not None}
-    if len(strengths) < len(said):
+    strengths = {name: value for name, value in words.items() if value is not None}
+    if len(strengths) < len(words):
         cells.complain(OVERALL_RULE, "The rule needs an answer on each of its criteria.")
     elif (derived := rule.overall(strengths)) != label:
         cells.complain("label", f"The rule derives {derived} from the criteria, not {label}.")
@@ -324,13 +324,13 @@ def _spans(cells: Cells, value: Any) -> list[Span]:
         return []
     try:
         # Numbers of a file of JSON are texts of their own kind.
-        found = json.loads(value if isinstance(value, str) else dumped(value))
+        answers = json.loads(value if isinstance(value, str) else dumped(value))
     except (ValueError, RecursionError):
-        found = None
-    if fault := fault_of(found):
+        answers = None
+    if fault := fault_of(answers):
         cells.complain("spans", f"{cells.column('spans')} {fault}.")
         return []
-    return list(found)
+    return list(answers)
 
 
 def vote_records(path: Path, file_format: str, sheet: str = "") -> Records:
@@ -368,5 +368,5 @@ def _unstorable(record: Record) -> Refused | None:
     return None
 
 
-def _expected(record: Record, column: str, expected: str, found: str) -> Refused:
-    return record.refuse(column, expected_sentence(column, expected, found))
+def _expected(record: Record, column: str, expected: str, given_value: str) -> Refused:
+    return record.refuse(column, expected_sentence(column, expected, given_value))

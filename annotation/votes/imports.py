@@ -84,9 +84,9 @@ def import_votes(
     records = vote_records(path, file_format, sheet)
     rows = _checked_votes(records, VoteReader(known, annotator, names_of(maps), labels or {}))
     file = _VotesFile(project, rows, protocol)
-    found = compare(rows, file.held, file.key)
+    compared = compare(rows, file.held, file.key)
     for asked in file.protocols:
-        new = [row for row in found.new if file.protocol_of(row) == asked]
+        new = [row for row in compared.new if file.protocol_of(row) == asked]
         if new:
             _write(_import_round(project, user, asked), new, file.people)
     sha256 = records.sha256 if len(records.hashes) > 1 else records.hashes[0].hex()
@@ -99,15 +99,17 @@ def import_votes(
         )
     )
     done = VotesImported(
-        added=len(found.new),
-        known=found.n_known,
-        conflicts=tuple(found.conflicts),
+        added=len(compared.new),
+        known=compared.n_known,
+        conflicts=tuple(compared.conflicts),
         annotators=tuple(sorted({row.annotator for row in rows})),
         protocol=", ".join(asked.name for asked in file.protocols),
         filled=filled,
     )
     with transaction.atomic():
-        imported = record_import(project, user, Import.Kind.VOTES, path, sha256, len(rows), found)
+        imported = record_import(
+            project, user, Import.Kind.VOTES, path, sha256, len(rows), compared
+        )
         tell_of_import(imported.pk)
         access.record_event(
             project, user, "votes imported", path.name, added=done.added,
@@ -221,7 +223,11 @@ def _with_quotes(rows: Iterable[VoteRow | Refused]) -> Iterator[VoteRow | Refuse
             if isinstance(row, VoteRow) and row.answer and "spans" in row.answer
         }
         texts = Example.objects.filter(pk__in=marked).only("response_1", "response_2")
-        responses = {one.pk: (one.response_1, one.response_2) for one in texts} if marked else {}
+        responses = (
+            {example.pk: (example.response_1, example.response_2) for example in texts}
+            if marked
+            else {}
+        )
         for row in chunk:
             if isinstance(row, Refused) or not row.answer or "spans" not in row.answer:
                 yield row

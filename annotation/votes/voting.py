@@ -378,8 +378,8 @@ def decide(
             # The same form sent twice, as by a second Enter.
             return last
         if last is not None and made_for not in (None, access.version_of(last.pk)):
-            said = f"decided this ({last.get_label_display()}: {last.reason})"
-            raise access.overtaken(last.decider, user, said, last.at)
+            sentence = f"decided this ({last.get_label_display()}: {last.reason})"
+            raise access.overtaken(last.decider, user, sentence, last.at)
         decision = Adjudication.objects.create(
             item=item,
             label=label,
@@ -401,10 +401,10 @@ def sides_for(item: Item, user: AbstractUser) -> FirstChoice:
     """Return which response this adjudicator sees on the left, drawn once for them and the item."""
     # Drawn from the round's seed, so that two requests at once draw the same.
     drawn = Random(f"decide:{item.round.seed}:{user.pk}:{item.pk}").choice((1, 2))
-    found, _ = FirstChoice.objects.get_or_create(
+    first, _ = FirstChoice.objects.get_or_create(
         item=item, user=user, defaults={"left_response": drawn}
     )
-    return found
+    return first
 
 
 def choose_first(item: Item, user: AbstractUser, choice: str) -> FirstChoice:

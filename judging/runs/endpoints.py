@@ -101,8 +101,8 @@ def name_endpoint(name: str, base_url: str, variable: str, by: AbstractUser) -> 
             did = "endpoint added" if made else "endpoint changed"
             record_event(None, by, did, name, before=None if made else before, now=now)
     missing = variable and variable not in keys()
-    said = f"The endpoint {name} is at {url}."
-    return f"{said} Set {variable} and restart: it isn't set here." if missing else said
+    sentence = f"The endpoint {name} is at {url}."
+    return f"{sentence} Set {variable} and restart: it isn't set here." if missing else sentence
 
 
 def remove_endpoint(name: str, by: AbstractUser) -> str:

@@ -534,7 +534,9 @@ def call_helpers(run: Run) -> None:
 def join(run: Run, holder: str) -> bool:
     """Help the run's holder. False if this process works on the run, or nobody leads it."""
     run.refresh_from_db()
-    at_work = {process_of(one) for one in run.shares.values_list("holder", flat=True)}
+    at_work = {
+        process_of(share_holder) for share_holder in run.shares.values_list("holder", flat=True)
+    }
     led = run.state == State.RUNNING and run.holder and not leases.is_over(run.lease_until)
     if not led or process_of(holder) in at_work or not may_share(run):
         return False
@@ -549,7 +551,7 @@ def agree_on_places(run: Run, holder: str, in_use: int) -> tuple[int, int]:
     gave it up.
     """
     rows = list(run.shares.order_by("pk").values_list("holder", "places"))
-    place = next((place for place, (one, _) in enumerate(rows) if one == holder), None)
+    place = next((place for place, (other, _) in enumerate(rows) if other == holder), None)
     if place is None:
         return 0, len(rows)
     fair = run.concurrency * (place + 1) // len(rows) - run.concurrency * place // len(rows)

@@ -162,8 +162,8 @@ class Run(Leased):
             self.State.FAILED: "failed",
         }  # fmt: skip
         if self.state in ended:
-            said = ended[self.State(self.state)]
-            return f"{self.name} {said} before it was ranked. Resume it first."
+            sentence = ended[self.State(self.state)]
+            return f"{self.name} {sentence} before it was ranked. Resume it first."
         if self.state in (self.State.PAUSING, self.State.CANCELLING):
             return f"{self.name} is not ranked yet. Wait until it has stopped."
         return f"{self.name} is not ranked yet. Wait until it is done, or pause it."
@@ -692,6 +692,6 @@ def shown_texts(subject: Subject) -> tuple[str, ...]:
         responses = subject.response_1, subject.response_2
         texts = (subject.question, *responses, subject.reference)
         if subject.conversation:
-            said = turns_by_field(texts[:3], subject.conversation).values()
-            texts += tuple(turn.text for turns in said for turn in turns)
+            turns = turns_by_field(texts[:3], subject.conversation).values()
+            texts += tuple(turn.text for turns in turns for turn in turns)
     return tuple(text for text in texts if text)

@@ -139,7 +139,7 @@ def asks_about(run: Run, agenda: Agenda, subjects: Sequence[Any]) -> list[Ask]:
         for attempt, slots in sorted(histories[subject.pk, part].left(k).items())
     ]
     # Each simulated annotator has a prompt of its own.
-    return [one for ask in asks for one in ask.split(1)] if run.annotators else asks
+    return [single for ask in asks for single in ask.split(1)] if run.annotators else asks
 
 
 def asks_about_nothing(run: Run) -> list[Ask]:
@@ -289,9 +289,9 @@ def samples_of(run: Run) -> Iterator[ExampleSamples]:
 def with_samples(run: Run, examples: Iterable[Any]) -> Iterator[ExampleSamples]:
     """Yield examples with their samples. Without PORTIA's stages, `NAMED` of them is enough."""
     examples, counted, stages = list(examples), run.counted_parts, run.stages
-    found = last_attempts(run, [example.pk for example in examples])
+    attempts = last_attempts(run, [example.pk for example in examples])
     for example in examples:
-        samples = tuple(found[example.pk])
+        samples = tuple(attempts[example.pk])
         named = example.pk, example.external_id, example.number, samples
         if stages:
             yield by_stages(run, example, ExampleSamples(*named))
@@ -299,13 +299,13 @@ def with_samples(run: Run, examples: Iterable[Any]) -> Iterator[ExampleSamples]:
             yield ExampleSamples(*named, counted)
 
 
-def by_stages(run: Run, example: Example, found: ExampleSamples) -> ExampleSamples:
+def by_stages(run: Run, example: Example, samples: ExampleSamples) -> ExampleSamples:
     """Return the example with the samples of its last PORTIA stage as those that count."""
     settings = PortiaSettings.of(run)
     results = {}
-    begun = begun_stages(sample.part for sample in found.samples)
+    begun = begun_stages(sample.part for sample in samples.samples)
     for stage in begun:
-        orders = [found.of_part(part) for part in stage_parts(stage)]
+        orders = [samples.of_part(part) for part in stage_parts(stage)]
         if settings is None or all(len(order) >= run.k for order in orders):
             results[stage] = StageResult(
                 *(label_of([s.pair(run.form) for s in order]) for order in orders)
@@ -315,7 +315,7 @@ def by_stages(run: Run, example: Example, found: ExampleSamples) -> ExampleSampl
     else:
         stands = stage_progress(settings, results, begun, ExampleSplits(example, settings))
     counted = stage_parts(stands.last) if stands.last else ()
-    return replace(found, counted=counted, standing=stands)
+    return replace(samples, counted=counted, standing=stands)
 
 
 def last_attempts(run: Run, example_ids: list[int]) -> defaultdict[int, list[RecordedSample]]:
@@ -370,7 +370,7 @@ def transcript_of(run: Run, example: Example) -> tuple[OrderTranscript, ...]:
     orders = (
         OrderTranscript(
             part,
-            tuple(found for of, found in replies if of == part),
+            tuple(text for of, text in replies if of == part),
             tuple(call for call in unanswered if call.part == part),
         )
         for part in run.parts

@@ -122,8 +122,8 @@ def with_criteria(project: Project, chosen: Template, criteria: str) -> Template
     if chosen.form is not JudgeForm.CRITERIA:
         return chosen
     lines = criteria.splitlines() if "\n" in criteria.strip() else criteria.split(",")
-    given = [line.strip().removeprefix("- ").strip() for line in lines]
-    names = list(dict.fromkeys(filter(None, given))) or list(project.criteria)
+    named = [line.strip().removeprefix("- ").strip() for line in lines]
+    names = list(dict.fromkeys(filter(None, named))) or list(project.criteria)
     if not names:
         raise UserError(
             "The form criteria asks about criteria, and there are none. Give them with the run, or "
@@ -274,8 +274,8 @@ class SolvedPairs:
                 f"A solved pair that template {taught.name} shows is no longer in the project. "
                 "Answers given with and without it are never mixed: teach the judge again."
             )
-        found = (tuple((examples[key], BETTER[label]) for key, label in own) for own in sets)
-        return cls(lesson.shown, tuple(found), bool(lesson.annotators))
+        shots = (tuple((examples[key], BETTER[label]) for key, label in own) for own in sets)
+        return cls(lesson.shown, tuple(shots), bool(lesson.annotators))
 
     def before(self, example: Subject, part: str, slot: int = 0) -> str:
         """Return what is shown before this example: never itself, or one with its question.
@@ -284,9 +284,9 @@ class SolvedPairs:
             slot: The place of the sample in its order, and so which annotator is simulated.
         """
         others = [
-            Shot(one.question, one.response_1, one.response_2, better, one.reference)
-            for one, better in self.sets[slot % len(self.sets)]
-            if one.pk != example.pk and one.question != getattr(example, "question", None)
+            Shot(shot.question, shot.response_1, shot.response_2, better, shot.reference)
+            for shot, better in self.sets[slot % len(self.sets)]
+            if shot.pk != example.pk and shot.question != getattr(example, "question", None)
         ]
         # The pattern of sides is turned for every other example, and for every other annotator, so
         # that no place favours a side.

@@ -51,8 +51,8 @@ class Command(FairJudgeCommand):
         mail.send_due(queued.server_id, write)
         queued.refresh_from_db()
         if queued.state != Mail.State.DELIVERED:
-            said = printable(queued.said) or "A worker sends other mail at this moment."
-            raise Failed(f"The mail is {queued.get_state_display()}. {said}")
+            reason = printable(queued.said) or "A worker sends other mail at this moment."
+            raise Failed(f"The mail is {queued.get_state_display()}. {reason}")
         return queued
 
     def _again(self, number: str) -> list[Mail]:
@@ -78,25 +78,26 @@ def _refuse_unconfigured() -> None:
         raise UserError("This site sends no mail. Set EMAIL_URL first. Nothing was sent.")
 
 
-def _has_address(one: Mail) -> bool:
-    return bool(one.to or (one.user and one.user.email))
+def _has_address(queued: Mail) -> bool:
+    return bool(queued.to or (queued.user and queued.user.email))
 
 
-def _out(one: Mail) -> dict[str, Any]:
+def _out(queued: Mail) -> dict[str, Any]:
     return {
-        "number": one.pk,
-        "kind": one.kind,
-        "user": one.user.get_username() if one.user else None,
-        "state": one.state,
-        "attempts": one.attempts,
-        "status": one.status,
-        "said": one.said,
-        "at": one.at,
-        "tried_at": one.tried_at,
+        "number": queued.pk,
+        "kind": queued.kind,
+        "user": queued.user.get_username() if queued.user else None,
+        "state": queued.state,
+        "attempts": queued.attempts,
+        "status": queued.status,
+        "said": queued.said,
+        "at": queued.at,
+        "tried_at": queued.tried_at,
     }
 
 
-def _line(one: Mail) -> str:
-    who = one.user.get_username() if one.user else "no login"
-    said = f": {printable(one.said)}" if one.said else ""
-    return f"{one.pk}  {one.at:%Y-%m-%d %H:%M}  {one.kind}  {who}  {one.get_state_display()}{said}"
+def _line(queued: Mail) -> str:
+    who = queued.user.get_username() if queued.user else "no login"
+    reason = f": {printable(queued.said)}" if queued.said else ""
+    state = f"{queued.get_state_display()}{reason}"
+    return f"{queued.pk}  {queued.at:%Y-%m-%d %H:%M}  {queued.kind}  {who}  {state}"

@@ -186,8 +186,8 @@ class Command(FairJudgeCommand):
         if round_.is_practice:
             named = f"Round {round_.number} ({round_.get_kind_display()})"
             self.stdout.write(f"{named} is open: {number_of(items, 'pair')} with known labels.")
-            said = {"project": round_.project.slug, "round": round_.number, "kind": round_.kind}
-            self.tell(said | {"items": items, "seed": round_.seed, **round_.parameters})
+            opened = {"project": round_.project.slug, "round": round_.number, "kind": round_.kind}
+            self.tell(opened | {"items": items, "seed": round_.seed, **round_.parameters})
             return
         votes = number_of(round_.votes_per_item, "vote")
         self.stdout.write(

@@ -43,8 +43,8 @@ class Command(FairJudgeCommand):
             aside.check_put_aside(round_, person)
         if options["release"]:
             was_held = aside.let_go_on(round_, person, None)
-            said = "can label again" if was_held else "is not warned any more"
-            self.stdout.write(f"{person.pseudonym} {said} in round {round_.number}.")
+            outcome = "can label again" if was_held else "is not warned any more"
+            self.stdout.write(f"{person.pseudonym} {outcome} in round {round_.number}.")
         if options["undo"]:
             again = aside.count_again(round_, person, None)
             self.stdout.write(
@@ -65,12 +65,12 @@ def _person(project: Project, named: str) -> Annotator:
     wanted = Q(name=named)
     if number != named and number.isdecimal() and len(number) < 10:
         wanted |= Q(number=int(number))
-    found = list(people.filter(wanted)[:2])
-    if len(found) != 1:
+    matching = list(people.filter(wanted)[:2])
+    if len(matching) != 1:
         raise UserError(
             f"{project.slug} has no annotator “{named}”. Use a name, or a pseudonym of an export."
-            if not found
+            if not matching
             else f"“{named}” is the name of one person and the pseudonym of another. Use the other "
             "name of the person you mean."
         )
-    return found[0]
+    return matching[0]

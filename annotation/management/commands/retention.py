@@ -34,12 +34,16 @@ class Command(FairJudgeCommand):
             set_dates(project, None, {what: _day(text) for what, text in chosen.items()})
         planned = plan(project)
         if not self.as_json:
-            for one in planned:
-                when = f"removed on {one.on}" if one.on else "kept"
-                done = f", done {one.done_at:%Y-%m-%d}" if one.done_at else ""
-                waits = f" {WAITS}" if one.waits else ""
-                self.stdout.write(f"{one.label}: {when}{done}; {one.n} here now.{waits}")
-        self.tell({"project": project.slug, "retention": [asdict(one) for one in planned]})
+            for planned_removal in planned:
+                when = f"removed on {planned_removal.on}" if planned_removal.on else "kept"
+                done = (
+                    f", done {planned_removal.done_at:%Y-%m-%d}" if planned_removal.done_at else ""
+                )
+                waits = f" {WAITS}" if planned_removal.waits else ""
+                self.stdout.write(
+                    f"{planned_removal.label}: {when}{done}; {planned_removal.n} here now.{waits}"
+                )
+        self.tell({"project": project.slug, "retention": [asdict(removal) for removal in planned]})
 
 
 def _day(text: str) -> date | None:

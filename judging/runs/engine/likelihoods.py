@@ -89,7 +89,9 @@ def ask_likelihoods(
     if left:
         with live_endpoint(chosen.name, say) as live:
             for outcomes in asked_as_they_arrive(live, chosen, name, left):
-                rows = [row_of(chosen, name, *one) for one in outcomes if is_final(one[1])]
+                rows = [
+                    row_of(chosen, name, *outcome) for outcome in outcomes if is_final(outcome[1])
+                ]
                 for row in rows:
                     row.project_id = run.project_id
                     if price is not None and row.prompt_tokens:
@@ -130,10 +132,10 @@ def asked_as_they_arrive(
 async def sent(
     client: LikelihoodClient, model: str, texts: Sequence[tuple[str, Text]]
 ) -> set[asyncio.Task[tuple[str, ScoreOutcome]]]:
-    async def one(sha256: str, text: Text) -> tuple[str, ScoreOutcome]:
+    async def score_text(sha256: str, text: Text) -> tuple[str, ScoreOutcome]:
         return sha256, await client.score(model, text.context, text.output)
 
-    return {asyncio.create_task(one(*pair)) for pair in texts}
+    return {asyncio.create_task(score_text(*pair)) for pair in texts}
 
 
 async def way_of(live: Endpoint, chosen: Endpoint, model: str) -> str:

@@ -72,23 +72,23 @@ def notices_of(run: Run, noticed: Mapping[str, int]) -> tuple[str, ...]:
     Args:
         noticed: The calls with each notice.
     """
-    found = []
+    sentences = []
     if n := noticed.get(Call.Notice.CUT):
-        found.append(
+        sentences.append(
             f"The server cut the prompt of {number_of(n, 'call')}: it reports clearly fewer prompt "
             "tokens than the prompt has words. What the judge said is not about the whole text, so "
             "these samples have the status too long. Give the model a larger context at the "
             "endpoint, then resume and repeat that status."
         )
     if n := noticed.get(Call.Notice.REPEATED):
-        found.append(repeated_note(run, n))
+        sentences.append(repeated_note(run, n))
     if n := noticed.get(Call.Notice.IDENTICAL):
-        found.append(
+        sentences.append(
             f"In {number_of(n, 'call')} all samples came as identical replies with the same id, "
             f"although the temperature is {run.temperature.normalize():f}. A cache may have copied "
             "them. They count as independent samples, so BPDE may be too low."
         )
-    return tuple(found)
+    return tuple(sentences)
 
 
 def repeated_note(run: Run, n: int) -> str:
@@ -316,8 +316,8 @@ def _counted(run: Run) -> Counted:
 
 def progress_of(run: Run) -> RunProgress:
     run.refresh_from_db()
-    found = counted(run)
-    examples, counts, calls = found.examples, found.slots, found.calls
+    totals = counted(run)
+    examples, counts, calls = totals.examples, totals.slots, totals.calls
     by_order = {
         part: OrderCounts(slots, status_counts(counts, part))
         for part, slots in expected_slots(run, examples).items()
@@ -342,7 +342,7 @@ def progress_of(run: Run) -> RunProgress:
         calls_failed=calls[Call.State.FAILED],
         calls_lost=calls[Call.State.LOST],
         in_flight=in_flight,
-        calls_per_minute=found.rate,
+        calls_per_minute=totals.rate,
         eta_seconds=eta(run, expected - settled, at_once),
         spent_usd=spent if priced else None,
         reserved_usd=reserved if priced else None,
@@ -351,14 +351,14 @@ def progress_of(run: Run) -> RunProgress:
         paused_for=pause_left(run),
         paused_why=str(run.progress.get("paused_why", "")),
         learned=EndpointCapabilities.from_json(run.learned).notes() if run.learned else (),
-        recent=found.recent,
+        recent=totals.recent,
         worker_missing=worker_is_missing(run),
         workers=workers,
         batches=standing_of(run) if run.in_batches else (),
         reused=run.n_reused,
         notes=notes_of(run, expected - settled),
-        notices=found.notices,
-        complaints=found.complaints,
+        notices=totals.notices,
+        complaints=totals.complaints,
     )
 
 

@@ -84,7 +84,8 @@ def parse_row(parsed: Parsed, template: Template, part: str) -> Parse:
         bounded=parsed.bounded,
         outcome=reading.outcome.value if reading.outcome else None,
         evidence=reading.evidence.replace("\0", "\ufffd"),
-        criteria={name: [str(one) for one in scores] for name, *scores in reading.criteria} or None,
+        criteria={name: [str(score) for score in scores] for name, *scores in reading.criteria}
+        or None,
         why=reading.why.replace("\0", "\ufffd"),
     )
 

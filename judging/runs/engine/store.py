@@ -56,25 +56,25 @@ def copy_answers(
 
     Nothing is copied unless `holder` holds the run and the run is running.
     """
-    left, found = list(asks), list[tuple[Ask, ReusedRun, list[Sample]]]()
+    left, taken_over = list(asks), list[tuple[Ask, ReusedRun, list[Sample]]]()
     for source in sources:
         wanted = [ask for ask in left if not ask.attempt and ask.subject.pk is not None]
         answers = _kept_answers(source, wanted)
         still: list[Ask] = []
         for ask in left:
-            given = answers.get((ask.subject.pk or 0, ask.part), {}) if ask in wanted else {}
-            slots = [slot for slot in ask.slots if slot in given]
+            samples = answers.get((ask.subject.pk or 0, ask.part), {}) if ask in wanted else {}
+            slots = [slot for slot in ask.slots if slot in samples]
             if not slots or not source.asked_the_same(ask, questioner):
                 still.append(ask)
                 continue
             same = replace(ask, slots=tuple(slots))
-            found.append((same, source, [given[slot] for slot in slots]))
-            if rest := tuple(slot for slot in ask.slots if slot not in given):
+            taken_over.append((same, source, [samples[slot] for slot in slots]))
+            if rest := tuple(slot for slot in ask.slots if slot not in samples):
                 still.append(replace(ask, slots=rest))
         left = still
-    if not found or not _write_copies(run, holder, found, questioner):
+    if not taken_over or not _write_copies(run, holder, taken_over, questioner):
         return list(asks), []
-    return left, [ask for ask, _, _ in found]
+    return left, [ask for ask, _, _ in taken_over]
 
 
 def _kept_answers(source: ReusedRun, asks: Sequence[Ask]) -> dict[Place, dict[int, Sample]]:
@@ -92,10 +92,10 @@ def _kept_answers(source: ReusedRun, asks: Sequence[Ask]) -> dict[Place, dict[in
 def _write_copies(
     run: Run,
     holder: str,
-    found: Sequence[tuple[Ask, ReusedRun, list[Sample]]],
+    taken_over: Sequence[tuple[Ask, ReusedRun, list[Sample]]],
     questioner: Questioner,
 ) -> bool:
-    now, asks = timezone.now(), [ask for ask, _, _ in found]
+    now, asks = timezone.now(), [ask for ask, _, _ in taken_over]
     with transaction.atomic():
         if not lifecycle.reserve_usd(run.pk, holder, FREE):
             return False
@@ -116,13 +116,13 @@ def _write_copies(
                 reserved_usd=FREE,
                 reused_from=source.run.number,
             )
-            for ask, source, _ in found
+            for ask, source, _ in taken_over
         ]
-        for call, (_, _, samples) in zip(calls, found, strict=True):
+        for call, (_, _, samples) in zip(calls, taken_over, strict=True):
             call.model = samples[0].call.model
         statements.insert(Call, calls)
         pairs = []
-        for call, (ask, _, samples) in zip(calls, found, strict=True):
+        for call, (ask, _, samples) in zip(calls, taken_over, strict=True):
             quoted = questioner.quoted(ask.subject, ask.part)
             for index, sample in enumerate(samples):
                 same = {name: getattr(sample, name) for name in _COPIED}
@@ -315,8 +315,8 @@ def described(choice: Choice, status: str) -> tuple[str, str]:
     if status == Parse.Status.TRUNCATED:
         return "cut", "cut off by the token limit" + ("" if text else " before any text")
     if status in (Parse.Status.REFUSED, Parse.Status.FILTERED):
-        said = " ".join(printable(choice.refusal).split()) or text
-        return "text", status + (f": “{shortened(said)}”" if said else "")
+        reply = " ".join(printable(choice.refusal).split()) or text
+        return "text", status + (f": “{shortened(reply)}”" if reply else "")
     if not text:
         return "elsewhere" if choice.reasoning else "text", "empty"
     return "text", f"not readable: “{shortened(text)}”"
@@ -414,7 +414,7 @@ class RunStore:
         asks = [self.ready.popleft() for _ in range(min(most, len(self.ready)))]
         claimed = claims.claim(self.run.pk, self.holder, asks, self.questioner, self.price, batch)
         self.ready.extendleft(reversed(asks[len(claimed) :]))
-        return [replace(one, request=with_images(one.request)) for one in claimed]
+        return [replace(call, request=with_images(call.request)) for call in claimed]
 
     def plan_more(self) -> bool:
         """Make asks of the next stretch ready. False if there is none for this worker now."""

@@ -107,10 +107,10 @@ def differences_in(
     for pk, *texts in rows.iterator(chunk_size=500):
         values = [known.get(text.sha256) for text in texts_of_pair(*texts)]
         if pk in place and all(values):
-            (one, n_one), (two, n_two) = values
-            sums[place[pk]] = one - two
+            (value_1, n_one), (two, n_two) = values
+            sums[place[pk]] = value_1 - two
             if n_one and n_two:
-                per_token[place[pk]] = one / n_one - two / n_two
+                per_token[place[pk]] = value_1 / n_one - two / n_two
     return sums, per_token
 
 
@@ -269,9 +269,9 @@ def bias_of(
         tokens=points.tokens,
         question=points.group,
     )
-    given = with_total(by_criterion)
+    scores = with_total(by_criterion)
     return {
-        name: bias.as_json() | {"points": scatter(points, *given[name])}
+        name: bias.as_json() | {"points": scatter(points, *scores[name])}
         for name, bias in biases.items()
     }
 
@@ -297,7 +297,7 @@ def other_scales(run: Run, points: PointwiseScores) -> list[Json]:
 
     A score that means something is the same share of any scale. alike: how many items have scores
     that differ by at most NEAR of their scales' width."""
-    found = []
+    rows = []
     same = run.project.runs.filter(form=Form.POINTWISE, model=run.model, state=Run.State.DONE)
     for other in same.exclude(pk=run.pk).order_by("-number")[:MOST_OTHERS]:
         if scale_of(other) == scale_of(run):
@@ -316,8 +316,8 @@ def other_scales(run: Run, points: PointwiseScores) -> list[Json]:
             criteria[name] = {"n": len(apart), "alike": alike, "apart": mean_of(apart)}
         if criteria:
             scale = other.parameters["output"]["scale"][:2]
-            found.append({"run": other.name, "scale": scale, "criteria": criteria})
-    return found
+            rows.append({"run": other.name, "scale": scale, "criteria": criteria})
+    return rows
 
 
 def scale_of(run: Run) -> tuple[float, float]:

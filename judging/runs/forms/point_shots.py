@@ -132,7 +132,9 @@ def comparison(run: Run, points: PointwiseScores) -> Json | None:
         np.random.default_rng(abs(run.seed)),
     )
     drawn = moved(before, points, test)
-    criteria = {name: one.as_json() | {"points": drawn[name]} for name, one in changes.items()}
+    criteria = {
+        name: change.as_json() | {"points": drawn[name]} for name, change in changes.items()
+    }
     return {
         "before": (compared or earlier).name,
         "test_items": int(test.sum()),
@@ -146,20 +148,20 @@ def moved(
     """Return LS and US of the test part by criterion, before and after (Figure 3)."""
     named = [name for name in before.judge if name in after.judge and name in after.human]
     first, second = (
-        with_total({name: (one.judge[name], after.human[name]) for name in named})
-        for one in (before, after)
+        with_total({name: (points.judge[name], after.human[name]) for name in named})
+        for points in (before, after)
     )
-    found = {}
+    compared = {}
     for name, (earlier, people) in first.items():
         later = second[name][0]
         both = test & np.isfinite(np.asarray(earlier) + np.asarray(later))
         gold = np.where(both, np.asarray(people, np.float64), np.nan)
-        found[name] = [
+        compared[name] = [
             {"when": when, **point}
             for when, scores in (("before", earlier), ("after", later))
             for point in scatter(after, scores, gold)
         ]
-    return found
+    return compared
 
 
 def shown_at_random(run: Run, earlier: Run) -> Run | None:

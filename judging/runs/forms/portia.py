@@ -258,9 +258,9 @@ def _by_length(text_1: str, text_2: str, k: int) -> Alignment | None:
 
 @lru_cache(maxsize=REMEMBERED)
 def _by_meaning(text_1: str, text_2: str, k: int, tokens: str) -> Alignment | None:
-    given = text_1, _boundaries(text_1), text_2, _boundaries(text_2)
+    texts = text_1, _boundaries(text_1), text_2, _boundaries(text_2)
     by = sentence_model().similarity if tokens == EMBEDDING else tokens
-    return semantically_aligned(*given, k, by)
+    return semantically_aligned(*texts, k, by)
 
 
 Pair = tuple[Number, Number]
@@ -460,8 +460,8 @@ def shown_stages(run: Run, example: Example, parts: Iterable[str]) -> tuple[Show
         ShownStage(
             stage,
             tuple(
-                (disarm(one), disarm(two))
-                for one, two in zip(alignment.parts_1, alignment.parts_2, strict=True)
+                (disarm(part_1), disarm(two))
+                for part_1, two in zip(alignment.parts_1, alignment.parts_2, strict=True)
             ),
             alignment.similarity,
             other,

@@ -262,8 +262,8 @@ def portia_settings_of(run: Run) -> dict[str, Any]:
     if kept is None:
         return {}
     without = [name for name in WITHOUT if name not in kept.alignments]
-    given = {"parts": kept.parts, "tokens": kept.tokens, "unsplit_first": kept.unsplit_first}
-    return given | {"without": "".join(without)}
+    chosen = {"parts": kept.parts, "tokens": kept.tokens, "unsplit_first": kept.unsplit_first}
+    return chosen | {"without": "".join(without)}
 
 
 MOST_AT_ONCE = 4096
@@ -387,13 +387,13 @@ class StartForm(EconomyForm, ChoiceForm, PointsForm, PortiaForm, SubsetForm):
     def judge(self) -> dict[str, Any]:
         """The arguments of `choose_judge`."""
         names = (*JUDGE_FIELDS, *CHOICE_FIELDS, *POINT_FIELDS)
-        given = {name: self.cleaned_data[name] for name in names}
+        chosen = {name: self.cleaned_data[name] for name in names}
         prices = self.cleaned_data["price_in"], self.cleaned_data["price_out"]
-        given |= {"price": None if prices[0] is None else prices, **self.economy}
-        if given["method"] == Method.PORTIA:
+        chosen |= {"price": None if prices[0] is None else prices, **self.economy}
+        if chosen["method"] == Method.PORTIA:
             of_portia = {name: self.cleaned_data[name] for name in PORTIA_FIELDS}
-            given["portia"] = PortiaOptions(**of_portia)
-        return given
+            chosen["portia"] = PortiaOptions(**of_portia)
+        return chosen
 
     @property
     def pace(self) -> dict[str, Any]:

@@ -400,8 +400,8 @@ def with_images(request: JudgeRequest) -> JudgeRequest:
     if not any(SCHEME in message.content for message in request.messages):
         return request
     hashes = hashes_in(*(message.content for message in request.messages))
-    found = {sha256: url for sha256 in hashes if (url := data_url(sha256))}
-    return replace(request, images=found) if found else request
+    urls = {sha256: url for sha256 in hashes if (url := data_url(sha256))}
+    return replace(request, images=urls) if urls else request
 
 
 @dataclass(frozen=True, slots=True)

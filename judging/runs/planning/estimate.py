@@ -172,7 +172,11 @@ def estimate_run(
     timed = past.filter(batch=None) if not judge.batch else past.none()
     tokens, known = tokens_a_sample(past)
     completion = round(min(tokens, judge.max_tokens) * judge.k * least * n_examples)
-    asks = [Ask(one, part, ()) for one in shown_of(run, examples) for part in parts_of(run, one)]
+    asks = [
+        Ask(subject, part, ())
+        for subject in shown_of(run, examples)
+        for part in parts_of(run, subject)
+    ]
     saved = Saved.of(reusable(run, examples, asks), least * n_examples, judge.k)
     n_calls, prompt = round(n_calls * saved.calls), round(prompt * saved.calls)
     completion = round(completion * saved.samples)
@@ -238,17 +242,17 @@ def price_of_pairs(pairs: int, run: Run | None) -> PairsPrice:
     done = Call.objects.filter(
         run=run, state=Call.State.DONE, reused_from=None, example__isnull=False
     )
-    found = done.aggregate(
+    sums = done.aggregate(
         cost=Sum("usd"),
         priced=Count("usd"),
         calls=Count("pk"),
         judged=Count("example", distinct=True),
     )
-    if not found["calls"]:
+    if not sums["calls"]:
         return PairsPrice(pairs, run=run)
-    share = Decimal(pairs) / found["judged"]
-    cost = found["cost"] * share if found["priced"] == found["calls"] else None
-    return PairsPrice(pairs, math.ceil(found["calls"] * share), cost, run, found["judged"])
+    share = Decimal(pairs) / sums["judged"]
+    cost = sums["cost"] * share if sums["priced"] == sums["calls"] else None
+    return PairsPrice(pairs, math.ceil(sums["calls"] * share), cost, run, sums["judged"])
 
 
 # For how many examples the prompts are compared with those of other runs.

@@ -54,8 +54,10 @@ def sources_of(run: Run) -> list[ReusedRun]:
         temperature=run.temperature,
         max_tokens=run.max_tokens,
     ).exclude(method=Method.IMPORTED)
-    found = [one for one in others.order_by("-number") if one.pk != run.pk]
-    return [ReusedRun(one, Questioner.of(one)) for one in found if one.name not in changed]
+    earlier = [other for other in others.order_by("-number") if other.pk != run.pk]
+    return [
+        ReusedRun(other, Questioner.of(other)) for other in earlier if other.name not in changed
+    ]
 
 
 def kept_samples(source: Run) -> QuerySet[Sample]:

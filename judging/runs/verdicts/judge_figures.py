@@ -176,8 +176,8 @@ def totals_of(run: Run) -> Totals:
     if n <= MANY_EXAMPLES:
         return _totals(run, n)
     # An import of pairs changes how many there are, and with that what is pending.
-    found: Totals = cached("totals", run, (state_of(run), n), lambda: _totals(run, n))
-    return found
+    totals: Totals = cached("totals", run, (state_of(run), n), lambda: _totals(run, n))
+    return totals
 
 
 def _totals(run: Run, n: int) -> Totals:

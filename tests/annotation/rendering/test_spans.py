@@ -39,7 +39,10 @@ def test_places_go_to_the_text_and_back(text, data):
     # A name is taken whole, and nothing else is added.
     assert seen[0] <= start <= end <= seen[1]
     assert shown.to_text(*seen) == (first, last)
-    assert hide_names(text[first:last], *NAMES).strip() in shown.shown
+    # A part of a longer word may read like a name, which the whole word isn't.
+    ends = (text[first - 1 : first + 1] if first else "", text[last - 1 : last + 1])
+    cuts_a_word = any(len(end) == 2 and end.isalnum() for end in ends)
+    assert cuts_a_word or hide_names(text[first:last], *NAMES).strip() in shown.shown
 
 
 def test_half_of_a_hidden_name_is_all_of_it():
