@@ -158,7 +158,7 @@ class RoundAgreement:
         place = {person.pk: place for place, person in enumerate(self._people)}
         self._by = np.array([place[key] for key in by], dtype=np.int64)
         self._votes = np.array([SIGN[label] for label in labels], dtype=np.int8)
-        # 0 stands for an imported vote, whose sides nobody knows.
+        # 0 means an imported vote, whose sides nobody knows.
         self._left = np.array([side or 0 for side in left], dtype=np.int8)
         distinct, item = np.unique(np.array(items, dtype=np.int64), return_inverse=True)
         self._voted = np.zeros((len(distinct), len(place)), dtype=np.int8)

@@ -278,7 +278,7 @@ def _write(round_: Round, rows: Sequence[VoteRow], people: dict[str, Annotator])
     examples, chunks = sorted(by_example), Chunks(Item, Slot, Vote)
     selection: Selection | None = None
     while examples:
-        # As many examples as have about so many votes, since an example's votes stay together.
+        # About this many votes at once, in whole examples, since the votes on one stay together.
         size = max(1, min(chunks.size, _MOST) * len(by_example) // len(rows))
         chunk, examples = examples[:size], examples[size:]
         with chunks.transaction():

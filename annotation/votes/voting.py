@@ -376,7 +376,7 @@ def decide(
         raise UserError(
             "The round is closed and no vote on this item counts, so there is nothing to decide."
         )
-    # A majority stands. A decision is only for items that people left open.
+    # A majority is final. A decision is only for items that people left open.
     if item.state == Item.State.COMPLETE and not item.adjudications.exists():
         raise UserError("This item is settled, so there is nothing to decide.")
     with transaction.atomic():

@@ -279,7 +279,7 @@ class Counted:
 
 def has_many_calls(run: Run) -> bool:
     """Return True if counting them all takes longer than a page should. Reads few of them."""
-    # One row behind so many tells enough, while COUNT would read them all.
+    # One row after that many is enough to know, while COUNT would read them all.
     return bool(run.calls.order_by().values_list("run")[MANY_CALLS : MANY_CALLS + 1])
 
 

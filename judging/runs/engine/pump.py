@@ -50,7 +50,7 @@ class StoppableRateLimiter:
 
     def expect(self, task: asyncio.Task[Any] | None, call_id: int) -> None:
         """Note that the task will send the call."""
-        # A request knows nothing of its call, so the task that sends it stands for it.
+        # A request knows nothing of its call, so it is known by the task that sends it.
         self.calls[task] = call_id
 
     def ended(self, task: asyncio.Task[Any] | None) -> bool:

@@ -698,7 +698,7 @@ class RunStore:
         if after_running == State.QUEUED and lifecycle.hand_over(self.run, self.holder):
             return
         lifecycle.close_share(self.run.pk, self.holder)
-        # The next start plans anew from what is recorded, so nothing of this plan may be left.
+        # The next start plans again from what is recorded, so nothing of this plan may be left.
         self.run.stretches.all().delete()
         Run.objects.filter(pk=self.run.pk).update(planned_to=None)
         # Sums that were kept up call by call are checked once against the calls themselves.
