@@ -57,7 +57,7 @@ MODULES_ALLOWED = {
 # What the house of the street plan may have, and what each feature after it may add. State the
 # price of a new feature here; nothing else raises the sum. Comments and docstrings are not counted.
 LINES_ALLOWED = {
-    "the street plan": 42_500,
+    "the street plan": 43_300,
     "holes, journals and intervals": 1_500,
     "pages that answer": 2_570,
     "open to programs": 5_000,

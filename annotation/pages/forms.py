@@ -64,6 +64,7 @@ class LinesField(forms.CharField):
         return super().to_python(value).replace("\r\n", "\n")
 
     def has_changed(self, initial: Any, data: Any) -> bool:
+        # Browsers send lines with CRLF, which would make every text look changed.
         return self.to_python(initial) != self.to_python(data)
 
 
@@ -121,6 +122,7 @@ class TranslationsWidget(forms.Widget):
                 for part, about in self.parts.items()
             ]
             filled = any(part["text"] for part in parts)
+            # A fault in a closed part would not be seen.
             is_open = filled and "aria-invalid" in (attrs or {})
             fieldset = {"code": code, "name": own_name, "parts": parts, "filled": filled}
             languages.append(fieldset | {"open": is_open})
@@ -137,6 +139,7 @@ class TranslationsField(forms.Field):
     def prepare_value(self, value: Any) -> dict[str, str]:
         """Return the inputs, for what is stored and for what was sent."""
         value = value or {}
+        # A form that comes back holds its inputs, not languages.
         if any(key.startswith("translations-") for key in value):
             return cast(dict[str, str], value)
         return translations_in_inputs(value, self.parts)
@@ -305,6 +308,7 @@ class SettingsForm(forms.ModelForm):
             self.data = self.data.copy()
             self.data["label_rule"] = self.instance.label_rule
         self.by, self.kept = by, set[str]()
+        # Which settings the person saw, by which a change of somebody else is noticed.
         self.made_for = _seen(self.data.get("made_for", ""))
         self.before = {name: getattr(self.instance, name) for name in self.fields}
         cast(forms.ChoiceField, self.fields["cost_basis"]).choices = _COST_BASES
@@ -340,6 +344,7 @@ class SettingsForm(forms.ModelForm):
                 or cleaned[name] == now
             ):
                 continue
+            # Both changed the same setting, so a person decides. Otherwise the other change stays.
             if version_of(_plain(cleaned[name])) != seen:
                 self.add_error(name, str(self._overtaken(name)))
                 continue

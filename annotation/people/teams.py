@@ -72,6 +72,7 @@ def team_named(project: Project, name: str, by: AbstractUser | None = None) -> T
     teams = [*(teams_in(project) if by is None else teams_for(project, by))]
     same_name = [team for team in teams if team.name == name]
     if not same_name:
+        # The short name first, since a team may itself be called by a name with a slash.
         full = {f"{team.owner.get_username()}/{team.name}": team for team in teams}
         same_name = [full[name]] if name in full else []
     if len(same_name) == 1:
@@ -102,6 +103,7 @@ def members_shown(team: Team) -> list[tuple[TeamMember, list[str]]]:
 def read_tags(text: str | Iterable[str]) -> list[str]:
     """Return the tags, from a text in which commas divide them. Raises UserError."""
     parts = text.split(",") if isinstance(text, str) else text
+    # The same word typed on two systems may differ in its code points, and must be one tag.
     words = (unicodedata.normalize("NFC", " ".join(part.split())).lower() for part in parts)
     tags = sorted(filter(None, set(words)))
     if len(tags) > MOST_TAGS:
@@ -183,6 +185,7 @@ def set_team(by: AbstractUser, name: str, people: Mapping[str, Sequence[str]]) -
             member.user.username: member.user for member in team.members.select_related("user")
         }
         known = {user.username: user for user in reachable(by)} | there
+        # Sorted, so that the same call always names the same person first.
         for unknown in sorted(people.keys() - known.keys()):
             raise UserError(
                 f"“{unknown[:150]}” is in no project that you own. Invite them to one first. "
@@ -212,6 +215,7 @@ def _record(
     people = [user] if user else team.members.values("user")
     there = Membership.objects.filter(user__in=people).values("project")
     projects = list(owned_by(team.owner).filter(pk__in=there).order_by("pk"))
+    # A person who is in no project any more still leaves a row in the site's trail.
     for project in projects or [None]:
         access.record_event(
             project,
@@ -244,6 +248,7 @@ def add_to_project(team: Team, project: Project, by: AbstractUser | None) -> Add
     allowed = set(reachable(team.owner).values_list("pk", flat=True))
     members = set(project.memberships.values_list("user", flat=True))
     ended = (LostRight.How.LEFT, LostRight.How.REMOVED)
+    # Who left by their own decision must not be fetched back by a list that somebody else keeps.
     gone = set(project.lost_rights.filter(how__in=ended).values_list("user", flat=True))
     new = [user for user in users if user.pk in allowed - members - gone]
     with transaction.atomic():
@@ -347,6 +352,7 @@ def _users(project: Project, teams: Collection[int], tags: Iterable[str]) -> set
     rows = TeamMember.objects.filter(team__in=teams, user__in=members.values("user"))
     tags_of: dict[int, set[str]] = defaultdict(set)
     for user, theirs in rows.values_list("user", "tags"):
+        # Tags of several teams count together: one team may know the language, another the field.
         tags_of[user] |= set(theirs)
     return {user for user, theirs in tags_of.items() if theirs >= set(tags)}
 
@@ -391,7 +397,7 @@ def limits_by_share(
     from different people.
 
     Args:
-        given: votes by people who are no longer asked.
+        n_taken: votes by people who are no longer asked.
 
     Raises UserError, with the numbers, if somebody would vote on an item twice or votes lack.
     """
@@ -412,6 +418,7 @@ def limits_by_share(
         limits[person.pk] = int(part.to_integral_value(ROUND_CEILING))
     if not limits:
         return limits
+    # Who has no share may still have the limit of everybody.
     most = (limits.get(person.pk, whom.limit) for person in people)
     can = sum(n_items if limit is None else min(limit, n_items) for limit in most)
     if can < asked - n_taken:

@@ -96,6 +96,7 @@ def wording_of(protocol: Protocol, project_language: str = "") -> Wording:
     Args:
         project_language: of the default, if the protocol has no translations and says none.
     """
+    # Protocols of earlier releases say no language. Theirs is the project's.
     default = protocol.language or project_language
     language = translation.get_language() or ""
     in_language = protocol.translations.get(language)
@@ -162,6 +163,7 @@ def checked_answer(protocol: Protocol, answer: Any, comment: str = "") -> dict[s
     offered = {option.value for option in answer_options(protocol)}
     if not protocol.criteria_rule and overall not in offered:
         raise UserError(_("Choose which response is better, or a tie, before you submit."))
+    # Checked before the rows: who can't judge a pair can't be asked to judge its aspects.
     if overall == CANT_JUDGE and overall in offered:
         if not comment.strip():
             raise UserError(_("Say in the comment why you can't judge this pair, then submit."))
@@ -174,6 +176,7 @@ def checked_answer(protocol: Protocol, answer: Any, comment: str = "") -> dict[s
             _("Answer every row before you submit. Missing: %(rows)s.")
             % {"rows": ", ".join(map(wording_of(protocol).shown, missing))}
         )
+    # In the protocol's order and without others, so that equal answers are stored alike.
     criteria = {name: chosen[name] for name in protocol.criteria}
     more = _grounds(protocol, answer)
     if protocol.ask_confidence:
@@ -181,6 +184,7 @@ def checked_answer(protocol: Protocol, answer: Any, comment: str = "") -> dict[s
             raise UserError(_("Say how sure you are before you submit."))
         more = {"confidence": answer["confidence"]} | more
     if protocol.criteria_rule and (rule := protocol.rule):
+        # As if response 1 were on the left: signs are by side, and so is the overall answer.
         derived = side_of(rule.overall(signs_of(criteria)), left_response=1)
         answered = {"overall": derived, "criteria": criteria, "rule": protocol.criteria_rule}
         return answered | more
@@ -268,6 +272,7 @@ def left_response(seed: int, annotator_id: int, n_shown: int) -> int:
     so that the sides never differ by more than two.
     """
     block, place = divmod(n_shown, _BLOCK)
+    # A hash rather than a generator: the side of any item is known without drawing those before it.
     digest = hashlib.sha256(f"{seed}:{annotator_id}:{block}".encode()).digest()
     arrangement = _ARRANGEMENTS[int.from_bytes(digest[:8]) % len(_ARRANGEMENTS)]
     return arrangement[place]
@@ -304,6 +309,7 @@ def draft_of(item: Item, annotator: Annotator, seat: Seat, cursor: float) -> Dra
             left_response=left_response(item.round.seed, annotator.pk, shown[0] - 1),
         )
         insert_one(draft)
+    # The objects at hand, so that later steps ask the database for neither.
     draft.item, draft.annotator = item, annotator
     return draft
 
@@ -349,6 +355,7 @@ def _kept(draft: Any, answer: Any, comment: Any, added: Any, now: Any) -> Change
 
 def clamp_seconds(seconds: float) -> float:
     """Return the seconds within what may be added at once to an item's active time."""
+    # A browser may send anything. Also NaN fails this comparison.
     if not 0 <= seconds < float("inf"):
         return 0.0
     return min(float(seconds), MAX_ADDED_SECONDS)

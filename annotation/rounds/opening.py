@@ -95,6 +95,7 @@ class CheckRule:
         return f"after {checks}, below {self.below.normalize():f} % right: {self.then}"
 
     def is_broken(self, right: int, n: int) -> bool:
+        # Multiplied out, since a third of the answers is no exact share.
         return n >= self.after and right * 100 < self.below * n
 
     @property
@@ -142,6 +143,7 @@ class Practice:
         return self.is_training or right * 100 >= self.pass_mark * n
 
     def to_store(self) -> dict[str, object]:
+        # As text, since JSON has no decimals and 66.6 must come back as 66.6.
         chosen = {"pass_mark": str(self.pass_mark), "tries": self.tries}
         return {"pairs": self.pairs} | ({} if self.is_training else chosen)
 
@@ -247,6 +249,7 @@ def open_round(
     """
     need_texts(project, "People can't label pairs without them.")
     _check(project, run, settings)
+    # Drawn here and stored, so that anybody can draw the same items again from the records.
     seed = settings.seed if settings.seed is not None else secrets.randbelow(_SEEDS)
     practice = settings.practice
     frame = freeze(project, settings.subset, within=run.frame if run else None)
@@ -255,6 +258,7 @@ def open_round(
         if practice
         else _select(project, run, settings, seed, frame.pk if frame else None)
     )
+    # The certificate's plan is fixed before the first label. Otherwise chance could choose it.
     check_plan(settings.audit, settings.epsilon, settings.alpha, settings.looks)
     certificate = plan_to_store(run, drawn, settings.epsilon, settings.alpha, settings.looks)
     checks = _checks(project, practice.kind if practice else "")
@@ -280,6 +284,8 @@ def open_round(
             paper_mode=settings.paper_mode,
             parameters=_parameters(settings, m),
             certificate_plan=certificate,
+            # Copied into the round: a new wage in the settings must not change what earlier votes
+            # cost.
             wage_usd=rate_of(project, settings).wage,
             minutes_per_vote=rate_of(project, settings).minutes,
             cost_basis=project.cost_basis,
@@ -287,6 +293,7 @@ def open_round(
         )
         rows = _first_rows(round_, drawn, checks)
         later = sum(round_.selections.values_list("n_items", flat=True))
+        # After the selections, since shares are parts of the number of items.
         seat_whom(round_, settings.whom, len(rows) + later)
         work = growing.begin(
             round_,
@@ -304,6 +311,7 @@ def open_round(
 
 def _add_clause(project: Project, user: AbstractUser | None, clause: str) -> None:
     """Add a clause to the guidelines, in the transaction that makes its round."""
+    # Two clauses at once would each write over the other's guidelines.
     locked = Project.objects.select_for_update(no_key=True).get(pk=project.pk)
     before = locked.guidelines
     if why := _why_no_clause(locked, clause):
@@ -392,6 +400,7 @@ def impossible(
             "run",
             "β or a budget needs a judge run to rank by. Start one first, or select everything.",
         )
+    # A round on everything needs no ranking, so it may open while the judge still works.
     if run is not None and run.ranked_at is None and not settings.everything:
         yield "run", run.why_unranked
     if settings.check_rules and (why := _why_no_rules(project, settings.check_rules)):
@@ -414,6 +423,7 @@ def _why_not_after(project: Project, after: Round) -> str:
 
 
 def _impossible_practice(project: Project, practice: Practice) -> Iterator[tuple[str, str]]:
+    # Without a known label nobody can tell who passed.
     n = _examples_for_checks(project, practice.kind).filter(gold_label__isnull=False).count()
     if practice.kind not in Round.PRACTICE:
         yield "practice", "Choose training or qualification."
@@ -455,6 +465,7 @@ def _why_no_rules(project: Project, rules: Sequence[CheckRule]) -> str:
     if any(rule.after < 1 or not 0 < rule.below <= 100 for rule in rules):
         return "A rule acts after at least 1 check, below a share above 0 and up to 100 %."
     n = _examples_for_checks(project).filter(gold_label__isnull=False).count()
+    # Such a rule would look like protection and never act.
     if n < (most := max(rule.after for rule in rules)):
         return (
             f"The project has {number_of(n, 'attention check')} with a known label, so a rule "
@@ -480,6 +491,7 @@ def _select(
     if settings.everything:
         ranked = {example.example_id: example for example in order}
         return Drawn([ranked.get(i, Ranked(i, 0, None)) for i in ids], [], n, 0), n
+    # A rounded β of 0 may still make sense with an audit, which labels at random.
     if m + settings.audit == 0:
         raise UserError(f"This selects no example: {settings.beta} % of {n} rounds to 0. Raise β.")
     if first:
@@ -551,12 +563,15 @@ def current_protocol(project: Project) -> Protocol:
     The same settings always give the same protocol.
     """
     asked = {name: getattr(project, name) for name in _ASKED}
+    # Settings that came later count only if they are used. So protocols of earlier releases keep
+    # their digest, and votes under them go on counting.
     asked |= {name: value for name in _NEWER if (value := getattr(project, name))}
     if project.translations:
         # Which one is the default is part of what people of each language read.
         asked |= {"translations": project.translations, "language": project.language}
     if (rule := project.criteria_rule) is not None:
         asked["criteria_rule"] = rule.to_json()
+    # Sorted, since a digest must not depend on the order in which a database gives the fields.
     text = json.dumps(asked, sort_keys=True, ensure_ascii=False)
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
     same = Protocol.objects.filter(project=project, digest=digest)
@@ -635,6 +650,8 @@ def plan_to_store(
     rest = {pk: bpde for pk, bpde in verdicts.values_list("example", "bpde") if pk not in selected}
     values = list(rest.values())
     if scores is not None:
+        # An example without a learned score can't be below any threshold, so no certificate covers
+        # it.
         values = [score for pk in rest if (score := scores.get(pk)) is not None]
     plan = certificate_plan(
         values, [True] * len(values), epsilon, alpha, looks or (len(drawn.audit),)
@@ -659,6 +676,7 @@ def _first_rows(round_: Round, drawn: Drawn, checks: Sequence[Ranked]) -> list[g
         parts = [(top, drawn.top), (Selection.Kind.AUDIT, drawn.audit)]
         return rows_of_selections(round_, [*parts, (Selection.Kind.CHECK, checks)], drawn)
     learn, m, audit = len(drawn.learn), round_.parameters["m"], round_.parameters["audit"]
+    # Checks are spread evenly over both stages, so that people's attention is watched throughout.
     early = round(len(checks) * learn / (m + audit))
     first = [("learn", drawn.learn), ("check", checks[:early])]
     rows = rows_of_selections(round_, first, drawn)
@@ -682,6 +700,8 @@ def rows_of_selections(
     for kind, ranked in parts:
         if not ranked:
             continue
+        # The probability of an audited example comes from what was not selected, not from all
+        # examples.
         audited = kind == Selection.Kind.AUDIT
         size = drawn.n_rest if audited else drawn.frame_size
         selection = _new_selection(round_, kind, frame_size=size, ready=False)

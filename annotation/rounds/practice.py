@@ -28,11 +28,13 @@ def finish(round_: Round, annotator: Annotator) -> PracticeResult | None:
     The person is locked: of two last votes that arrive at once, the later one sees both.
     """
     Annotator.objects.select_for_update(no_key=True).only("pk").get(pk=annotator.pk)
+    # A try ends once all pairs that it gave the person are answered.
     if Slot.objects.filter(round=round_, annotator=annotator, vote=None).exists():
         return None
     before = list(practice_results(round_, annotator))
     votes = Vote.every.filter(item__round=round_, annotator=annotator, is_practice=True)
     answers = votes.order_by("pk").values_list("label", "example__gold_label")
+    # Earlier tries took the first answers, in the order in which they were given.
     new = list(answers)[sum(result.n for result in before) :]
     if not new:
         return None
@@ -70,6 +72,7 @@ def change_check(
     if gold_label not in Label.values or check_for not in CheckFor.values:
         raise UserError("Say the check's known label and what it is for. Nothing was changed.")
     with transaction.atomic():
+        # A round that opens at this moment would ask about the pair as it was before.
         row = Example.objects.select_for_update(no_key=True).get(pk=example.pk)
         is_same = (row.check_for, row.gold_label) == (check_for, gold_label)
         if not is_same and Item.every.filter(example=row).exists():

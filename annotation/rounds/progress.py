@@ -109,6 +109,7 @@ def round_progress(round_: Round, now: datetime | None = None) -> RoundProgress:
     came_from_elsewhere = any(row["n"] > row["cast"] for row in counts.values())
     paid = [*counts.values(), *aside.values()]
     slots["cast"] = sum(row["cast"] for row in paid)
+    # Imported votes and those of an old browser come without a time.
     slots["untimed"] = slots["cast"] - sum(row["timed"] for row in paid)
     slots["seconds"] = sum(row["seconds"] or 0.0 for row in paid)
     is_closed = round_.state == Round.State.CLOSED
@@ -123,6 +124,7 @@ def round_progress(round_: Round, now: datetime | None = None) -> RoundProgress:
         given_elsewhere=tuple(_given_elsewhere(round_)) if came_from_elsewhere else (),
         seconds=slots["seconds"],
         cost=votes_usd(round_, slots["cast"], slots["untimed"], slots["seconds"]),
+        # What is left is priced at the assumed pace: nobody knows how fast the next votes will be.
         cost_left=human_usd(0 if is_closed else slots["left"], rate),
         cost_measured=_measured(round_, slots) if slots["cast"] > slots["untimed"] else None,
         can_vote=len(voters) + newcomers,
@@ -254,6 +256,7 @@ def say_what_waits(project: Project) -> str:
     """Say in one sentence what the project's rounds wait for."""
     items = Item.objects.filter(round__project=project, round__kind=Round.Kind.ROUTED)
     undecided = Q(state=Item.State.ADJUDICATE)
+    # Both counts in one query, since the overview shows this for every project.
     numbers = items.aggregate(
         n=Count("pk"), waiting=Count("pk", WAITS_FOR_VOTES), undecided=Count("pk", undecided)
     )
@@ -315,6 +318,7 @@ def _people(
     for annotator in Annotator.objects.filter(pk__in=known).order_by("number"):
         row, seat = votes_of.get(annotator.pk, {}), seats.get(annotator.pk)
         both = row, aside.get(annotator.pk, {})
+        # Votes put aside don't count, and the people who gave them are paid all the same.
         cast, timed = (sum(part.get(name, 0) for part in both) for name in ("cast", "timed"))
         seconds = sum(part.get("seconds") or 0.0 for part in both)
         people.append(

@@ -64,6 +64,7 @@ def ranked_examples(
         scores: By example, used instead of BPDE.
     """
     rows = Verdict.objects.filter(run=run, example__in=frame_of(run.project, frame).order_by())
+    # Without a rank somewhere, the stored order isn't whole and the ranking is made again.
     unranked = rows.filter(rank=None).exclude(state=VerdictState.PENDING)
     if run.ranked_at and scores is None and not paper_mode and not unranked.exists():
         # The same order, as it was written when the run was ranked.
@@ -117,8 +118,10 @@ def draw(order: Sequence[Ranked], all_ids: Sequence[int], m: int, n_audit: int, 
     top = list(order[:m])
     chosen = {ranked.example_id for ranked in top}
     rank_of = {ranked.example_id: ranked for ranked in order}
+    # Unjudged examples are in the rest as well: the audit speaks for all that nobody reviews.
     rest = [example_id for example_id in all_ids if example_id not in chosen]
     check_audit(n_audit, len(rest))
+    # A stream of its own, so that another size of the learning sample doesn't change the audit.
     drawn = Random(f"audit:{seed}").sample(rest, n_audit)
     audit = [rank_of.get(example_id, Ranked(example_id, 0, None)) for example_id in drawn]
     return Drawn(top, audit, len(all_ids), len(rest))

@@ -132,6 +132,7 @@ def progress_of(round_: Round, annotator: Annotator) -> OwnProgress:
     """Count the person's own slots, so that the size of the round doesn't matter."""
     who = {"round_": round_.pk, "annotator": annotator.pk}
     items, done, *left, limit, is_warned = _counts.first(**who, now=timezone.now())
+    # The limit comes last: it bounds what the person may do, whatever is free.
     items = _most(_within_reach(items, done, *left), limit)
     if round_.kind in Round.PRACTICE:
         items, done = _practised(round_, annotator)
@@ -184,6 +185,7 @@ def _left_for(slots: QuerySet[Slot], now: Any, **whose: Any) -> dict[str, Any]:
         return slots.order_by("position").values("pk")
 
     free = free_for(OuterRef("round__protocol"), now, **whose)
+    # Only the nearest free slots are looked at, so that the count costs the same in any round.
     near = free.filter(pk__in=unfilled(2)[:_MOST_COUNTED]).values("round")
     held = slots.filter(vote=None).values("round")
     there_is_more = Exists(unfilled(1)[_MOST_COUNTED : _MOST_COUNTED + 1])
@@ -192,6 +194,7 @@ def _left_for(slots: QuerySet[Slot], now: Any, **whose: Any) -> dict[str, Any]:
         "in_hand": Coalesce(_number(held.annotate(n=Count("pk"))), 0),
         "free": Case(
             When(there_is_more, then=None),
+            # More pairs are selected later, so what is free now isn't what is left.
             When(stage=Round.Stage.LEARN, then=None),
             default=n_free,
             output_field=IntegerField(),
@@ -227,6 +230,7 @@ def _counts(round_: Any, annotator: Any, now: Any) -> QuerySet[Round, Any]:
 
 @prepared
 def _recent_seconds(round_: Any, annotator: Any) -> QuerySet[Slot, Any]:
+    # By key, which an index gives at once. Times of votes are not indexed.
     latest = _filled(round_, annotator).order_by("-vote_id")
     return latest.values_list("vote__active_seconds")[:_RECENT]
 
@@ -272,6 +276,7 @@ def _total(round_: Round, finished: bool) -> int:
     if finished or round_.kind in Round.PRACTICE:
         return most
     reach = _within_reach(round_.items_in_it, round_.done, round_.in_hand, round_.free)
+    # Work is left, so the total must not be reached while another person's slot comes free.
     return min(most, max(round_.done + 1, reach))
 
 
@@ -311,6 +316,7 @@ def _open_rounds(user: AbstractUser) -> QuerySet[Round]:
     )
     labels = who_label().filter(user=user)
     rounds = Round.objects.filter(project__in=labels.values("project"))
+    # Such a round holds votes from elsewhere, and nobody labels in it.
     rounds = rounds.exclude(kind=Round.Kind.IMPORT)
     return (
         rounds.exclude(state=Round.State.CLOSED)
@@ -432,6 +438,7 @@ def own_skips(round_: Round, annotator: Annotator) -> list[OwnSkip]:
 
 
 def _excerpt(start: str) -> str:
+    # Line breaks and images would stretch a list that is there to be scanned.
     text = " ".join(in_words(start).split())
     return text if len(start) <= EXCERPT else f"{text[:EXCERPT].rstrip()} …"
 

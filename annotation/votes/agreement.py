@@ -158,6 +158,7 @@ class RoundAgreement:
         place = {person.pk: place for place, person in enumerate(self._people)}
         self._by = np.array([place[key] for key in by], dtype=np.int64)
         self._votes = np.array([SIGN[label] for label in labels], dtype=np.int8)
+        # 0 means an imported vote, whose sides nobody knows.
         self._left = np.array([side or 0 for side in left], dtype=np.int8)
         distinct, item = np.unique(np.array(items, dtype=np.int64), return_inverse=True)
         self._voted = np.zeros((len(distinct), len(place)), dtype=np.int8)
@@ -170,6 +171,7 @@ class RoundAgreement:
             "_checks", "_by", "_votes", "_left", "_voted", "_present", "_counts", "_alike",
             "_sides",
         )  # fmt: skip
+        # Read once, each property keeps its value, and afterwards needs no vote any more.
         for name in _FIGURES:
             getattr(self, name)
         for name in votes:
@@ -230,6 +232,7 @@ class RoundAgreement:
     def _sides(self) -> dict[str, np.ndarray]:
         tables = {}
         for place, annotator in enumerate(self._people):
+            # A lean to a side can only be told from votes whose sides are known.
             mine = (self._by == place) & (self._left > 0)
             tables[str(annotator.pk)] = side_table(self._votes[mine], self._left[mine] == 1)
         return tables
@@ -239,6 +242,7 @@ class RoundAgreement:
     ) -> AnnotatorRecord:
         checks = [(label, gold) for by, label, gold in self._checks if by == annotator.pk]
         known = [label == gold for label, gold in checks if gold]
+        # Without the person's own vote: with three people, it would be a third of each majority.
         agreeing = rater_against_majority(self._voted, self._present, place, own_vote=False)
         return AnnotatorRecord(
             annotator,

@@ -167,6 +167,8 @@ def carry_out(made: Intervention) -> None:
         Intervention.objects.filter(pk=made.pk).update(is_due=False)
         return
     votes = votes_that_count(made.round, made.annotator)
+    # In chunks, since each locks its items, and voters on these pairs must not wait for all of
+    # them.
     in_chunks(votes, partial(_leave_slots, made.round), _MOST)
     aside = votes_aside(made.round).filter(annotator=made.annotator)
     Intervention.objects.filter(pk=made.pk).update(is_due=False, n_votes=aside.count())
@@ -185,12 +187,14 @@ def _leave_slots(round_: Round, keys: Collection[int]) -> None:
     items = _locked(round_, keys)
     left = Slot.objects.filter(vote__in=keys)
     touched = set(left.values_list("item", flat=True))
+    # The places are free again at once, so that other people are asked for these pairs.
     left.update(vote=None, annotator=None, lease_until=None)
     votes = Vote.every.filter(pk__in=keys, aside_at=None)
     votes.update(aside_at=timezone.now(), slot=None)
     changed = [item for item in items if item.pk in touched]
     for item in changed:
         if item.round.kind == Round.Kind.ROUTED and item.round.state != Round.State.CLOSED:
+            # A vote from another round may have waited for a place here.
             count_earlier_votes(item.round, item.example_id)
     settle_locked(changed)
 
@@ -237,8 +241,10 @@ def _take_slots(round_: Round, keys: Collection[int]) -> int:
         items[item.example_id][item.pk] = item
     aside = Vote.every.filter(pk__in=keys, aside_at__isnull=False)
     counted = 0
+    # In the order in which they were given: the earliest votes take the places that are left.
     for vote in aside.select_related("annotator").order_by("pk"):
         others = items[vote.example_id]
+        # Its own round comes first. A vote counts elsewhere only if it counts where it was given.
         slot = fill_free_slot(others.pop(vote.item_id), vote, vote.annotator)
         if slot is None:
             continue
@@ -302,11 +308,14 @@ def judge_attention(round_: Round, annotator: Annotator) -> None:
     broken = [rule for rule in rules if rule.is_broken(right, n)]
     if not broken:
         return
+    # Several rules may be broken by one answer, and the mildest would undo the others.
     rule = max(broken, key=lambda broken_rule: broken_rule.severity)
+    # One warning at a time: the person has read it, or reads it with the next pair.
     if rule.then == Kind.WARN and theirs.filter(kind=Kind.WARN, ended_at=None).exists():
         return
     reason = f"{right} of {n} attention checks right. The rule is “{rule}”."
     for made in _act(round_, annotator, rule, reason):
+        # After the vote's commit, since putting votes aside takes longer than a person may wait.
         transaction.on_commit(partial(carry_out, made), robust=True)
 
 
@@ -324,6 +333,7 @@ def _act(round_: Round, annotator: Annotator, rule: CheckRule, reason: str) -> l
     if not acts:
         return []
     seats = Seat.objects.filter(round=round_, annotator=annotator)
+    # Whom an owner stopped stays stopped, whatever a rule says.
     seats.exclude(hold=Seat.Hold.STOPPED).update(hold=_HOLD_OF[kind])
     if kind == Kind.STOP:
         n_votes = votes_that_count(round_, annotator).count()

@@ -150,6 +150,7 @@ class VoteReader:
             if not isinstance(value, list | dict) or plain(name) in ("reasons", "spans")
         )
         spelled = {plain(name): name for name in flat}
+        # A column spelled exactly as ours counts before one that only looks like it.
         spelled |= {plain(name): name for name in _FIELDS if name in record.values}
         columns = {name: spelled[plain(name)] for name in _FIELDS if plain(name) in spelled}
         cells = Cells(record, columns)
@@ -180,6 +181,7 @@ class VoteReader:
         if language and known(language) != language:
             cells.expect("language", f"{listed(dict(settings.LANGUAGES))} or nothing", language)
         submitted_at = cells.time("submitted_at", in_utc=exported)
+        # "Both are bad" is a tie as a label, and the answer keeps the difference.
         answer = cells.text("raw_answer") or ("both_bad" if "bothbad" in plain(written) else "")
         answer = CANT_JUDGE if label == "" else answer
         criteria = {
@@ -250,6 +252,7 @@ class VoteReader:
     def _faireval(self, records: Records) -> Iterator[VoteRow | Refused]:
         """Read one label per line, in the order of the questions."""
         labels = [record for record in records if isinstance(record, Record)]
+        # Editors end a file with empty lines, which are no labels.
         while labels and not labels[-1].raw:
             labels.pop()
         path, asked = records.paths[0], self._of_named_models()

@@ -82,6 +82,8 @@ def import_votes(
         for row in examples.values_list("pk", "external_id", "model_1", "model_2")
     ]
     records = vote_records(path, file_format, sheet)
+    # All of the file is read before anything is written, so that a wrong line leaves nothing
+    # behind.
     rows = _checked_votes(records, VoteReader(known, annotator, names_of(maps), labels or {}))
     file = _VotesFile(project, rows, protocol)
     compared = compare(rows, file.held, file.key)
@@ -134,6 +136,7 @@ class _VotesFile:
         self.held: dict[VoteKey, str] = {}
         self._by_vote_id: dict[str, VoteKey] = {}
         cast: set[tuple[str, int, str, datetime | None]] = set()
+        # Also votes that were put aside: the same file must not bring them back as new ones.
         votes = Vote.every.filter(example__project=project).select_related("annotator")
         for vote in votes.only(
             "annotator__number", "example", "protocol", "label", "submitted_at"
@@ -147,6 +150,8 @@ class _VotesFile:
             for row in rows
             if row.exported and not row.vote_id
         )
+        # Most rows must match, since two people of different projects may share a pseudonym and a
+        # label.
         self._own = 2 * same > len(rows) or any(self._held_as(row) for row in rows)
         self._known_protocols = list(Protocol.objects.filter(project=project))
         # In the order of the file, so that the same file gives the same pseudonyms.
@@ -215,6 +220,7 @@ def _checked_votes(records: Records, reader: VoteReader) -> list[VoteRow]:
 
 def _with_quotes(rows: Iterable[VoteRow | Refused]) -> Iterator[VoteRow | Refused]:
     """Compare each span with the response that it is in, and let it hold the text there."""
+    # In chunks, since responses may be long and are needed for marked rows only.
     rest = iter(rows)
     while chunk := list(islice(rest, _MOST)):
         marked = {
@@ -268,9 +274,11 @@ def _write(round_: Round, rows: Sequence[VoteRow], people: dict[str, Annotator])
     by_example: dict[int, list[VoteRow]] = defaultdict(list)
     for row in rows:
         by_example[row.example.pk].append(row)
+    # Examples in the order of their keys, in which every writer locks them.
     examples, chunks = sorted(by_example), Chunks(Item, Slot, Vote)
     selection: Selection | None = None
     while examples:
+        # About this many votes at once, in whole examples, since the votes on one stay together.
         size = max(1, min(chunks.size, _MOST) * len(by_example) // len(rows))
         chunk, examples = examples[:size], examples[size:]
         with chunks.transaction():
@@ -299,6 +307,7 @@ def _write_chunk(
     used: dict[int, int] = defaultdict(int)
     taken = Slot.objects.filter(round=round_, item__in=[item.pk for item in items.values()])
     for item_id, index in taken.values_list("item", "index"):
+        # An earlier import may have filled some slots of this item.
         used[item_id] = max(used[item_id], index + 1)
     slots = []
     for row in rows:

@@ -93,6 +93,7 @@ def record_vote(draft: Draft, answer: Any, comment: str = "", added_seconds: flo
         return _record_again(draft, checked, comment, added_seconds)
     try:
         return _record(draft, checked, comment, added_seconds)
+    # The choice is kept as a draft, so that nothing has to be typed twice.
     except UserError:
         save_draft(draft, checked, comment, added_seconds)
         raise
@@ -120,6 +121,7 @@ def _record(draft: Draft, checked: dict[str, Any], comment: str, seconds: float)
         save_draft(draft, checked, comment, seconds)
         return recorded
     slot = _slot_for(draft)
+    # Before the transaction, which holds the locks that other voters on this pair wait for.
     unblinded = _has_seen_judge(draft.annotator)
     try:
         with transaction.atomic():
@@ -139,6 +141,8 @@ def _slot_for(draft: Draft) -> Slot:
     round_ = draft.item.round
     if round_.state == Round.State.CLOSED:
         raise RoundClosed(_CLOSED)
+    # A lease may have run out while the person thought. The place is taken again if it is still
+    # free.
     slot = claim_slot_of(draft.item, draft.annotator, timezone.now())
     if slot is None and (nothing := why_no_items(round_, draft.annotator)):
         raise RoundClosed(
@@ -183,6 +187,7 @@ def edit_vote(vote: Vote, answer: Any, comment: str, added_seconds: float = 0.0)
         raise UserError(_("An imported vote can't be changed here."))
     same = vote.answer == checked and vote.comment == comment
     with transaction.atomic():
+        # In the order in which every vote locks them, so that no two wait for each other.
         _locked_items.all(example=vote.example_id, protocol=vote.protocol_id)
         if vote.is_practice:
             raise RoundClosed(PRACTICE_IS_FINAL)
@@ -217,6 +222,7 @@ def edit_vote(vote: Vote, answer: Any, comment: str, added_seconds: float = 0.0)
         vote.active_seconds = (vote.active_seconds or 0.0) + clamp_seconds(added_seconds)
         # Not its slot: it may have been put aside and counted again since it was read.
         vote.save(update_fields=_EDITED)
+        # A changed vote may give or take a majority in each round in which it counts.
         for slot in Slot.objects.filter(vote=vote).select_related("item"):
             settle(slot.item)
         if vote.item.selection.kind == Selection.Kind.CHECK:
@@ -277,6 +283,7 @@ def _store(draft: Draft, slot: Slot, unblinded: bool) -> Vote:
     item = draft.item
     locked = _locked_items.all(example=item.example_id, protocol=item.round.protocol_id)
     items = {each.pk: each for each in locked}
+    # Asked again under the lock: somebody may have closed the round since the page was opened.
     if items[item.pk].round.state == Round.State.CLOSED:
         raise RoundClosed(_CLOSED)
     vote = Vote(
@@ -303,8 +310,10 @@ def _store(draft: Draft, slot: Slot, unblinded: bool) -> Vote:
         plan_repeat(vote, items[item.pk].round)
     if vote.is_practice:
         finish(items[item.pk].round, draft.annotator)
+    # In practice the labels are known too, but failing there has its own consequence.
     elif items[item.pk].selection.kind == Selection.Kind.CHECK:
         judge_attention(items[item.pk].round, draft.annotator)
+    # Last, since rules and practice look at this round alone.
     _count_in_other_rounds(vote)
     record_item_event(draft.annotator, item, VOTED)
     return vote
@@ -367,6 +376,7 @@ def decide(
         raise UserError(
             "The round is closed and no vote on this item counts, so there is nothing to decide."
         )
+    # A majority is final. A decision is only for items that people left open.
     if item.state == Item.State.COMPLETE and not item.adjudications.exists():
         raise UserError("This item is settled, so there is nothing to decide.")
     with transaction.atomic():
@@ -418,6 +428,7 @@ def choose_first(item: Item, user: AbstractUser, choice: str) -> FirstChoice:
     seen = sides_for(item, user)
     label = label_of(choice, seen.left_response)
     with transaction.atomic():
+        # The first choice was made blind. A second one, with the votes in view, would not be.
         unchosen = FirstChoice.objects.filter(pk=seen.pk, label="")
         if unchosen.update(label=label, chosen_at=timezone.now()):
             access.record_event(

@@ -42,6 +42,7 @@ from judging.runs.models import (
     subjects_of,
 )
 
+# Four renewals may fail before a run changes hands, and a run whose worker died waits no longer.
 LEASE = leases.Lease(timedelta(seconds=20))
 RENEW_SECONDS = 5.0
 # A queued run has no holder; its `lease_until` says when to wake a worker again.
@@ -57,15 +58,18 @@ def take(run: Run, holder: str) -> bool:
     """Make `holder` the only one who may claim calls of the run. False when another one is."""
     ours = Run.objects.filter(leases.abandoned(run), pk=run.pk)
     to_work_on = ours.filter(state__in=(Run.State.QUEUED, Run.State.RUNNING))
+    # A resumed run keeps the moment at which it was first started.
     started = {"started_at": Coalesce("started_at", Now()), "finished_at": None, "resume_at": None}
     if LEASE.take(to_work_on, holder, state=Run.State.RUNNING, reason="", **started):
         return True
+    # A stopped run needs a worker only if an endpoint still has batches of it.
     to_stop = ours.filter(state=Run.State.CANCELLING)
     return has_open_batches(run.pk) and LEASE.take(to_stop, holder, finished_at=None)
 
 
 def renew(run_id: int, holder: str) -> bool:
     """Keep the leases for another while. False when another holder took the run over."""
+    # A leader has a share as well, so both are renewed whatever the first says.
     leads = LEASE.renew(Run.objects.filter(pk=run_id), holder)
     return LEASE.renew(Share.objects.filter(run=run_id), holder) or leads
 
@@ -125,6 +129,8 @@ def cancel(run: Run, user: Any = None) -> bool:
     with transaction.atomic():
         changed = change(run.pk, moves, reason="", resume_at=None)
         unheld = Run.objects.filter(pk=run.pk, state=State.CANCELLING, holder="")
+        # A run that somebody holds is cancelled by its holder, who sees the new state within a
+        # second.
         if changed and unheld.update(lease_until=timezone.now() + SEND_AGAIN):
             send(run.pk)
         if changed:
@@ -159,6 +165,8 @@ def resume(
     with transaction.atomic():
         changed = change(run.pk, dict.fromkeys(RESUMABLE, State.QUEUED), **fields)
         if changed:
+            # Only what failed up to now is repeated. A failure after the resume must not repeat for
+            # ever.
             last = run.calls.aggregate(last=Max("pk"))["last"] or 0
             retried = {"statuses": sorted(statuses), "through": last}
             merge(run, "parameters", lambda kept: {**kept, "retry": retried})
@@ -175,6 +183,7 @@ def resume_when_due(run: Run) -> bool:
     try:
         return resume(run)
     except UserError as error:
+        # Without the moment the sweep leaves the run alone, and a person reads why it waits.
         Run.objects.filter(pk=run.pk, state=State.PAUSED).update(resume_at=None, reason=str(error))
         return False
 
@@ -215,6 +224,7 @@ def raise_budget(run: Run, usd: Decimal, user: Any = None, *, made_for: str | No
     """
     check_budget(run)
     with transaction.atomic():
+        # The lock leaves keys alone, so that calls which refer to the run can still be written.
         now = Run.objects.select_for_update(no_key=True).get(pk=run.pk)
         if made_for not in (None, version_of(now.budget_usd)) and now.budget_usd != usd:
             events = run.project.audit_events.filter(subject=run.name)
@@ -278,6 +288,7 @@ def fail(run: Run, holder: str, reason: str) -> None:
     While another worker leads the run, it is paused instead.
     """
     moves = dict.fromkeys((State.RUNNING, State.PAUSING, State.CANCELLING), State.FAILED)
+    # Its share is given up at once, so that the leader takes back what it had.
     shared = Share.objects.filter(run=run, holder=holder).update(lease_until=None)
     if not settle(run.pk, holder, moves, reason=reason) and shared:
         pause(run, reason)
@@ -352,6 +363,7 @@ def take_slice(run_id: int, holder: str, total: Decimal) -> bool:
     """Exchange the worker's slice for one of at least `total`. False if that is over the budget."""
     with transaction.atomic():
         share = locked_share(run_id, holder)
+        # A large slice first; near the end of a budget, exactly what the next batch needs.
         for amount in (BATCHES_A_SLICE * total, total) if share else ():
             more = amount - share.free_usd
             then = F("spent_usd") + F("reserved_usd") + more
@@ -371,6 +383,7 @@ def settle_usd(run_id: int, holder: str, freed: Decimal, spent: Decimal = ZERO) 
 
 @prepared_update()
 def _settled(run: Any, holder: Any, freed: Any, spent: Any) -> Changed:
+    # What was spent comes out of the reservation that has just been freed.
     sums = {"free_usd": F("free_usd") + freed - spent, "spent_usd": F("spent_usd") + spent}
     return Share.objects.filter(run=run, holder=holder), sums
 
@@ -398,6 +411,7 @@ def hand_in(run_id: int, holder: str, *, slice_too: bool = False) -> None:
         if share is None:
             return
         kept = ZERO if slice_too else share.free_usd
+        # The run counts a slice as reserved, whether calls used it or not.
         back = share.spent_usd + share.free_usd - kept
         Run.objects.filter(pk=run_id).update(
             spent_usd=F("spent_usd") + share.spent_usd, reserved_usd=F("reserved_usd") - back
@@ -430,6 +444,8 @@ def end_plan(run: Run, holder: str) -> bool:
     """Hand out no more stretches. False, and nothing changed, if somebody may still ask."""
     with transaction.atomic():
         ours = LEASE.held_by(Run.objects.filter(pk=run.pk, state=State.RUNNING), holder)
+        # The update comes first: it locks the run, so that nobody takes a stretch during the other
+        # checks.
         if not ours.update(planned_to=None) or helpers(run.pk) or run.stretches.exists():
             transaction.set_rollback(True)
             return False
@@ -449,11 +465,14 @@ def take_stretch(run: Run, holder: str, finished: Sequence[int] = ()) -> Stretch
             Stretch.objects.filter(pk__in=finished, holder=holder).delete()
         while run.planned_to is not None:
             after = run.planned_to
+            # Stretches are bounds rather than lists of ids, so an import meanwhile only adds to the
+            # end.
             later = subjects_of(run).filter(number__gt=after).order_by("number")
             numbers = list(later.values_list("number", flat=True)[:EXAMPLES_A_STRETCH])
             if not numbers:
                 break
             here = Run.objects.filter(ours, pk=run.pk, state=State.RUNNING, planned_to=after)
+            # Two workers may have read the same place; the condition lets one of them have it.
             if here.update(planned_to=numbers[-1]):
                 run.planned_to = numbers[-1]
                 return Stretch.objects.create(
@@ -461,6 +480,8 @@ def take_stretch(run: Run, holder: str, finished: Sequence[int] = ()) -> Stretch
                 )
             now = Run.objects.filter(ours, pk=run.pk, state=State.RUNNING)
             moved_to = now.values_list("planned_to", flat=True).first()
+            # Nobody moved the place, so the update failed for another reason: a pause, or a lost
+            # share.
             if moved_to in (None, after):
                 break
             run.planned_to = moved_to
@@ -538,6 +559,7 @@ def join(run: Run, holder: str) -> bool:
         process_of(share_holder) for share_holder in run.shares.values_list("holder", flat=True)
     }
     led = run.state == State.RUNNING and run.holder and not leases.is_over(run.lease_until)
+    # One process would share the same processor, so a second pump in it gains nothing.
     if not led or process_of(holder) in at_work or not may_share(run):
         return False
     open_share(run.pk, holder)
@@ -554,6 +576,7 @@ def agree_on_places(run: Run, holder: str, in_use: int) -> tuple[int, int]:
     place = next((place for place, (other, _) in enumerate(rows) if other == holder), None)
     if place is None:
         return 0, len(rows)
+    # These whole parts add up to the limit, whatever the number of workers.
     fair = run.concurrency * (place + 1) // len(rows) - run.concurrency * place // len(rows)
     mine = rows[place][1]
     if mine > fair:

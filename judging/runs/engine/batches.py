@@ -46,6 +46,7 @@ NOTHING_BROUGHT = (
 
 def adopt(run: Run, holder: str) -> None:
     """Take over the batches of an earlier holder, and delete those that got no calls."""
+    # A kill between making a batch and claiming its calls leaves one without any.
     run.batches.filter(collected_at=None, calls=None).delete()
     at_endpoint = Call.objects.filter(run=run, batch__isnull=False, state=Call.State.CLAIMED)
     at_endpoint.update(holder=holder)
@@ -66,6 +67,7 @@ def fill(store: RunStore) -> list[Batch]:
             made.append(batch)
         else:
             batch.delete()
+        # Less than a full batch means that nothing is left, or that the budget ends here.
         if len(claimed) < CALLS_A_BATCH:
             return made
 
@@ -73,6 +75,8 @@ def fill(store: RunStore) -> list[Batch]:
 def mark(batch: Batch) -> str:
     """Return the batch's name at the endpoint, unique among all installations that use it."""
     run = batch.run
+    # A kill after handing in leaves a batch whose id was never stored. By this name it is found
+    # again.
     return f"{run.created_at:%Y%m%dT%H%M%S.%f} run {run.pk} batch {batch.pk}"
 
 
@@ -131,6 +135,7 @@ def write(
             arrivals[start : start + WRITTEN_TOGETHER], store.known or EndpointCapabilities()
         )
     not_done = [claim for name, claim in claimed.items() if name not in outcomes]
+    # An endpoint that has ended normally bills what it processed, delivered or not.
     lost = state.status in (COMPLETED, GONE) or len(outcomes) < state.completed
     (claims.lose if lost else claims.give_back)(store.run.pk, store.holder, not_done)
     Batch.objects.filter(pk=batch.pk).update(collected_at=timezone.now())
@@ -198,6 +203,8 @@ class BatchPump:
             over = [await self.advance(batch) for batch in waiting]
             if not all(over):
                 await self.rest()
+        # A batch goes on without us, so a cancelled run must tell the endpoint and take what is
+        # done.
         if await self.state() == Run.State.CANCELLING:
             await self.cancel()
         after = Run.State.QUEUED if self.worker_ends else Run.State.DONE
@@ -230,6 +237,7 @@ class BatchPump:
         if await self.in_thread(fill, self.store):
             return True
         if self.store.ready and await self.state() == Run.State.RUNNING:
+            # Calls are ready but none could be claimed: only the budget can have stopped them.
             await self.in_thread(self.store.pause_for_budget)
         return False
 
@@ -238,6 +246,7 @@ class BatchPump:
         state = await self.asked(self.look_after(batch))
         if state is None:
             return False
+        # A poll that is answered shows that the endpoint lives, although no call has come back.
         self.store.breaker.heard()
         await self.in_thread(note_state, batch, state)
         self.open[batch.pk] = state
@@ -302,6 +311,7 @@ class BatchPump:
 
     async def cancel_one(self, batch: Batch) -> None:
         if not batch.remote_id:
+            # It may have been handed in although the answer with its id was lost.
             at_endpoint = await self.client.find(mark(batch))
             if at_endpoint is None:
                 await self.in_thread(forget, self.store, batch)

@@ -51,6 +51,7 @@ def recount(run_id: int) -> None:
     Run.objects.filter(pk=run_id).update(
         spent_usd=sums["spent"] or ZERO, reserved_usd=sums["reserved"] or ZERO
     )
+    # The calls hold it all now, so what shares had not handed in would count twice.
     Share.objects.filter(run=run_id).update(spent_usd=ZERO, free_usd=ZERO)
 
 
@@ -89,6 +90,7 @@ def claim(
         total = sum((amount or ZERO for amount in upper_bounds[:n]), ZERO)
         if calls := claimed(run_id, holder, asks[:n], upper_bounds, total, batch):
             break
+        # Half of the calls may still fit, so that a small rest of the budget is used as well.
         if not lifecycle.take_slice(run_id, holder, total):
             n //= 2
     return [
@@ -127,6 +129,7 @@ def claimed(
             )
             for ask, reserved in zip(asks, upper_bounds, strict=False)
         ]
+        # The ids must exist before anything is sent: the journal names calls by them.
         statements.insert(Call, calls)
     return calls
 
@@ -174,6 +177,7 @@ def upper_bound(request: JudgeRequest, price: PriceSnapshot | None) -> Decimal |
     if price is None:
         return None
     most = price.reserve(request.prompt_tokens, request.n, request.max_tokens)
+    # Rounding down would let many small reservations pass the budget.
     return rounded_up(most)
 
 
@@ -188,6 +192,7 @@ def lose(run_id: int, holder: str, claims: Sequence[Claim]) -> None:
 def give_back(run_id: int, holder: str, claims: Sequence[Claim]) -> None:
     """Delete claims that were never sent, or were refused each time."""
     with transaction.atomic():
+        # A worker that takes this one for dead locks the share too, so that calls are freed once.
         lifecycle.lock_share(run_id, holder)
         ids = [claim.call.pk for claim in claims]
         free(run_id, holder, Call.objects.filter(pk__in=ids, state=Call.State.CLAIMED))
@@ -197,6 +202,7 @@ def free(run_id: int, holder: str, calls: QuerySet[Call]) -> None:
     """Delete the worker's calls, and put what they reserve back into its slice."""
     ours = calls.filter(run=run_id, holder=holder)
     reserved = ours.aggregate(usd=Sum("reserved_usd"))["usd"] or ZERO
+    # A call that was never sent leaves no row, so its number is free for the next try.
     ours.delete()
     lifecycle.settle_usd(run_id, holder, reserved)
 
@@ -247,6 +253,7 @@ class Journal:
         self.under_way: dict[int, int] = {}
         self.unrecorded: dict[int, bytes] = {}
         try:
+            # The file holds what people's examples say, so nobody else on the machine may read it.
             self.path.parent.mkdir(mode=0o700, exist_ok=True)
         except OSError:
             return
@@ -286,6 +293,7 @@ class Journal:
         try:
             written = os.write(self.file, line)
             if written != len(line):
+                # Half a line would make the reader distrust all that follows it.
                 os.ftruncate(self.file, self.size)
         except OSError:
             return False
@@ -297,6 +305,8 @@ class Journal:
         sent = [str(call) for call, times in self.under_way.items() for _ in range(times)]
         head = "".join(f"{line}\n" for line in (boot() or UNCERTAIN, *sent)).encode()
         content = head + b"".join(self.unrecorded.values())
+        # A kill between two writes must leave a whole journal, so the new one takes the old one's
+        # place.
         fresh = self.path.with_name(f"{self.path.name}.new")
         file = None
         try:
@@ -309,6 +319,8 @@ class Journal:
             if file is not None:
                 os.close(file)
             forget(fresh)
+            # On a full disk each attempt fails alike, so the next one waits until it could gain
+            # something.
             self.long = 2 * max(self.size, LONG_JOURNAL)
             return
         self.close()
@@ -321,6 +333,7 @@ class Journal:
         try:
             file = os.open(self.path, os.O_WRONLY)
             try:
+                # It overwrites the boot in place: on a full disk no longer file could be written.
                 os.write(file, UNCERTAIN.encode() * len(boot()))
             finally:
                 os.close(file)
@@ -398,6 +411,7 @@ def read_journal(run_id: int, holder: str) -> JournalContent:
         return JournalContent()
     # The last line is empty, or torn by a kill: what it would say hadn't happened yet.
     whole = lines[:-1]
+    # After a restart of the machine, lines that were in memory are gone without a trace.
     certain = bool(lines) and bool(boot()) and first == boot().encode()
     sent: dict[int, int] = {}
     outcomes: dict[int, Reply | CallFailure] = {}

@@ -76,6 +76,8 @@ def wanted_inputs(run: Run, methods: Sequence[str]) -> dict[str, list[str]]:
         questions = [row[0] for row in rows]
         responses = [text for row in rows for text in row[1:]]
         try:
+            # The run's seed, so that a repeated calibration asks about the same inputs and reuses
+            # the answers.
             drawn = random_inputs(questions, responses, np.random.default_rng(run.seed))
         except ValueError:
             raise UserError("The examples hold no words to draw DC's inputs from.") from None
@@ -119,6 +121,7 @@ def ask_about_nothing(
 
 def lacking(run: Run) -> bool:
     asked = run.calls.filter(state=Call.State.DONE, example=None, point_item=None)
+    # Inputs have no example, so their calls are told apart by their part alone.
     return len(set(asked.values_list("part", flat=True))) < len(run.parameters["content_free"])
 
 

@@ -42,6 +42,7 @@ class Complaint:
 
 def complaints_of(run: Run) -> tuple[Complaint, ...]:
     """Return what the endpoint said to failed calls, the most frequent first."""
+    # One row of a page for each failed call would hide what most of them have in common.
     failed = run.calls.filter(state=Call.State.FAILED).exclude(error_kind__in=TOLD_ELSEWHERE)
     counted = failed.order_by().values_list("error").annotate(n=Count("pk"))
     return tuple(Complaint(*row) for row in counted.order_by("-n", "error")[:MOST])
@@ -249,6 +250,7 @@ class RunProgress:
     def share(self) -> float:
         if self.state == Run.State.DONE:
             return 1.0
+        # An import during the run adds examples, so more than all may be settled for a moment.
         return min(1.0, self.settled / self.expected) if self.expected else 1.0
 
 
@@ -277,6 +279,7 @@ class Counted:
 
 def has_many_calls(run: Run) -> bool:
     """Return True if counting them all takes longer than a page should. Reads few of them."""
+    # One row after that many is enough to know, while COUNT would read them all.
     return bool(run.calls.order_by().values_list("run")[MANY_CALLS : MANY_CALLS + 1])
 
 
@@ -292,6 +295,7 @@ def counted(run: Run) -> Counted:
         done = (run.ranked_at, run.finished_at, reading and reading.token)
         return cached("counted", run, done, lambda: _counted(run))
     state = (run.state, run.reason, run.ranked_at)
+    # The page asks every two seconds, and a count of a million calls takes longer than that.
     return kept_a_while("standing", run, state, lambda: _counted(run), is_large=True)
 
 
@@ -307,6 +311,7 @@ def _counted(run: Run) -> Counted:
         slots,
         calls,
         noticed,
+        # Most runs have no failed call, and then the scan for messages is not worth a query.
         complaints_of(run) if Parse.Status.ERROR in status_counts(slots) else (),
         notices_of(run, noticed),
         calls_per_minute(run),
@@ -392,6 +397,7 @@ def calls_per_minute(run: Run) -> float | None:
         first=Min("claimed_at"),
         last=Max("finished_at"),
     )
+    # A paused run has no rate: the last minute's would promise an end that doesn't come.
     if not calls["n"] or run.state != Run.State.RUNNING:
         return None
     span = min(RATE_WINDOW, now - calls["first"]).total_seconds()
@@ -418,6 +424,7 @@ def eta(run: Run, slots_left: int, at_once: int) -> float | None:
     pace = seconds_per_call([(a.timestamp(), b.timestamp()) for a, b in times if a], at_once)
     if pace is None:
         return None
+    # A server that gives one choice a request needs k calls for what others do in one.
     most = (run.learned or {}).get("max_n") or run.k
     return max(0, slots_left) / min(most, run.k) * pace + pause_left(run)
 
@@ -455,6 +462,7 @@ def recent_evidence(run: Run) -> tuple[Evidence, ...]:
     A judge that writes no evidence would have all its readings looked through.
     """
     last = Parse.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
+    # A bound on the primary key keeps this fast on a site whose other runs write millions of rows.
     latest = Parse.objects.filter(pk__gt=last - LATEST)
     parses = latest.filter(sample__call__run=run, current=True).exclude(evidence="")
     rows = parses.order_by("-pk").values_list(

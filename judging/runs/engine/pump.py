@@ -50,6 +50,7 @@ class StoppableRateLimiter:
 
     def expect(self, task: asyncio.Task[Any] | None, call_id: int) -> None:
         """Note that the task will send the call."""
+        # A request knows nothing of its call, so it is known by the task that sends it.
         self.calls[task] = call_id
 
     def ended(self, task: asyncio.Task[Any] | None) -> bool:
@@ -88,6 +89,7 @@ class StoppableRateLimiter:
                 async with asyncio.timeout(wait):
                     await self.stopped.wait()
             except TimeoutError:
+                # Another process may have met a limit meanwhile and made the pause longer.
                 wait = (await self.limits.paused()).seconds
         if self.stopped.is_set():
             raise Stopped
@@ -144,6 +146,7 @@ class Pump:
     def __post_init__(self) -> None:
         # A helper gets places once others have given them up.
         self.places = self.concurrency if self.store.leads else 0
+        # The queue is short, so that a stop finds few claimed calls that were never sent.
         self.waiting: asyncio.Queue[Claim | None] = asyncio.Queue(self.batch)
         self.something_arrived = asyncio.Event()
         self.something_written = asyncio.Event()
@@ -178,6 +181,7 @@ class Pump:
                 await self.feed()
             except DATABASE_AWAY as error:
                 self.miss_database(error)
+            # One end for each caller: each takes one and leaves.
             for _ in callers:
                 await self.waiting.put(None)
             await asyncio.wait(callers)
@@ -238,6 +242,8 @@ class Pump:
 
     async def feed(self) -> None:
         """Keep the callers supplied until there is nothing more to ask."""
+        # Hundreds of callers with a wrong key would be hundreds of refusals, and some providers
+        # lock it.
         if not self.store.known_good:
             await self.ask_alone()
         while self.stopped_at is None:
@@ -301,6 +307,7 @@ class Pump:
             # Stop now, not when it is written: a server that refuses at once would get many more.
             self.stop()
         self.something_arrived.set()
+        # Nothing else can arrive, so the writer needn't wait for company.
         if len(self.arrived) == self.open:
             self.all_arrived.set()
 

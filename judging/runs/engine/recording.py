@@ -51,6 +51,7 @@ def read_choice(choice: Choice, template: Template, part: str, quoted: Sequence[
 
 def read_again(sample: Sample, template: Template, part: str, quoted: Sequence[str]) -> Parse:
     """Return what today's parser reads in a stored reply. A cut prompt stays no judgment."""
+    # The text may well be readable, but the judge never saw the whole prompt.
     if sample.call.noticed == Call.Notice.CUT:
         row = failed_parse(Status.TOO_LONG)
         row.sample = sample
@@ -83,6 +84,7 @@ def parse_row(parsed: Parsed, template: Template, part: str) -> Parse:
         mass=reading.mass,
         bounded=parsed.bounded,
         outcome=reading.outcome.value if reading.outcome else None,
+        # PostgreSQL stores no NUL in a text, and a judge's reply may contain one.
         evidence=reading.evidence.replace("\0", "\ufffd"),
         criteria={name: [str(score) for score in scores] for name, *scores in reading.criteria}
         or None,
@@ -134,6 +136,8 @@ def record(
     Args:
         noted: Is told of each arrival that was written, and of its readings.
     """
+    # Replies are parsed before the transaction, which must stay short while others wait for its
+    # locks.
     read = {arrival.claim.call.pk: read_arrival(arrival, questioner, price) for arrival in arrivals}
     ours = save(run_id, holder, arrivals, read)
     for arrival in ours:
@@ -189,6 +193,7 @@ def fill_in(arrival: Arrival, price: PriceSnapshot | None) -> None:
     call.finished_at = timezone.now()
     call.duration_ms = outcome.duration_ms
     call.requests = outcome.requests
+    # Answers of a batch come without an id of the request that handed them in.
     call.request_id = call.request_id or outcome.request_id[:200]
     # Each request that may have been billed keeps what it can have cost reserved.
     held = (arrival.claim.reserved or ZERO) * outcome.possibly_billed
@@ -198,6 +203,7 @@ def fill_in(arrival: Arrival, price: PriceSnapshot | None) -> None:
         call.http_status = outcome.http_status
         call.error_kind = outcome.kind.value
         call.error = outcome.message[:LONGEST_ERROR]
+        # A request that was cut off has no known cost, which is not the same as none.
         call.usd = None if outcome.possibly_billed or price is None else ZERO
         return
     usage = outcome.usage
@@ -230,6 +236,7 @@ def samples_in(arrival: Arrival, questioner: Questioner) -> Iterator[tuple[Sampl
             yield sample, failed_parse(outcome.kind.status)
         return
     quoted = questioner.quoted(ask.subject, ask.part)
+    # Some servers return fewer choices than n. What is missing is asked again by `left_open`.
     for index, (slot, choice) in enumerate(zip(ask.slots, outcome.choices, strict=False)):
         sample = sample_of(choice, call_id=call.pk, index=index, slot=slot, attempt=ask.attempt)
         if outcome.usage.prompt_cut:
@@ -275,6 +282,7 @@ def what_holders_left(run: Run) -> list[Left]:
     """Read the journals of all who claimed calls of the run that are still open, or share it."""
     open_calls = Call.objects.filter(run_id=run.pk, state=Call.State.CLAIMED, batch=None)
     holders = set(open_calls.order_by().values_list("holder", flat=True)) - {""}
+    # A worker may have died between taking a share and its first claim.
     holders |= set(run.shares.values_list("holder", flat=True))
     return [left_by(run, holder, open_calls.filter(holder=holder)) for holder in sorted(holders)]
 
@@ -290,6 +298,8 @@ def left_by(run: Run, holder: str, open_calls: QuerySet[Call]) -> Left:
     except UserError as error:
         log.warning("The journal of run %s was not read: %s", run.pk, error)
         return Left(holder, content.sent, (), {})
+    # A call that is no longer claimed was recorded before the kill, or asked again by another
+    # worker.
     answered = open_calls.filter(pk__in=content.outcomes)
     for call in answered.select_related("example", "point_item").order_by("pk"):
         ask = Ask(subject_of(call, inputs), call.part, tuple(call.slots), call.attempt)
@@ -322,6 +332,7 @@ def settle_one(run: Run, left: Left) -> None:
     Share.objects.get_or_create(run=run, holder=left.holder)
     save_safely(run.pk, left)
     if left.sent is not None:
+        # Without a trustworthy journal every open call may have been sent, so none is freed.
         theirs = Call.objects.filter(
             run_id=run.pk, state=Call.State.CLAIMED, batch=None, holder=left.holder
         )
@@ -338,6 +349,7 @@ def save_safely(run_id: int, left: Left) -> None:
     except DATABASE_AWAY:
         raise
     except Exception:
+        # One row that the database refuses would otherwise take all the others with it.
         for arrival in left.arrivals if len(left.arrivals) > 1 else ():
             only = arrival.claim.call.pk
             save_safely(run_id, replace(left, arrivals=[arrival], read={only: left.read[only]}))
@@ -391,6 +403,7 @@ def recover(run: Run) -> bool:
     if lifecycle.helpers(run.pk):
         # One of them leads it at once.
         return False
+    # Its batches must be cancelled at the endpoint, and only a worker can do that.
     if after == State.CANCELLED and lifecycle.has_open_batches(run.pk):
         return send_again(run)
     left = what_holders_left(run)

@@ -52,11 +52,14 @@ def reparse(
     """
     check_replies(run)
     counts, chunks = ReparseCounts(0, 0), Chunks()
+    # What was read leaves the query, so the first rows are always the next ones.
     while chunk := next_chunk(run, min(chunks.size, CHUNK)):
         newer = read_chunk(run, chunk)
         changed = sum(values(old) != values(new) for old, new in zip(chunk, newer, strict=True))
         counts = ReparseCounts(counts.read + len(chunk), counts.changed + changed)
         with chunks.transaction():
+            # The old reading stays for the trail, and a constraint allows one current reading of a
+            # sample.
             Parse.objects.filter(pk__in=[old.pk for old in chunk]).update(current=False)
             Parse.objects.bulk_create(newer)
             advance(counts)
@@ -154,6 +157,7 @@ def begin(run: Run, user: Any) -> Rereading:
     token = uuid.uuid4().hex
     reading = Rereading(token, WAITING, older(run).count(), timezone.now().isoformat())
     with transaction.atomic():
+        # Two people may begin at once: the second finds another `progress` and changes nothing.
         ended = Run.objects.filter(pk=run.pk, state__in=RESUMABLE, progress=run.progress)
         if ended.update(progress={"rereading": asdict(reading)}):
             record_event(run.project, user, "replies read again", run.name, replies=reading.total)
@@ -207,6 +211,7 @@ def take_up(run: Run) -> bool:
     before = rereading_of(run)
     if before is None or not before.silent:
         return False
+    # A new token, since the silent worker may only be slow and wake up later.
     token, moment = uuid.uuid4().hex, timezone.now().isoformat()
     state = before.state if before.state == STOPPING else WAITING
     anew = replace(before, token=token, state=state, at=moment)
@@ -238,6 +243,7 @@ def work_on(run: Run, token: str) -> None:
         _end_early(run, token)
     except DATABASE_AWAY:
         raise
+    # Any other error would come again with the next worker, so the page shows it instead.
     except Exception:
         note(run, replace(reading, state=FAILED, reason=failure_reason(run)))
 

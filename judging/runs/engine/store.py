@@ -58,6 +58,7 @@ def copy_answers(
     """
     left, taken_over = list(asks), list[tuple[Ask, ReusedRun, list[Sample]]]()
     for source in sources:
+        # A later attempt means that somebody asked to repeat it, so no earlier answer will do.
         wanted = [ask for ask in left if not ask.attempt and ask.subject.pk is not None]
         answers = _kept_answers(source, wanted)
         still: list[Ask] = []
@@ -72,6 +73,7 @@ def copy_answers(
             if rest := tuple(slot for slot in ask.slots if slot not in samples):
                 still.append(replace(ask, slots=rest))
         left = still
+    # Without the run nothing was written, so everything is still to be asked.
     if not taken_over or not _write_copies(run, holder, taken_over, questioner):
         return list(asks), []
     return left, [ask for ask, _, _ in taken_over]
@@ -97,6 +99,7 @@ def _write_copies(
 ) -> bool:
     now, asks = timezone.now(), [ask for ask, _, _ in taken_over]
     with transaction.atomic():
+        # Reserving nothing still checks that this holder has the run, and locks its share.
         if not lifecycle.reserve_usd(run.pk, holder, FREE):
             return False
         seqs = next_seqs(run.pk, asks)
@@ -119,6 +122,8 @@ def _write_copies(
             for ask, source, _ in taken_over
         ]
         for call, (_, _, samples) in zip(calls, taken_over, strict=True):
+            # The model that answered is that of the earlier call, which may have been resolved
+            # since.
             call.model = samples[0].call.model
         statements.insert(Call, calls)
         pairs = []
@@ -180,6 +185,7 @@ class CircuitBreaker:
     `until`: when to go on by itself, if the endpoint's limit ends then.
     """
 
+    # The clock of the machine may jump, and a jump must not look like a silent endpoint.
     clock: Callable[[], float] = time.monotonic
     answered: bool = False
     refused: int = 0
@@ -215,6 +221,8 @@ class CircuitBreaker:
             )
         if outcome.kind.pauses_run:
             return f"{sentence(outcome.message)} {outcome.kind.advice}".strip()
+        # Single examples may be refused, for their length say. Only a run that had no answer at all
+        # is stopped by refusals, since then its settings are to blame.
         if outcome.kind in (FailureKind.BAD_REQUEST, FailureKind.BAD_REPLY):
             self.refused += 1
             if not self.answered and self.refused >= IN_A_ROW:
@@ -224,6 +232,7 @@ class CircuitBreaker:
             return ""
         self.failed += 1
         silent = self.clock() - self.heard_at
+        # Both count: with hundreds of calls in flight, five failures may come within a second.
         if self.failed >= IN_A_ROW and silent >= SILENT_SECONDS:
             message = sentence(outcome.message)
             return SILENT.format(n=self.failed, seconds=silent, message=message)
@@ -278,6 +287,8 @@ class FirstReplies:
         """Return how many more calls may be claimed before one has brought a verdict; None: all."""
         if self.most is None or self.reason:
             return None
+        # All places in flight are used from the start, since a judge that works must not wait for
+        # proof.
         return max(self.most, concurrency) - self.calls - open_calls
 
     def note(self, arrival: Arrival, parses: Sequence[Parse]) -> None:
@@ -297,6 +308,7 @@ class FirstReplies:
         kinds = Counter[str]()
         for (kind, _), n in self.brought.items():
             kinds[kind] += n
+        # The advice is for what happened most, as different causes need different remedies.
         most = max(kinds, key=lambda kind: kinds[kind], default="text")
         return NOTHING_READ.format(
             n=self.calls, what="; ".join(shown) or "no samples", advice=ADVICE_UNREAD[most]
@@ -413,6 +425,7 @@ class RunStore:
         self.asked_in_pass |= bool(self.ready)
         asks = [self.ready.popleft() for _ in range(min(most, len(self.ready)))]
         claimed = claims.claim(self.run.pk, self.holder, asks, self.questioner, self.price, batch)
+        # What the budget didn't hold comes first again, so that examples are asked in their order.
         self.ready.extendleft(reversed(asks[len(claimed) :]))
         return [replace(call, request=with_images(call.request)) for call in claimed]
 
@@ -437,6 +450,8 @@ class RunStore:
 
     def plan(self, planned: TakenStretch, asks: list[Ask]) -> None:
         """Make the asks about a stretch ready; without any, it is finished."""
+        # Copies come before the split into requests: part of an ask may have been answered
+        # elsewhere.
         pieces = self.pieces(self.without_copies(asks))
         if not pieces:
             self.finished.append(planned.stretch.pk)
@@ -504,6 +519,7 @@ class RunStore:
             self.came_back = list(dict.fromkeys(self.planned.values()))
             self.planned = {}
             return False
+        # Another worker may have taken a stretch a moment ago, and only the database can tell.
         if not lifecycle.end_plan(self.run, self.holder):
             return False
         asked, waits = self.asked_in_pass, self.agenda.waits
@@ -535,12 +551,16 @@ class RunStore:
         )
         self.settled += sum(arrival.settled for arrival in arrivals)
         answered = any(not isinstance(arrival.outcome, CallFailure) for arrival in arrivals)
+        # Kept once for all runs with this endpoint and model, so that the next one needn't learn it
+        # again.
         if answered and (now_known != self.known or not self.known_good):
             endpoints.keep(self.run, now_known, self.known)
             self.known, self.known_good = now_known, True
         follow_up = self.agenda.follow_up([arrival.claim.ask for arrival in arrivals])
         self.added += sum(len(ask.slots) for ask in follow_up)
         pieces = self.pieces([*further, *follow_up])
+        # What an answer leads to goes first, which finishes examples early and keeps few of them
+        # open.
         self.ready.extendleft(reversed(pieces))
         self.note_back(arrivals, pieces)
         if not self.breaker.reason:
@@ -562,6 +582,7 @@ class RunStore:
             return
         texts = [choice.text or "" for choice in reply.choices] or [""]
         alike = len(texts) > 1 and len(set(texts)) == 1 and len(texts[0]) >= LEAST_REPEATED
+        # At temperature 0 equal samples are what was asked for.
         if alike and self.run.temperature > 0:
             call.noticed = Call.Notice.IDENTICAL
         if reply.reply_id and self.is_repeated(call, reply.reply_id, texts):
@@ -605,6 +626,8 @@ class RunStore:
             return None
         if lifecycle.lead(share.run, self.holder):
             self.leads, self.inputs_planned = True, False
+        # Runs share the workers fairly: a run that nobody works on comes before a helper's second
+        # hand.
         elif lifecycle.others_wait(share.run):
             return State.QUEUED
         return share.run.state
@@ -624,6 +647,7 @@ class RunStore:
         if self.leads and now - self.called_at > CALL_SECONDS and lifecycle.allows_helpers():
             self.called_at = now
             self.bury_dead()
+            # Helpers would only multiply the calls of a run that may be about to stop.
             if self.known_good and self.first_replies.most is None and not self.short_of_money:
                 lifecycle.call_helpers(self.run)
 
@@ -641,6 +665,8 @@ class RunStore:
         return not self.run.shares.exclude(holder=self.holder).exists()
 
     def pause_for_budget(self) -> None:
+        # Money that this worker holds but can't use is counted as free, so that the sentence is
+        # true.
         lifecycle.hand_in(self.run.pk, self.holder, slice_too=True)
         self.run.refresh_from_db()
         ask = self.ready[0]
@@ -672,8 +698,10 @@ class RunStore:
         if after_running == State.QUEUED and lifecycle.hand_over(self.run, self.holder):
             return
         lifecycle.close_share(self.run.pk, self.holder)
+        # The next start plans again from what is recorded, so nothing of this plan may be left.
         self.run.stretches.all().delete()
         Run.objects.filter(pk=self.run.pk).update(planned_to=None)
+        # Sums that were kept up call by call are checked once against the calls themselves.
         claims.recount(self.run.pk)
         if after_running == State.DONE:
             rebuild_verdicts(self.run)

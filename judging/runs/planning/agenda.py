@@ -110,6 +110,7 @@ class Adaptive:
             for part in self.orders
         ]
         for rounds in range(1, self.k):
+            # Rules apply to whole rounds, so a round that is not complete is asked first.
             if any(rounds - 1 not in order for order in orders):
                 return rounds
             if self.is_clear([[order[slot] for slot in range(rounds)] for order in orders]):
@@ -122,6 +123,7 @@ class Adaptive:
         differences = [[Fraction(p[0]) - Fraction(p[1]) for p in order if p] for order in orders]
         if label_is_settled(differences, [self.k - rounds] * len(orders), self.reach):
             return True
+        # Exact fractions: a lead that equals the rule's must not depend on rounding.
         lead = sum(chain.from_iterable(differences), Fraction(0))
         return all(differences) and may_stop(self.rules, rounds, lead)
 
@@ -199,6 +201,7 @@ def keep(run: Run, **values: Any) -> None:
 
 def draw_pilot(run: Run) -> list[int]:
     ids = list(subjects_of(run).order_by("number", "pk").values_list("pk", flat=True))
+    # At random, since the first examples of a file are often of one kind.
     return sorted(random.Random(run.seed).sample(ids, pilot_size(len(ids))))
 
 
@@ -209,6 +212,7 @@ def pilot_size(examples: int) -> int:
 def calibrate(run: Run, adaptive: Adaptive) -> None:
     """Calibrate the rules on the pilot, once it has been asked in full."""
     pilot = list(recorded(run, sorted(adaptive.pilot)))
+    # Rules from a part of the pilot would depend on which answers happened to come first.
     if any(len(e.of(part)) < run.k for e in pilot for part in run.orders):
         return
     rules = rules_from(adaptive, pilot)
@@ -225,6 +229,7 @@ def rules_from(
     pairs = [[e.pairs(part, adaptive.form) for part in adaptive.orders] for e in pilot]
     valid = np.array([[[p is not None for p in order] for order in e] for e in pairs])
     exact = [[[difference(p) for p in order] for order in e] for e in pairs]
+    # Means of criteria are thirds and the like, and whole numbers compare exactly.
     scale = math.lcm(*(d.denominator for d in chain.from_iterable(chain.from_iterable(exact))))
     whole = np.array([[[int(d * scale) for d in order] for order in e] for e in exact])
     rules = calibrated_rules(whole, valid, adaptive.confidence)
@@ -309,6 +314,7 @@ def replay_run(run: Run, confidence: float) -> Replay:
     full = [
         example
         for example in samples_of(run)
+        # An example with missing samples has no full label to compare with.
         if all(len(example.of(part)) >= run.k for part in run.orders)
     ]
     size = pilot_size(len(full))
@@ -347,6 +353,8 @@ class PortiaAgenda(Agenda):
         return [
             Ask(examples[pk], part, tuple(slots), attempt)
             for pk, (due, histories) in self.due(list(examples.values())).items()
+            # The stage that came back may still be open because a sample of it has to be asked
+            # again.
             if due and (pk, due) not in asked
             for part in stage_parts(due)
             for attempt, slots in sorted(histories.get(part, History()).left(self.run.k).items())
@@ -380,6 +388,7 @@ class PortiaAgenda(Agenda):
         return None if isinstance(due, Settled) else due
 
     def is_finished(self, history: History | None) -> bool:
+        # A failed sample is settled too, so a stage whose replies can't be read ends as well.
         return history is not None and len(history.settled) >= self.run.k
 
     def label(self, samples: Sequence[RecordedSample], part: str) -> object:

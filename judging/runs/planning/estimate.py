@@ -159,6 +159,7 @@ def estimate_run(
     asked = list(rendered(run, examples, n_examples, judge.k))
     requests = [request for of_example in asked for request in of_example]
     full = n_examples if judge.adaptive is None else pilot_size(n_examples)
+    # PORTIA asks its first stage in both orders, and most examples settle there.
     least = 2 if run.stages else len(run.parts)
     most_parts = sum(map(len, asked)) / max(1, len(asked))
     past = calls_like(run)
@@ -169,6 +170,7 @@ def estimate_run(
     )
     n_calls = least * calls_a_part
     prompt = round(sum(r.prompt_tokens for r in requests) / max(1, len(requests)) * n_calls)
+    # What a call took inside a batch says nothing about a call that is waited for.
     timed = past.filter(batch=None) if not judge.batch else past.none()
     tokens, known = tokens_a_sample(past)
     completion = round(min(tokens, judge.max_tokens) * judge.k * least * n_examples)
@@ -248,9 +250,11 @@ def price_of_pairs(pairs: int, run: Run | None) -> PairsPrice:
         calls=Count("pk"),
         judged=Count("example", distinct=True),
     )
+    # A new run of no calls has no mean, and zero would promise that judging is free.
     if not sums["calls"]:
         return PairsPrice(pairs, run=run)
     share = Decimal(pairs) / sums["judged"]
+    # A sum over some of the calls would be too low without saying so.
     cost = sums["cost"] * share if sums["priced"] == sums["calls"] else None
     return PairsPrice(pairs, math.ceil(sums["calls"] * share), cost, run, sums["judged"])
 
@@ -304,6 +308,7 @@ def rendered(
 ) -> Iterator[list[JudgeRequest]]:
     """Yield all possible requests of some examples, evenly spread over the project."""
     questioner = Questioner.of(run)
+    # Files are often sorted by length or source, so the first ones alone would mislead.
     step = max(1, count // RENDERED)
     ids = list(examples.order_by("number", "pk").values_list("pk", flat=True)[::step])[:RENDERED]
     chosen = examples.filter(pk__in=ids).order_by().iterator(chunk_size=50)
@@ -326,6 +331,7 @@ def parts_of(run: Run, example: Subject) -> tuple[str, ...]:
 def tokens_a_sample(past: QuerySet[Call]) -> tuple[float, bool]:
     """Return this judge's mean tokens per sample, or a guess; and whether it is known."""
     sums = past.aggregate(tokens=Sum("completion_tokens"))
+    # One row for each sample, since the join repeats a call for each of its samples.
     samples = past.filter(samples__isnull=False).count()
     if not samples or not sums["tokens"]:
         return TOKENS_A_SAMPLE, False

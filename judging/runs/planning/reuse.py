@@ -27,6 +27,7 @@ class ReusedRun:
 
     def asked_the_same(self, ask: Ask, questioner: Questioner) -> bool:
         """Return True if the prompt is the same, of simulated annotators that of each."""
+        # Simulated annotators see different votes, so the prompts of all slots must be compared.
         simulates = questioner.solved.simulated or self.questioner.solved.simulated
         slots = (ask.slots or range(questioner.k)) if simulates else (0,)
         pair = ask.subject, ask.part, 1
@@ -53,6 +54,7 @@ def sources_of(run: Run) -> list[ReusedRun]:
         template_hash=run.template_hash,
         temperature=run.temperature,
         max_tokens=run.max_tokens,
+        # Nobody knows the exact prompts behind recorded judgments.
     ).exclude(method=Method.IMPORTED)
     earlier = [other for other in others.order_by("-number") if other.pk != run.pk]
     return [
@@ -65,6 +67,7 @@ def kept_samples(source: Run) -> QuerySet[Sample]:
 
     Left out are copies, replies to a prompt that the server cut, and replies that a cache repeated.
     """
+    # Samples that are alike within one call are the judge's own, and were paid for as such.
     sound = ("", Call.Notice.IDENTICAL)
     calls = {"call__run": source, "call__state": Call.State.DONE, "call__noticed__in": sound}
     samples = Sample.objects.filter(**calls, call__reused_from=None, raw_text__isnull=False)
@@ -88,5 +91,6 @@ def reusable(run: Run, examples: QuerySet[Any], asks: Sequence[Ask]) -> dict[Pla
         rows = rows.filter(**{f"{field}__in": examples.order_by()}).order_by()
         counted = rows.values(field, "call__part").annotate(n=Count("slot", distinct=True))
         for subject, part, n in counted.values_list(field, "call__part", "n"):
+            # Two runs may have answers to the same slots, so their numbers don't add up.
             covered[subject, part] = max(n, covered.get((subject, part), 0))
     return covered

@@ -179,6 +179,7 @@ def choose_judge(
         project, template, method, form, criteria, scale, chosen
     )
     if chosen.is_local:
+        # Whatever mass the small local model gives its ID tokens, what it wrote counts.
         wording = replace(wording, least_mass=0.0)
     wording = choice.worded(wording, options) if form == Form.CHOICE else wording
     wording = with_schema(with_criteria(project, wording, criteria), json_replies)
@@ -189,6 +190,7 @@ def choose_judge(
             f"A model's name has at most {LONGEST_MODEL} characters, in one line. "
             "Nothing was started."
         )
+    # An unknown price is never taken for zero: such a run keeps no budget.
     usual_price = find_price_of(chosen, name, price)
     if usual_price is not None:
         usual_price = (
@@ -297,7 +299,9 @@ def check_takes_images(endpoint: Endpoint, model: str) -> None:
     known, _ = endpoints.recall_for(endpoint.base_url, model)
     if known and known.images:
         return
+    # One call now is cheaper than thousands of refusals after the start.
     reason, learned = asyncio.run(_shown_a_picture(endpoint, model, known))
+    # A refusal is kept too, for the notes on runs. A later start asks the endpoint again.
     endpoints.keep_for(endpoint.base_url, model, learned, known)
     if reason:
         raise UserError(
@@ -369,6 +373,7 @@ def start_run(
     check_subset(subset, judge.form)
     subset = untaught(project, subset, judge.template)
     frame = freeze(project, subset) if subset != ALL else None
+    # A run that is not stored, since the checks read examples through the run's frame.
     of_frame = Run(project=project, form=judge.form, frame=frame)
     check_references(judge.template, subjects_of(of_frame))
     if has_images(judge, subjects_of(of_frame)):
@@ -483,6 +488,7 @@ def create(name: str, fields: dict[str, Any]) -> Run:
     """Create the run under the next number. Raises UserError if its name is taken."""
     project = fields["project"]
     number = next_number(project, Run)
+    # Models on a server are often paths, and only the end of one tells them apart.
     model = fields["model"].rpartition("/")[2][:80]
     kind = fields["form"] if fields["form"] in BY_LOGPROBS else fields["method"]
     default = f"{model} {kind} {number}".strip()

@@ -16,6 +16,7 @@ from judging.methods.calibration.probabilities import PERMUTATIONS, THREE, choic
 from judging.methods.calibration.table import (
     FEW_QUESTIONS,
     NO_RECALL,
+    PERMUTATION_DECIDES,
     credit,
     icc,
     icc_columns,
@@ -63,6 +64,19 @@ def test_a_distance_of_recalls_that_may_be_none_has_0_for_its_lower_limit():
     assert (both.value, both.low) == (25, pytest.approx(far.low / 2))
     assert rstd(alike, gold, np.arange(40) // 4).high > near.high
     assert rstd(alike[:20], gold[:20], None) == Undefined(NO_RECALL)
+
+
+def test_where_the_permutation_decides_nearly_all_consistency_has_no_interval(rng):
+    def figures(of_permutation):
+        p = 0.5 + of_permutation * np.array([-1, 1]) + rng.normal(0, 0.05, (400, 2))
+        p[:, 1] += p[:, 0] - 0.5 + of_permutation
+        return icc_figures(icc_columns(p, np.ones(p.shape, bool)), None)
+
+    agreeing, consistent = figures(0.02)
+    assert None not in (agreeing.low, consistent.low)
+    agreeing, consistent = figures(0.2)
+    assert agreeing.low is not None
+    assert (consistent.low, consistent.note) == (None, PERMUTATION_DECIDES)
 
 
 def test_an_icc_that_few_examples_carry_has_no_interval(rng):
