@@ -306,6 +306,7 @@ def by_stages(run: Run, example: Example, samples: ExampleSamples) -> ExampleSam
     begun = begun_stages(sample.part for sample in samples.samples)
     for stage in begun:
         orders = [samples.of_part(part) for part in stage_parts(stage)]
+        # A stage counts once both orders are complete. Recorded runs have whatever was recorded.
         if settings is None or all(len(order) >= run.k for order in orders):
             results[stage] = StageResult(
                 *(label_of([s.pair(run.form) for s in order]) for order in orders)
@@ -359,6 +360,7 @@ def transcript_of(run: Run, example: Example) -> tuple[OrderTranscript, ...]:
     For PORTIA only the stages that the example came to are returned.
     """
     calls = Call.objects.filter(run=run, example=example)
+    # The one rule of what counts, so that the page marks what the figures leave out.
     that_count = {pk for *_, pk in Parse.objects.rows_that_count(run, [example.pk], "pk")}
     parses = (
         Parse.objects.filter(current=True, sample__call__in=calls)

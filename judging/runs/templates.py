@@ -76,6 +76,7 @@ def choose_template(
         if method == Method.VANILLA and form == JudgeForm.SCORE:
             return template(VANILLA_TEMPLATE)
         return default_template(JudgeForm(form), json=local)
+    # A project's own version comes first. A shipped name can't be taken, so no run changes by it.
     own = current(project, name)
     try:
         return of_form(template_in(own) if own else template(name), form)
@@ -129,6 +130,7 @@ def with_criteria(project: Project, chosen: Template, criteria: str) -> Template
             "The form criteria asks about criteria, and there are none. Give them with the run, or "
             "in the project's settings. Nothing was started."
         )
+    # Replies are compared without regard to case, so such names could not be told apart.
     if len({fold(name) for name in names}) < len(names):
         raise UserError(
             "Two criteria have names that differ only in upper and lower case. Nothing was started."
@@ -151,6 +153,7 @@ def check_references(chosen: Template, examples: QuerySet[Any]) -> None:
     """Raise UserError if the template shows reference answers and an example has none."""
     if "reference" not in chosen.slots:
         return
+    # Checked for all before the start: an empty reference would be judged like a real one.
     lacking = examples.filter(reference="").order_by("number", "pk")
     if ids := list(lacking.values_list("external_id", flat=True)[:FIRST_IDS]):
         n = lacking.count()
@@ -220,6 +223,7 @@ def template_of(run: Run) -> Template:
 
 
 def restored(name: str, text: str, form: str, output: dict[str, Any]) -> Template:
+    # What a run of an earlier release doesn't say keeps the template's default.
     optional: dict[str, Any] = {}
     if "scale" in output:
         low, high, whole = output["scale"]
@@ -341,6 +345,7 @@ def try_out(project: Project, template: Template, sample_reply: str) -> Template
         criteria=criteria_of(project) or "(the criteria that the run names)",
         taught=SolvedPairs.of(template).before(example, "original"),
     )
+    # Quotations are told apart in a trial as in a run, so that the reading is the same.
     parsed = parse(template, sample_reply, "stop", quoted=[text for text in texts if text])
     first, second = (turn_back(parsed, template, part) for part in ORDERS)
     return TemplateTrial(
@@ -395,6 +400,7 @@ def keep(
         by = now.created_by.get_username() if now.created_by else "Somebody"
         did = f"wrote a version of {template.name}"
         raise access.overtaken(by, user, did, now.created_at)
+    # The hash makes the same text one version, however often it is saved.
     version, created = JudgeTemplate.objects.get_or_create(
         project=project,
         name=template.name,
@@ -471,6 +477,7 @@ def set_retired(version: JudgeTemplate, user: Any, *, retired: bool) -> None:
 
 def versions(project: Project, name: str = "") -> list[JudgeTemplate]:
     """Return the newest versions first, each with `n_runs`, the number of runs that used it."""
+    # By the text: runs keep a copy of it, and an edited version is another text.
     used = Run.objects.filter(
         project=project, template_name=OuterRef("name"), template_text=OuterRef("text")
     )

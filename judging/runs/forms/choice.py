@@ -130,6 +130,7 @@ def worded(template: Template, options: ChoiceOptions) -> Template:
 
 def check_logprobs(endpoint: Endpoint, model: str) -> None:
     """Ask the endpoint for one token. Raises UserError if no log-probabilities come with it."""
+    # The local judge always gives log-probabilities.
     if endpoint.is_local:
         return
     known, _ = endpoints.recall_for(endpoint.base_url, model)
@@ -189,7 +190,9 @@ def draw_shots(project: Project, shots: int, seed: int) -> dict[str, Any]:
         return {"shown": 0, "drawn": []}
     rows = project.examples.judged().filter(gold_label__in=OTHER).order_by("number", "pk")
     solved = list(rows.values_list("pk", "question", "gold_label"))
+    # At random by the run's seed, since the first examples of a file are often alike.
     random.Random(seed).shuffle(solved)
+    # One more than is shown, since an example is never shown before its own question.
     chosen = one_after_the_other(solved, shots + 1)
     if len(chosen) <= shots:
         raise UserError(

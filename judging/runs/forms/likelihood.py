@@ -41,6 +41,7 @@ class Text:
 
     @property
     def sha256(self) -> str:
+        # A sign that no text has, so that moving words from one field to the next changes the hash.
         whole = "\x1f".join((self.task, self.input, self.output))
         return hashlib.sha256(whole.encode()).hexdigest()
 
@@ -71,6 +72,7 @@ def task_of(run: Run) -> str:
 def sources_of(project: Project) -> list[tuple[str, str]]:
     """Return endpoint addresses and models, those with the most texts first."""
     rows = project.likelihoods.order_by().values_list("base_url", "model")
+    # The source with the most texts first: differences need one model for both responses.
     counted = rows.annotate(n=Count("pk")).order_by("-n", "base_url", "model")
     return [(base_url, model) for base_url, model, _ in counted]
 
@@ -106,11 +108,12 @@ def differences_in(
     )
     for pk, *texts in rows.iterator(chunk_size=500):
         values = [known.get(text.sha256) for text in texts_of_pair(*texts)]
+        # Likelihoods of two models can't be compared, so both responses come from one source.
         if pk in place and all(values):
-            (value_1, n_one), (two, n_two) = values
-            sums[place[pk]] = value_1 - two
-            if n_one and n_two:
-                per_token[place[pk]] = value_1 / n_one - two / n_two
+            (value_1, n_1), (value_2, n_2) = values
+            sums[place[pk]] = value_1 - value_2
+            if n_1 and n_2:
+                per_token[place[pk]] = value_1 / n_1 - value_2 / n_2
     return sums, per_token
 
 
@@ -201,6 +204,7 @@ def likelihoods_of(run: Run, texts: list[tuple[str, str]]) -> tuple[Floats, Floa
     keys = [Text(task, source, output).sha256 for source, output in texts]
     for source in [*first, *sources_of(run.project)]:
         known = recorded_likelihoods(run.project, source)
+        # One source for all items, since scores of several models would not be comparable.
         if any(key in known for key in keys):
             pairs = [known.get(key, (np.nan, np.nan)) for key in keys]
             table = np.array(pairs, dtype=np.float64).reshape(-1, 2)
@@ -264,6 +268,7 @@ def bias_of(
     biases = likelihood_biases(
         points.likelihood,
         by_criterion,
+        # The run's seed, so that the page and an export give the same interval.
         np.random.default_rng(abs(run.seed)),
         length=points.length,
         tokens=points.tokens,
@@ -281,6 +286,7 @@ def scatter(points: PointwiseScores, model: ArrayLike, human: ArrayLike) -> list
     judge, people = np.asarray(model, np.float64), np.asarray(human, np.float64)
     rows = np.flatnonzero(np.isfinite(points.likelihood + judge + people))
     over = unfairness(judge[rows], people[rows])
+    # Evenly over the import order, which favours no score.
     shown = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), MOST_POINTS)).astype(int))
     return [
         {

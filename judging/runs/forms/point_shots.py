@@ -38,6 +38,8 @@ def draw_point_shots(
     if earlier.form != Form.POINTWISE:
         raise UserError(f"Run {earlier.name} scored no single responses. Nothing was started.")
     points = pointwise_scores(earlier)
+    # The examples to show are chosen by their likelihood bias (Ohi et al.), which needs
+    # likelihoods.
     if np.isnan(points.likelihood).all():
         raise UserError(
             f"The likelihoods of run {earlier.name} are not known. Nothing was started. Ask for "
@@ -58,6 +60,7 @@ def draw_point_shots(
             )
         human = points.human[criterion]
         if at_random:
+            # A stream of its own: the run's seed alone has drawn the training part.
             rng = np.random.default_rng([abs(earlier.seed), 1])
             places = random_examples(train & ~np.isnan(human), rng)
         else:
@@ -119,9 +122,13 @@ def comparison(run: Run, points: PointwiseScores) -> Json | None:
     earlier = run.project.runs.filter(pk=kept["from"]).first()
     if earlier is None:
         return {"reason": f"run {kept['run']}, whose items were shown, is no longer there"}
+    # The split is drawn over all items, so another number of them draws another one.
     if len(pointwise_scores(earlier)) != len(points):
         return {"reason": "items were imported since then, so the split is a different one"}
+    # Items that were shown to the judge would make the change look larger than it is.
     test = ~training_part(earlier, points)
+    # Random examples help too. Compared with them, only the choice by bias is left to explain the
+    # rest.
     compared = None if kept["at_random"] else shown_at_random(run, earlier)
     before = pointwise_scores(compared or earlier)
     changes = before_after(
@@ -155,6 +162,7 @@ def moved(
     for name, (earlier, people) in first.items():
         later = second[name][0]
         both = test & np.isfinite(np.asarray(earlier) + np.asarray(later))
+        # Both plots show the same items, or their difference would be one of selection.
         gold = np.where(both, np.asarray(people, np.float64), np.nan)
         compared[name] = [
             {"when": when, **point}

@@ -73,6 +73,7 @@ def sentence_model() -> SentenceModel:
 @cache
 def _loaded(path: Path) -> SentenceModel:
     similarity = EmbeddingSimilarity(load_sentence_model(path))
+    # A folder's name says little: a model that was trained further aligns differently.
     digest = hashlib.sha256()
     for file in sorted(entry for entry in path.rglob("*") if entry.is_file()):
         digest.update(str(file.relative_to(path)).encode())
@@ -81,9 +82,11 @@ def _loaded(path: Path) -> SentenceModel:
     return SentenceModel(f"{path.resolve().name} {digest.hexdigest()[:12]}", similarity)
 
 
+# With one part nothing is split.
 FEWEST_PARTS, MOST_PARTS = 2, 10
 EMBEDDING = "embedding"
 TOKENS = (*NAMED, EMBEDDING)
+# The paper's k, which balances calls and consistency.
 PARTS = 3
 FORMS = (Form.SCORE, Form.RELATION, Form.LIKERT)
 WITHOUT = tuple(stage.value for stage in ALIGNMENTS)
@@ -108,6 +111,7 @@ class PortiaSettings:
     def of(cls, run: Run) -> Self | None:
         """Return the run's settings; None for other methods and for recorded runs."""
         kept = run.parameters.get("portia")
+        # Recorded runs keep their stages alone, since nobody knows how they were split.
         if not kept or "parts" not in kept:
             return None
         return cls(
@@ -162,6 +166,7 @@ def chosen_settings(
         return None
     check_options(form, options)
     try:
+        # Parts take the place of whole responses, so the template needs a block for each.
         response_blocks(template)
     except NoResponseBlocks as error:
         raise UserError(f"{error} Nothing was started.") from None
@@ -219,6 +224,7 @@ def check_splitter(run: Run) -> None:
         )
 
 
+# Enough for examples whose orders and samples are asked at about the same time.
 REMEMBERED = 64
 
 
@@ -293,6 +299,8 @@ def stage_due(
     possible = list(_possible(settings, begun))
     due = {_next(settings, results, guess) for guess in possible}
     if len(due) != 1:
+        # Splitting takes milliseconds, aligning by meaning far longer. So it is asked only if
+        # needed.
         likewise = [guess for guess in possible if guess[0] == splits.splittable]
         due = {_next(settings, results, guess) for guess in likewise}
     if len(due) != 1:
@@ -317,6 +325,7 @@ def standing_of_recorded(stages: Sequence[Stage], results: Results) -> StageProg
     """Return how far an example of a recorded run came: nothing is due, its last stage counts."""
     last = None
     for stage in stages:
+        # Recorded runs may leave stages out, such as those of examples that could not be split.
         if stage in results:
             last = stage
             if results[stage].consistent:
@@ -408,6 +417,7 @@ def slots_expected(run: Run, examples: int) -> dict[str, int]:
     waiting = examples - asked.aggregate(n=Count("example", distinct=True))["n"]
     expected = {}
     for stage in run.stages:
+        # One order may be claimed before the other, and both are certain to be asked.
         begun = max(by_part.get(part, 0) for part in stage_parts(stage))
         begun += max(0, waiting) if stage == run.stages[0] else 0
         expected |= {part: begun * run.k for part in stage_parts(stage) if begun}
@@ -418,6 +428,7 @@ def last_stages(run: Run) -> dict[int, str]:
     """Return by example the stage that its verdict rests on. Two queries, without any text."""
     verdicts = Verdict.objects.filter(run=run).exclude(stage="").values_list("example", "stage")
     settled = {pk: stage for pk, stage in verdicts if stage != Stage.NONE}
+    # Without a settling stage, the last one that was asked counts, and only the calls tell it.
     open_ones = Verdict.objects.filter(run=run, stage__in=("", Stage.NONE)).values("example")
     asked = Call.objects.filter(run=run, example__in=open_ones).values_list("example", "part")
     places = {stage: place for place, stage in enumerate(run.stages)}
@@ -451,6 +462,7 @@ def shown_stages(run: Run, example: Example, parts: Iterable[str]) -> tuple[Show
         return ()
     stages = dict.fromkeys(PromptVariant.parse(part).stage for part in parts)
     try:
+        # Another version may split elsewhere, and then these are not the parts that the judge saw.
         today = splitter(settings.tokens)
     except UserError:
         return ()
@@ -460,8 +472,8 @@ def shown_stages(run: Run, example: Example, parts: Iterable[str]) -> tuple[Show
         ShownStage(
             stage,
             tuple(
-                (disarm(part_1), disarm(two))
-                for part_1, two in zip(alignment.parts_1, alignment.parts_2, strict=True)
+                (disarm(part_1), disarm(part_2))
+                for part_1, part_2 in zip(alignment.parts_1, alignment.parts_2, strict=True)
             ),
             alignment.similarity,
             other,

@@ -194,6 +194,8 @@ def state_of(run: Run) -> str:
         run.name,
         run.parameters,
         list(run.project.runs.order_by("pk").values_list("pk", "name", "state", "finished_at")),
+        # The newest key and the number tell every change, since readings are added and never
+        # edited.
         size(Parse.objects.filter(sample__call__run__project=run.project_id, current=True)),
         size(scores) | scores.aggregate(total=Sum("value")),
         size(run.project.likelihoods.all()),
@@ -241,6 +243,7 @@ def run_progress(request: HttpRequest, slug: str, number: int) -> HttpResponse:
         return HttpResponse(status=204)
     progress = progress_of(judge_run)
     if progress.finished:
+        # The whole page changes when a run ends, so htmx is told to load it again.
         asked_by_page = request.htmx  # type: ignore[attr-defined]
         return HttpResponseClientRefresh() if asked_by_page else redirect("run", slug, number)
     context = {"project": access.project, "run": judge_run, **shown(judge_run, progress)}
@@ -406,4 +409,5 @@ def beta_of(request: HttpRequest) -> Decimal:
         beta = Decimal(request.GET.get("beta", ""))
     except InvalidOperation:
         return BETA
+    # The address may hold anything, and a wrong share is no reason to refuse the page.
     return beta if beta.is_finite() and 0 <= beta <= 100 else BETA

@@ -192,6 +192,7 @@ def state_of(run: Run) -> tuple[object, ...]:
     """Return what changes when a call ends, and with a new ranking, which readings lead to."""
     if run.state == Run.State.DONE and run.finished_at:
         return run.ranked_at, run.finished_at, run.spent_usd, run.price
+    # The largest time of an index is read at once, however many calls there are.
     last = run.calls.aggregate(last=Max("finished_at"))["last"]
     return run.ranked_at, last, run.spent_usd, run.price
 
@@ -202,6 +203,7 @@ def winners_of(run: Run) -> Winners | None:
     models = ("example__model_1", "example__model_2")
     rows = list(labelled.values_list(*models, "label").annotate(n=Count("pk")))
     names = {frozenset(row[:2]) for row in rows}
+    # With several pairs of models there is no winner of the run, only one of each pair.
     if len(names) != 1 or "" in next(iter(names)) or len(next(iter(names))) != 2:
         return None
     first, second = rows[0][:2]
@@ -296,6 +298,7 @@ def _order_figures(run: Run) -> OrderFigures:
     parts = run.parts if run.stages else run.counted_parts
     columns = {part: run.orders.index(PromptVariant.parse(part).order) for part in parts}
     last = last_stages(run) if run.stages else {}
+    # Places are given as rows come, so that memory holds only examples with a valid sample.
     places: dict[int, int] = {}
     cells: list[tuple[int, int, float, int]] = []
     for example, part, total, n in rows.iterator(chunk_size=5000):
@@ -334,6 +337,7 @@ def figures_of_labels(
 def signs(run: Run, sums: Floats, counts: Floats) -> Signs:
     """Return the label of each sum of differences; probabilities within the band are a tie."""
     if run.form != Form.CHOICE:
+        # The database sums decimals as floats, and a difference of zero must stay a tie.
         return np.sign(np.round(sums, PLACES)).astype(np.int8)
     tied = np.abs(sums) <= 2 * float(run.band) * counts + NEXT_TO_NOTHING
     return np.where(tied, 0, np.sign(sums)).astype(np.int8)
@@ -379,6 +383,7 @@ def bpde_bars(bpde: ArrayLike, n: ArrayLike, selected: ArrayLike) -> tuple[Bar, 
         n: (V,) how many examples have each.
         selected: (V,) how many of these are selected.
     """
+    # Rounded first, as .1 / .1 may be a hair above 1 and fall into the next bar.
     tenths = np.ceil(np.round(np.asarray(bpde, dtype=np.float64) / BIN, PLACES))
     place = np.minimum(tenths, BINS).astype(np.intp)
     heights, within = (
@@ -395,6 +400,7 @@ def spread_of(run: Run, n: int, beta: Decimal) -> Spread:
     n_selected = cut(n, beta)
     verdicts = Verdict.objects.filter(run=run)
     selected = Count("pk", filter=Q(rank__lte=n_selected))
+    # Few values of BPDE occur, so the database sends a row for each value and not for each example.
     rows = verdicts.filter(bpde__isnull=False).order_by().values_list("bpde")
     rows = rows.annotate(n=Count("pk"), within_cut=selected)
     bars = bpde_bars(*np.array(list(rows), dtype=np.float64).reshape(-1, 3).T)
