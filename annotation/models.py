@@ -476,6 +476,16 @@ class RoundWork(Leased):
         CANCELLING = "cancel", "cancelling"
         DONE = "done", "done"
 
+    # Of each kind, the state in which it can still be undone.
+    CANCELLABLE = frozenset(
+        {
+            (Kind.OPEN, State.WRITING),
+            (Kind.EXTEND, State.WRITING),
+            (Kind.VOTES, State.WRITING),
+            (Kind.CLOSE, State.SETTLING),
+        }
+    )
+
     round = models.ForeignKey(Round, on_delete=models.CASCADE, related_name="works")
     kind = models.CharField(max_length=8, choices=Kind)
     state = models.CharField(max_length=8, choices=State, default=State.WRITING)
@@ -491,6 +501,10 @@ class RoundWork(Leased):
                 fields=["round"], condition=~Q(state="done"), name="one_work_a_round"
             )
         ]
+
+    @property
+    def is_cancellable(self) -> bool:
+        return (self.kind, self.state) in self.CANCELLABLE
 
 
 class WorkPart(models.Model):

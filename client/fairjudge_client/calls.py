@@ -783,7 +783,7 @@ def get_round(slug: str, number: int) -> Call[m.StandingOut]:
 
 
 def cancel_round(slug: str, number: int, *, idempotency_key: str | None = None) -> Call[m.RoundOut]:
-    """Undo what is still being written: the whole round, more items, or more votes."""
+    """Undo what is under way: opening or closing the round, more items, or more votes."""
     return Call(
         "cancel_round",
         "POST",
