@@ -1662,6 +1662,8 @@ def get_parquet(
     run: int | None = None,
     names: bool = False,
     where: list[str] | None = None,
+    background: bool = False,
+    model: Literal["", "dawid_skene", "hierarchical"] = "",
 ) -> Call[bytes]:
     """Stream a whole table as a Parquet file, with typed columns. The export goes on record."""
     return Call(
@@ -1681,6 +1683,8 @@ def get_parquet(
             "run": run,
             "names": names,
             "where": where,
+            "background": background,
+            "model": model,
         },
     )
 

@@ -322,6 +322,9 @@ def test_a_parquet_file_that_breaks_off_is_asked_for_again(project, proxy, token
         proxy.faults = [status(200, b"PAR"), passed_on]
         saved = do(there.save("labels", tmp_path / "labels.parquet"))
         assert pyarrow.parquet.read_table(saved).num_rows == 5
+        for name in ("labels.parquet", "labels.jsonl"):
+            do(there.save("labels", tmp_path / name, model="dawid_skene"))
+            assert "model=dawid_skene" in proxy.log[-1].path
 
 
 @on_site
