@@ -357,7 +357,7 @@ def test_tables_are_filtered_by_columns_and_by_examples(project, proxy, token, c
 def test_filters_are_those_of_the_site():
     parameters = SCHEMA["paths"]["/api/v1/projects/{slug}/{what}.parquet"]["get"]["parameters"]
     named = {one["name"] for one in parameters if one["in"] == "query"}
-    assert set(Filters.__annotations__) == named - {"run", "names"}
+    assert set(Filters.__annotations__) == named - {"run", "names", "background", "model"}
 
 
 def test_columns_that_come_late_are_filled():
