@@ -476,16 +476,6 @@ class RoundWork(Leased):
         CANCELLING = "cancel", "cancelling"
         DONE = "done", "done"
 
-    # Of each kind, the state in which it can still be undone.
-    CANCELLABLE = frozenset(
-        {
-            (Kind.OPEN, State.WRITING),
-            (Kind.EXTEND, State.WRITING),
-            (Kind.VOTES, State.WRITING),
-            (Kind.CLOSE, State.SETTLING),
-        }
-    )
-
     round = models.ForeignKey(Round, on_delete=models.CASCADE, related_name="works")
     kind = models.CharField(max_length=8, choices=Kind)
     state = models.CharField(max_length=8, choices=State, default=State.WRITING)
@@ -504,7 +494,9 @@ class RoundWork(Leased):
 
     @property
     def is_cancellable(self) -> bool:
-        return (self.kind, self.state) in self.CANCELLABLE
+        """Closing writes nothing of its own, so it is undone while the items are settled."""
+        undone = self.State.SETTLING if self.kind == self.Kind.CLOSE else self.State.WRITING
+        return self.state == undone and self.kind != self.Kind.SELECT
 
 
 class WorkPart(models.Model):

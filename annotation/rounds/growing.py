@@ -42,6 +42,7 @@ LEASE = Lease(timedelta(seconds=60))
 PART = 1000
 # A page does smaller work at once, and leaves larger work to a worker.
 AT_ONCE = 5000
+NOTHING_TO_CANCEL = "Nothing that can be cancelled is under way now."
 # What the audit trail calls work whose end is an event.
 _EVENTS = {
     Kind.OPEN: "round opened",
@@ -199,7 +200,7 @@ def cancel(round_: Round, user: AbstractUser | None, *, background: bool = False
     """
     work = current_work(round_)
     if work is None or not work.is_cancellable:
-        raise _nothing_to_cancel()
+        raise UserError(NOTHING_TO_CANCEL)
     same = RoundWork.objects.filter(pk=work.pk, state=work.state)
     holder = new_holder()
     fields = {"state": State.CANCELLING, "n_done": 0}
@@ -212,15 +213,11 @@ def cancel(round_: Round, user: AbstractUser | None, *, background: bool = False
             round_.refresh_from_db(fields=list(before))
         # A process that is still at it finds that the row is no longer its own, and leaves.
         if not LEASE.take(same, holder, **fields):
-            raise _nothing_to_cancel()
+            raise UserError(NOTHING_TO_CANCEL)
         subject = f"round {round_.number}"
         access.record_event(round_.project, user, "change cancelled", subject, what=work.kind)
     n_rows = work.n_total if work.kind == Kind.CLOSE else work.n_done
     do(BegunWork(work.pk, n_rows, holder), background=background)
-
-
-def _nothing_to_cancel() -> UserError:
-    return UserError("Nothing that can be cancelled is under way now.")
 
 
 def _carry_out(key: int, holder: str, advance: Advance) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from annotation.models import Annotator, Item, Round, RoundWork
+from annotation.models import Annotator, Item, Round
 from annotation.people.annotators import annotator_of, voters_of
 from annotation.people.teams import read_shares, read_tags, team_named
 from annotation.rounds import growing
@@ -174,9 +174,7 @@ class Command(FairJudgeCommand):
         work = growing.current_work(round_)
         if work is None:
             raise UserError(f"Nothing of round {number} was cut off. Nothing was changed.")
-        settles = work.kind in (RoundWork.Kind.CLOSE, RoundWork.Kind.REOPEN)
-        what = "Items settled" if settles else "Items written"
-        with self.progress(what, work.n_total) as bar:
+        with self.progress("Items", work.n_total) as bar:
             done = growing.work_on(work.pk, bar.advance)
         if not done:
             raise UserError(f"Another process is working on round {number}. Wait until it is done.")

@@ -272,14 +272,14 @@ def work_on(key: int) -> None:
             leaves.set()
             raise leases.TakenOver
 
-    def ask(execute: Callable[..., Any], *statement: Any) -> Any:
+    def ask(query: Callable[..., Any], *statement: Any) -> Any:
         """A report is read and computed for a long time before its first row is written.
 
         Only once, so that what is broken off can still be put on record.
         """
         if not leaves.is_set():
             advance(0)
-        return execute(*statement)
+        return query(*statement)
 
     def end(state: str, **fields: Any) -> int:
         ended = {"state": state, "ended_at": timezone.now()} | fields | leases.FREE

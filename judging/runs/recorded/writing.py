@@ -260,11 +260,7 @@ def _form_of(row: RecordedRow) -> str:
     return Form.CHOICE if row.p_first is not None else ""
 
 
-def finish(
-    run: Run,
-    keep: Callable[[Run], object] = lambda run: None,
-    ranked: Ranked = lambda done, total: True,
-) -> None:
+def finish(run: Run, keep: Callable[[Run], object], ranked: Ranked) -> None:
     spent = run.calls.aggregate(usd=Sum("usd"))["usd"] or 0
     rows_came(run.calls.count(), Call, Sample, Parse)
     rebuild_verdicts(run, ranked)
