@@ -492,6 +492,12 @@ class RoundWork(Leased):
             )
         ]
 
+    @property
+    def is_cancellable(self) -> bool:
+        """Closing writes nothing of its own, so it is undone while the items are settled."""
+        undone = self.State.SETTLING if self.kind == self.Kind.CLOSE else self.State.WRITING
+        return self.state == undone and self.kind != self.Kind.SELECT
+
 
 class WorkPart(models.Model):
     """A part of what long work writes, apart from the row that changes with every chunk.

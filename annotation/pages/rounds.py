@@ -102,15 +102,20 @@ def practice(request: HttpRequest, slug: str) -> HttpResponse:
 
 @require_POST
 def cancel(request: HttpRequest, slug: str, number: int) -> HttpResponse:
-    """Undo what is still being written: a whole round, more items, or more votes."""
+    """Undo what is under way: opening or closing the round, more items, or more votes."""
     access = project_for(request.user, slug, Role.RESEARCHER)
     shown_round = get_object_or_404(Round.every, project=access.project, number=number)
+    was_closed = shown_round.state == Round.State.CLOSED
     try:
         growing.cancel(shown_round, request.user, background=True)
     except UserError as error:
         messages.error(request, str(error))
     else:
-        messages.success(request, "Cancelled. What was written so far is removed.")
+        said = "What was written so far is removed."
+        if was_closed:
+            state = shown_round.get_state_display()
+            said = f"The round is {state} again. All its votes are there."
+        messages.success(request, f"Cancelled. {said}")
     if shown_round.state == Round.State.OPENING:
         return redirect("rounds", slug)
     return redirect("round", slug, number)

@@ -137,14 +137,19 @@ def settle(item: Item) -> str:
 
 
 def settle_all(items: QuerySet[Item], advance: Advance = no_news) -> None:
-    """Settle many items in short transactions. `advance` is told after each how many it settled."""
+    """Settle many items in short transactions.
+
+    Args:
+        advance: Told in each transaction how many it settles, before any of them is read. If it
+            raises, they stay as they were.
+    """
     keys = list(items.order_by("pk").values_list("pk", flat=True).distinct())
     chunks = Chunks()
     while keys:
         chunk, keys = keys[: chunks.size], keys[chunks.size :]
         with chunks.transaction():
+            advance(len(chunk))
             _settle(locked_items.all(keys=chunk))
-        advance(len(chunk))
 
 
 def settle_skipped(items: QuerySet[Item]) -> None:

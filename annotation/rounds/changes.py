@@ -82,13 +82,19 @@ def close(
     advance: Advance = no_news,
     background: bool = False,
 ) -> None:
-    """End the round and settle its items. Its votes can no longer be changed."""
+    """End the round and settle its items. Its votes can no longer be changed.
+
+    While the items are being settled, `growing.cancel` brings the round back.
+    """
     states = [Round.State.OPEN, Round.State.PAUSED]
     n_items = Item.objects.filter(round=round_).exclude(state=Item.State.COMPLETE).count()
     with transaction.atomic():
-        if not _change(round_, states, Round.State.CLOSED, closed_at=timezone.now()):
+        for before in states:
+            if _change(round_, [before], Round.State.CLOSED, closed_at=timezone.now()):
+                break
+        else:
             raise UserError(f"Round {round_.number} is closed already.")
-        settling = {"n_total": n_items, "state": RoundWork.State.SETTLING}
+        settling = {"n_total": n_items, "state": RoundWork.State.SETTLING, "before": before}
         work = growing.begin(round_, RoundWork.Kind.CLOSE, user, **settling)
         access.record_event(round_.project, user, "round closed", f"round {round_.number}")
     growing.do(work, advance, background=background)

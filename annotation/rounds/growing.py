@@ -3,6 +3,9 @@
 A round of 60,000 items is 240,000 rows. They are written in many short transactions, between which
 votes and judges' answers are stored. Nobody sees them until one last short transaction shows them
 all. The plan is stored first, so that after a kill a worker goes on where the work stopped.
+
+Closing writes nothing new, but a round is closed at once and its items follow. If that is
+cancelled, the round is what it was before, and the items follow back.
 """
 
 from collections.abc import Sequence
@@ -12,6 +15,7 @@ from typing import Any
 
 from django.contrib.auth.models import AbstractUser
 from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
 
 from annotation.models import Item, Round, RoundWork, RoutingScores, Selection, Slot, WorkPart
 from annotation.queue.settling import (
@@ -38,6 +42,7 @@ LEASE = Lease(timedelta(seconds=60))
 PART = 1000
 # A page does smaller work at once, and leaves larger work to a worker.
 AT_ONCE = 5000
+NOTHING_TO_CANCEL = "Nothing that can be cancelled is under way now."
 # What the audit trail calls work whose end is an event.
 _EVENTS = {
     Kind.OPEN: "round opened",
@@ -45,7 +50,6 @@ _EVENTS = {
     Kind.VOTES: "votes raised",
     Kind.SELECT: "round selected by what it learned",
 }
-_CANCELLABLE = (Kind.OPEN, Kind.EXTEND, Kind.VOTES)
 
 # An item to be written: selection, example, rank, BPDE, routing score, place in the round's
 # order, place in the audit, and the chance with which it was drawn.
@@ -190,17 +194,30 @@ def wake_unfinished() -> None:
 
 
 def cancel(round_: Round, user: AbstractUser | None, *, background: bool = False) -> None:
-    """Undo work that is still being written. What was there before it stays as it is."""
+    """Undo work that is under way. What was there before it stays as it is.
+
+    A round that was being closed is open again, or paused if it was.
+    """
     work = current_work(round_)
-    waiting = RoundWork.objects.filter(round=round_, kind__in=_CANCELLABLE, state=State.WRITING)
+    if work is None or not work.is_cancellable:
+        raise UserError(NOTHING_TO_CANCEL)
+    same = RoundWork.objects.filter(pk=work.pk, state=work.state)
     holder = new_holder()
     fields = {"state": State.CANCELLING, "n_done": 0}
-    # A process that still writes finds that the row is no longer its own, and leaves.
-    if work is None or not LEASE.take(waiting.filter(pk=work.pk), holder, **fields):
-        raise UserError("Nothing that can be cancelled is being written now.")
-    subject = f"round {round_.number}"
-    access.record_event(round_.project, user, "change cancelled", subject, what=work.kind)
-    do(BegunWork(work.pk, work.n_done, holder), background=background)
+    with transaction.atomic():
+        if work.kind == Kind.CLOSE:
+            access.need_texts(round_.project, "People can't label pairs without them.")
+            # Locked before the work, as by every change of a round.
+            before = {"state": work.plan.get("before", Round.State.OPEN), "closed_at": None}
+            Round.objects.filter(pk=round_.pk, state=Round.State.CLOSED).update(**before)
+            round_.refresh_from_db(fields=list(before))
+        # A process that is still at it finds that the row is no longer its own, and leaves.
+        if not LEASE.take(same, holder, **fields):
+            raise UserError(NOTHING_TO_CANCEL)
+        subject = f"round {round_.number}"
+        access.record_event(round_.project, user, "change cancelled", subject, what=work.kind)
+    n_rows = work.n_total if work.kind == Kind.CLOSE else work.n_done
+    do(BegunWork(work.pk, n_rows, holder), background=background)
 
 
 def _carry_out(key: int, holder: str, advance: Advance) -> None:
@@ -215,7 +232,7 @@ def _carry_out(key: int, holder: str, advance: Advance) -> None:
             with transaction.atomic():
                 ours.move(State.SETTLING)
                 _show(work)
-        if work.state == State.CANCELLING:
+        if work.state == State.CANCELLING and work.kind != Kind.CLOSE:
             _remove(ours)
             if work.kind == Kind.OPEN:
                 # The work goes with it.
@@ -344,14 +361,17 @@ def _settle(ours: _Ours) -> None:
     """Do what follows, which may be done twice: count earlier votes, and settle the items."""
     work, round_ = ours.work, ours.work.round
     items = Item.objects.filter(round=round_)
+    # In practice, an item without an empty slot is open too.
+    reopened = items if round_.is_practice else items.filter(slots__vote=None).distinct()
 
     def still_ours(rows: int) -> None:
         ours.renew()
 
-    if work.kind == Kind.CLOSE:
+    if work.kind == Kind.CLOSE and work.state == State.SETTLING:
+        _settle_counted(ours, items.exclude(state=Item.State.COMPLETE))
+        # Last, so that people keep what they have in hand if the closing is cancelled.
         hand_back(Slot.objects.filter(round=round_))
         count_earlier_votes(round_, advance=still_ours)
-        settle_all(items.exclude(state=Item.State.COMPLETE), still_ours)
     elif work.kind == Kind.VOTES:
         # What was complete opens again.
         settle_all(items.exclude(state=Item.State.OPEN), still_ours)
@@ -360,8 +380,25 @@ def _settle(ours: _Ours) -> None:
     else:
         # After it is shown: a vote that was given meanwhile didn't see the new items.
         count_all_earlier_votes(round_, still_ours)
-        if work.kind == Kind.REOPEN:
-            settle_all(items.filter(slots__vote=None), still_ours)
+        if work.kind in (Kind.CLOSE, Kind.REOPEN):
+            _settle_counted(ours, reopened)
+
+
+def _settle_counted(ours: _Ours, items: QuerySet[Item]) -> None:
+    """Settle these items, and write down with each chunk how many of them are settled.
+
+    The chunk's transaction holds the work from its start on. So nobody cancels in it, and no item
+    is settled by what the round no longer is.
+    """
+    work = ours.work
+    work.n_done = 0
+    ours.renew(n_done=0, n_total=items.count())
+
+    def settled(rows: int) -> None:
+        work.n_done += rows
+        ours.renew(n_done=work.n_done)
+
+    settle_all(items, settled)
 
 
 def _remove(ours: _Ours) -> None:

@@ -783,7 +783,7 @@ def get_round(slug: str, number: int) -> Call[m.StandingOut]:
 
 
 def cancel_round(slug: str, number: int, *, idempotency_key: str | None = None) -> Call[m.RoundOut]:
-    """Undo what is still being written: the whole round, more items, or more votes."""
+    """Undo what is under way: opening or closing the round, more items, or more votes."""
     return Call(
         "cancel_round",
         "POST",
@@ -1662,6 +1662,8 @@ def get_parquet(
     run: int | None = None,
     names: bool = False,
     where: list[str] | None = None,
+    background: bool = False,
+    model: Literal["", "dawid_skene", "hierarchical"] = "",
 ) -> Call[bytes]:
     """Stream a whole table as a Parquet file, with typed columns. The export goes on record."""
     return Call(
@@ -1681,6 +1683,8 @@ def get_parquet(
             "run": run,
             "names": names,
             "where": where,
+            "background": background,
+            "model": model,
         },
     )
 

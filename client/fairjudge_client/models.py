@@ -1041,6 +1041,10 @@ class ProgressOut:
     examples: int
     expected: int
     settled: int
+    examples_ranked: int
+    """While they are, once all samples are there."""
+    examples_to_rank: int
+    """0 while no ranking is under way."""
     statuses: dict[str, int]
     in_flight: int
     eta_seconds: float | None

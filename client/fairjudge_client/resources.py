@@ -818,7 +818,10 @@ class Project(Resource[F]):
         kinds = [kind for kind in get_args(TableFile) if (what, kind) != ("preferences", "csv")]
         kind = _kind_of(target, [*kinds, _PARQUET])
         if kind == _PARQUET:
-            call = calls.get_parquet(self.slug, what, run=_number(run), names=names, **filters)
+            call = calls.get_parquet(
+                self.slug, what, run=_number(run), names=names,
+                background=background, model=model, **filters,
+            )  # fmt: skip
         else:
             call = calls.get_table(
                 self.slug, what, kind, run=_number(run), names=names, escape=escape,

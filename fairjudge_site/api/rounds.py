@@ -457,7 +457,7 @@ def reopen_round(request: HttpRequest, slug: str, number: Number) -> HttpRespons
 
 @router.post("/projects/{slug}/rounds/{number}/cancel", auth=WRITE, response=RoundOut)
 def cancel_round(request: HttpRequest, slug: str, number: Number) -> HttpResponse:
-    """Undo what is still being written: the whole round, more items, or more votes."""
+    """Undo what is under way: opening or closing the round, more items, or more votes."""
     access = access_to(request, slug, Role.RESEARCHER)
 
     # Looked for here, since a round that was being opened goes, and a repeat is told of it.

@@ -100,6 +100,16 @@ Where = Annotated[
 ]
 
 
+Names = Annotated[bool, Query(description="People's names, not pseudonyms.")]
+Background = Annotated[
+    bool, Query(description="`people`: add what those of a panel said about themselves.")
+]
+ModelOfVotes = Annotated[
+    Literal["", "dawid_skene", "hierarchical"],
+    Query(description="`labels`: probabilities by this model, if majorities are final."),
+]
+
+
 def _frame(access: Access, run: Run | None, where: list[str] | None) -> Frame | None:
     return freeze(access.project, Subset.chosen(where or ()), within=run.frame if run else None)
 
@@ -165,12 +175,17 @@ def get_parquet(
     what: What,
     filters: Chosen,
     run: RunNumber = None,
-    names: Annotated[bool, Query(description="People's names, not pseudonyms.")] = False,
+    names: Names = False,
     where: Where = None,
+    background: Background = False,
+    model: ModelOfVotes = "",
     prefer: Prefer = "",
 ) -> HttpResponse | StreamingHttpResponse:
     """Stream a whole table as a Parquet file, with typed columns. The export goes on record."""
-    wanted = ExportRequest(what=what, format="parquet", names=names, values=filters.values())
+    wanted = ExportRequest(
+        what=what, format="parquet", names=names, values=filters.values(),
+        background=background and what == "people", model=model,
+    )  # fmt: skip
     return _streamed(request, slug, run, wanted, where, prefer)
 
 
@@ -187,16 +202,11 @@ def get_table(
     kind: Literal["csv", "jsonl", "arrow", "xlsx", "zip"],
     filters: Chosen,
     run: RunNumber = None,
-    names: Annotated[bool, Query(description="People's names, not pseudonyms.")] = False,
+    names: Names = False,
     escape: Annotated[bool, Query(description="Protect spreadsheets, in CSV.")] = True,
     where: Where = None,
-    background: Annotated[
-        bool, Query(description="`people`: add what those of a panel said about themselves.")
-    ] = False,
-    model: Annotated[
-        Literal["", "dawid_skene", "hierarchical"],
-        Query(description="`labels`: probabilities by this model, if majorities are final."),
-    ] = "",
+    background: Background = False,
+    model: ModelOfVotes = "",
     prefer: Prefer = "",
 ) -> HttpResponse | StreamingHttpResponse:
     """Stream a whole table; docs/files.md has its columns. Preferences are no CSV.

@@ -321,6 +321,11 @@ class ProgressBar:
         elif time.monotonic() >= self.line_due:
             self.write_line()
 
+    def note_ranked(self, done: int, total: int) -> bool:
+        """Say how far the examples are ranked, which comes last. Nothing but a signal stops it."""
+        self.move_to(self.done, f"{done} of {total} examples ranked")
+        return True
+
     def grow_to(self, total: int) -> None:
         """Raise the total, once there turns out to be more to do."""
         self.total = max(self.total or 0, total)

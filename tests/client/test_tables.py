@@ -322,6 +322,9 @@ def test_a_parquet_file_that_breaks_off_is_asked_for_again(project, proxy, token
         proxy.faults = [status(200, b"PAR"), passed_on]
         saved = do(there.save("labels", tmp_path / "labels.parquet"))
         assert pyarrow.parquet.read_table(saved).num_rows == 5
+        for name in ("labels.parquet", "labels.jsonl"):
+            do(there.save("labels", tmp_path / name, model="dawid_skene"))
+            assert "model=dawid_skene" in proxy.log[-1].path
 
 
 @on_site
@@ -354,7 +357,7 @@ def test_tables_are_filtered_by_columns_and_by_examples(project, proxy, token, c
 def test_filters_are_those_of_the_site():
     parameters = SCHEMA["paths"]["/api/v1/projects/{slug}/{what}.parquet"]["get"]["parameters"]
     named = {one["name"] for one in parameters if one["in"] == "query"}
-    assert set(Filters.__annotations__) == named - {"run", "names"}
+    assert set(Filters.__annotations__) == named - {"run", "names", "background", "model"}
 
 
 def test_columns_that_come_late_are_filled():

@@ -174,11 +174,17 @@ class Command(FairJudgeCommand):
         work = growing.current_work(round_)
         if work is None:
             raise UserError(f"Nothing of round {number} was cut off. Nothing was changed.")
-        with self.progress("Items written", work.n_total) as bar:
+        with self.progress("Items", work.n_total) as bar:
             done = growing.work_on(work.pk, bar.advance)
         if not done:
             raise UserError(f"Another process is working on round {number}. Wait until it is done.")
-        self._tell(Round.objects.get(pk=round_.pk))
+        now = Round.every.filter(pk=round_.pk).first()
+        if now is None or now.state == Round.State.CLOSED:
+            gone = "is gone, since opening it was cancelled"
+            self.stdout.write(f"Round {number} {gone if now is None else 'is closed'}.")
+            self.tell({"project": project.slug, "round": number, "cancelled": now is None})
+        else:
+            self._tell(now)
 
     def _tell(self, round_: Round) -> None:
         items = Item.objects.filter(round=round_).count()
@@ -247,7 +253,7 @@ def _add_selection(parser: CommandParser) -> None:
         "--cancel",
         type=int,
         metavar="ROUND",
-        help="undo opening or changing this round while it is still being written",
+        help="undo opening, changing or closing this round while that is still under way",
     )
     parser.add_argument(
         "--clause",

@@ -8,6 +8,7 @@ that does the last of the work, so that a crash keeps both or neither.
 import logging
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any, BinaryIO
 
 from django.contrib.auth.models import AbstractUser, AnonymousUser
 from django.core.exceptions import PermissionDenied
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import QuerySet
 from django.http import Http404
 from django.utils import timezone
@@ -255,7 +256,7 @@ def work_on(key: int) -> None:
     job, holder = rows.select_related("project", "user").first(), new_holder()
     if job is None or not LEASE.take(rows.filter(leases.abandoned(job)), holder, n_done=0):
         return
-    n_done, lost = 0, threading.Event()
+    n_done, lost, leaves = 0, threading.Event(), threading.Event()
 
     def renew() -> bool:
         """The file is read in a snapshot, which can't see that somebody cancelled it."""
@@ -268,7 +269,17 @@ def work_on(key: int) -> None:
         nonlocal n_done
         n_done += n
         if lost.is_set() or stop_requested.is_set():
+            leaves.set()
             raise leases.TakenOver
+
+    def ask(query: Callable[..., Any], *statement: Any) -> Any:
+        """A report is read and computed for a long time before its first row is written.
+
+        Only once, so that what is broken off can still be put on record.
+        """
+        if not leaves.is_set():
+            advance(0)
+        return query(*statement)
 
     def end(state: str, **fields: Any) -> int:
         ended = {"state": state, "ended_at": timezone.now()} | fields | leases.FREE
@@ -278,9 +289,13 @@ def work_on(key: int) -> None:
         if not end(Job.State.DONE, result=document):
             raise leases.TakenOver
 
-    every = _RENEW_FILE_SECONDS if job.kind in Job.FILES else _RENEW_SECONDS
+    is_file = job.kind in Job.FILES
+    every = _RENEW_FILE_SECONDS if is_file else _RENEW_SECONDS
     try:
-        with leases.kept(renew, every, f"job {key}"):
+        with (
+            leases.kept(renew, every, f"job {key}"),
+            connection.execute_wrapper(ask) if is_file else nullcontext(),
+        ):
             # A person who has lost their role meanwhile opens no round and spends no error.
             project_for(job.user or AnonymousUser(), job.project.slug, role_of(job))
             answer_asked(job.project, job.user, job.kind, job.asked, keep, advance)

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import accumulate
 
 import numpy as np
-from django.db.models import Avg, Count, FilteredRelation, Q, QuerySet, Value
+from django.db.models import Avg, Count, Q, QuerySet, Value
 from django.db.models.functions import Least
 
 from annotation.models import Vote
@@ -33,7 +33,7 @@ from annotation.rounds.selecting import check_audit, check_learning, size_for_be
 from judging.core.caching import LONGEST_KEPT, cached, kept_a_while
 from judging.core.errors import UserError
 from judging.core.formatting import count, decimals, number_of, percent, usd
-from judging.dataset.models import Example, alike_questions, n_judged
+from judging.dataset.models import Example, Import, alike_questions, n_judged
 from judging.methods.intervals.estimates import Figure, Undefined
 from judging.methods.intervals.win_rate import expected_width
 from judging.methods.review.certificate import (
@@ -84,30 +84,37 @@ def _frame(
 def known_votes(
     project: Project, run: Run | None, votes: int, frame: QuerySet[Example] | None = None
 ) -> KnownVotes:
-    """Return the votes that are there already, by a query that reads only examples with some.
+    """Return the votes that are there already, by queries that read only examples with some.
 
     Args:
         frame: The examples that the round is about, if they are not all.
     """
-    given = Vote.objects.filter(protocol=current_protocol(project))
+    given = everywhere = Vote.objects.filter(protocol=current_protocol(project)).order_by()
     if frame is not None:
         given = given.filter(example__in=(about := frame.order_by()).values("pk"))
     else:
         # Few are left out. To look for those that count would read every example with its texts.
-        given = given.exclude(example__in=project.examples.not_judged().values("pk"))
-    verdict = FilteredRelation("example__verdicts", condition=Q(example__verdicts__run=run))
-    by_example = given.order_by().annotate(verdict=verdict).values_list("example", "verdict__rank")
-    found = list(by_example.annotate(n=Least(Count("*"), Value(votes))))
-    total = sum(n for _, _, n in found)
-    rows = sorted((rank, n, example) for example, rank, n in found if rank is not None)
+        left_out = project.examples.filter(is_check=True)
+        if project.imports.exclude(state=Import.State.DONE).exists():
+            left_out = project.examples.not_judged()
+        given = given.exclude(example__in=left_out.values("pk"))
+    counted = given.values_list("example").annotate(n=Least(Count("*"), Value(votes)))
+    of_example: dict[int, int] = dict(counted)
+    # Apart from the counts: joined to every vote, the verdicts take several times as long.
+    ranked = Verdict.objects.filter(run=run, rank__isnull=False) if run else Verdict.objects.none()
+    voted_on = ranked.filter(example__in=everywhere.values("example"))
+    rows = sorted(
+        (rank, of_example[example], example)
+        for rank, example in voted_on.order_by().values_list("rank", "example")
+        if example in of_example
+    )
     if rows and frame is not None:
         # Among these examples alone, each has another place than among all.
-        ranked = Verdict.objects.filter(run=run, rank__isnull=False, example__in=about)
-        order = ranked.order_by("rank").values_list("example", flat=True)
+        order = ranked.filter(example__in=about).order_by("rank").values_list("example", flat=True)
         place = {example: number for number, example in enumerate(order, start=1)}
         rows = [(place[example], n, example) for _, n, example in rows]
     sums = accumulate(n for _, n, _ in rows)
-    return KnownVotes(tuple(rank for rank, *_ in rows), tuple(sums), total)
+    return KnownVotes(tuple(rank for rank, *_ in rows), tuple(sums), sum(of_example.values()))
 
 
 @dataclass(frozen=True)
@@ -324,7 +331,10 @@ def _refused(setting: str, check: Callable[[], None]) -> list[tuple[str, str]]:
 def measured_minutes(project: Project) -> tuple[float | None, int]:
     """Mean active minutes of a vote given on the screen, and over how many votes."""
     votes = Vote.objects.filter(
-        item__round__project=project, source=Vote.Source.SCREEN, active_seconds__isnull=False
+        # The items would be read for their rounds, and tell the same project.
+        protocol__project=project,
+        source=Vote.Source.SCREEN,
+        active_seconds__isnull=False,
     )
     sums = {"mean": Avg("active_seconds"), "n": Count("*")}
     make = partial(votes.aggregate, **sums)

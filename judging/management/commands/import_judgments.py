@@ -40,6 +40,7 @@ class Command(FairJudgeCommand):
                 project, None, options["files"], file_format=options["format"],
                 name=options["name"] or "", labels=codes_of(options["labels"] or ""),
                 sheet=options["sheet"] or "", advance=progress.advance,
+                ranked=progress.note_ranked,
             )  # fmt: skip
         verdicts = Verdict.objects.filter(run=run)
         judged = verdicts.filter(state=Verdict.State.JUDGED).count()

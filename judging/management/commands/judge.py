@@ -342,7 +342,7 @@ class Command(FairJudgeCommand):
         check_fixed(run, options)
         if options["reparse"]:
             with self.progress("Reading", older(run).count()) as bar:
-                counts = reparse(run, lambda counts: bar.move_to(counts.read))
+                counts = reparse(run, lambda counts: bar.move_to(counts.read), bar.note_ranked)
             self.stdout.write(
                 f"{count(counts.read)} {'reply' if counts.read == 1 else 'replies'} read again, "
                 f"{count(counts.changed)} differently."

@@ -209,10 +209,13 @@ class BatchPump:
             await self.cancel()
         after = Run.State.QUEUED if self.worker_ends else Run.State.DONE
         await self.in_thread(self.store.put_down, [])
+        self.store.tell = partial(self.report, self)
         await self.in_thread(self.store.settle, after)
 
     @property
     def note(self) -> str:
+        if self.store.ranking:
+            return self.store.ranking
         done = sum(state.completed + state.failed for state in self.open.values())
         total = sum(state.total for state in self.open.values())
         among = "1 open batch" if len(self.open) == 1 else f"{len(self.open)} open batches"

@@ -236,6 +236,9 @@ class RunProgress:
     notes: tuple[str, ...] = ()
     complaints: tuple[Complaint, ...] = ()
     notices: tuple[str, ...] = ()
+    # While they are being ranked, once all samples are there.
+    examples_ranked: int = 0
+    examples_to_rank: int = 0
 
     @property
     def finished(self) -> bool:
@@ -364,6 +367,8 @@ def progress_of(run: Run) -> RunProgress:
         notes=notes_of(run, expected - settled),
         notices=totals.notices,
         complaints=totals.complaints,
+        examples_ranked=run.progress.get("ranked", 0),
+        examples_to_rank=run.progress.get("to_rank", 0),
     )
 
 

@@ -194,6 +194,7 @@ class Pump:
         while not (self.goes_on or await self.in_thread(self.store.alone)):
             await asyncio.sleep(WATCH_SECONDS)
         after = Run.State.QUEUED if self.goes_on else Run.State.DONE
+        self.store.tell = partial(self.report, self)
         await self.in_thread(self.store.settle, after)
         if self.away is not None:
             raise self.away
@@ -206,6 +207,8 @@ class Pump:
 
     @property
     def note(self) -> str:
+        if self.store.ranking:
+            return self.store.ranking
         if self.paused.seconds:
             why = f" ({self.paused.why})" if self.paused.why else ""
             return f"the endpoint asked to wait {self.paused.seconds:.0f} s{why}"

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from django.conf import settings
@@ -30,7 +31,7 @@ from judging.runs.engine.recording import read_again
 from judging.runs.lifecycle import RESUMABLE
 from judging.runs.models import Method, Parse, Run, content_free, subject_of
 from judging.runs.planning.agenda import Questioner
-from judging.runs.verdicts.rebuild import rebuild_verdicts
+from judging.runs.verdicts.rebuild import Advance, RankingStopped, rebuild_verdicts
 
 CHUNK = 500
 COMPARED = ("status", "score_1", "score_2", "rating", "p_first", "outcome", "criteria")
@@ -43,12 +44,17 @@ class ReparseCounts:
 
 
 def reparse(
-    run: Run, advance: Callable[[ReparseCounts], None] = lambda counts: None
+    run: Run,
+    advance: Callable[[ReparseCounts], None] = lambda counts: None,
+    ranked: Advance = lambda done, total: True,
 ) -> ReparseCounts:
     """Add a version to every reply that an older parser read, and rebuild the verdicts.
 
     If it was interrupted it goes on where it was: what today's parser has read is left alone.
-    `advance` is called with each chunk; if it raises, the chunk is not written.
+
+    Args:
+        advance: Called with each chunk; if it raises, the chunk is not written.
+        ranked: Told how far the verdicts are.
     """
     check_replies(run)
     counts, chunks = ReparseCounts(0, 0), Chunks()
@@ -63,7 +69,7 @@ def reparse(
             Parse.objects.filter(pk__in=[old.pk for old in chunk]).update(current=False)
             Parse.objects.bulk_create(newer)
             advance(counts)
-    rebuild_verdicts(run)
+    rebuild_verdicts(run, ranked)
     return counts
 
 
@@ -111,7 +117,10 @@ STOPPING, STOPPED = "stopping", "stopped"
 
 @dataclass(frozen=True, slots=True)
 class Rereading:
-    """`at` is the last sign of life; `token` names this one reading."""
+    """`at` is the last sign of life; `token` names this one reading.
+
+    read, changed: replies. ranked, to_rank: examples, once the replies are read.
+    """
 
     token: str
     state: str
@@ -120,6 +129,8 @@ class Rereading:
     read: int = 0
     changed: int = 0
     reason: str = ""
+    ranked: int = 0
+    to_rank: int = 0
 
     @property
     def under_way(self) -> bool:
@@ -172,6 +183,11 @@ def stop(run: Run, user: Any) -> None:
         before = rereading_of(now)
         if now.state not in RESUMABLE or before is None or before.state not in (WAITING, READING):
             raise UserError(f"No replies of run {run.name} are being read. Nothing was changed.")
+        if before.to_rank:
+            raise UserError(
+                f"All replies of run {run.name} are read, and its verdicts are being updated. "
+                "Nothing was changed."
+            )
         stopping = replace(before, state=STOPPING, at=timezone.now().isoformat())
         Run.objects.filter(pk=run.pk).update(progress={"rereading": asdict(stopping)})
         record_event(run.project, user, "reading stopped", run.name, replies=before.read)
@@ -185,10 +201,19 @@ def _end_early(run: Run, token: str) -> None:
     reading = rereading_of(run)
     if reading is None or (reading.token, reading.state) != (token, STOPPING):
         return
-    if reading.read:
-        rebuild_verdicts(run)
-    with suppress(leases.TakenOver):
+    with suppress(leases.TakenOver, RankingStopped):
+        if reading.read:
+            rebuild_verdicts(run, partial(_ranks_on, run, reading))
         note(run, replace(reading, state=STOPPED), before=STOPPING)
+
+
+def _ranks_on(run: Run, reading: Rereading, done: int, total: int) -> bool:
+    """Note how far the verdicts are, and that their worker lives. False if another one has it."""
+    try:
+        note(run, replace(reading, ranked=done, to_rank=total), before=reading.state)
+    except leases.TakenOver:
+        return False
+    return True
 
 
 def send(run_id: int, token: str) -> None:
@@ -214,7 +239,7 @@ def take_up(run: Run) -> bool:
     # A new token, since the silent worker may only be slow and wake up later.
     token, moment = uuid.uuid4().hex, timezone.now().isoformat()
     state = before.state if before.state == STOPPING else WAITING
-    anew = replace(before, token=token, state=state, at=moment)
+    anew = replace(before, token=token, state=state, at=moment, ranked=0, to_rank=0)
     ended = Run.objects.filter(pk=run.pk, state__in=RESUMABLE)
     as_it_was = LEASE.unchanged(ended, before.token, before.at)
     with transaction.atomic():
@@ -231,15 +256,19 @@ def work_on(run: Run, token: str) -> None:
         _end_early(run, token)
         return
 
-    def advanced(counts: ReparseCounts) -> Rereading:
-        read, changed = reading.read + counts.read, reading.changed + counts.changed
-        return replace(reading, state=READING, read=read, changed=changed)
+    now = replace(reading, state=READING, ranked=0, to_rank=0)
+
+    def read(counts: ReparseCounts) -> None:
+        nonlocal now
+        so_far = {"read": reading.read + counts.read, "changed": reading.changed + counts.changed}
+        now = replace(now, **so_far)
+        note(run, now)
 
     try:
-        note(run, replace(reading, state=READING), before=WAITING)
-        counts = reparse(run, lambda counts: note(run, advanced(counts)))
-        note(run, replace(advanced(counts), state=DONE))
-    except leases.TakenOver:
+        note(run, now, before=WAITING)
+        reparse(run, read, lambda *far: _ranks_on(run, now, *far))
+        note(run, replace(now, state=DONE))
+    except (leases.TakenOver, RankingStopped):
         _end_early(run, token)
     except DATABASE_AWAY:
         raise

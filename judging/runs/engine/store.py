@@ -13,12 +13,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
 
 from judging.core.formatting import usd
+from judging.core.processes import stop_requested
 from judging.core.sql import statements
 from judging.core.text import printable
 from judging.llm.client.adaptation import EndpointCapabilities
@@ -43,7 +45,7 @@ from judging.runs.models import (
 from judging.runs.planning.agenda import Questioner, agenda_of, with_images
 from judging.runs.planning.reuse import Place, ReusedRun, kept_samples, sources_of
 from judging.runs.samples import Ask, asks_about, asks_about_nothing
-from judging.runs.verdicts.rebuild import rebuild_verdicts
+from judging.runs.verdicts.rebuild import RankingStopped, rebuild_verdicts
 
 FREE = Decimal(0)
 _COPIED = ("raw_text", "reasoning", "refusal", "finish_reason", "logprobs")
@@ -388,6 +390,9 @@ class RunStore:
         self.run = run
         self.holder = holder
         self.leads = leads
+        # How far the ranking is, in words, and who is told of it.
+        self.ranking = ""
+        self.tell: Callable[[], None] = lambda: None
         self.questioner = Questioner.of(run)
         self.price = PriceSnapshot.from_json(run.price) if run.price else None
         self.known, self.known_good = endpoints.recall(run)
@@ -693,7 +698,8 @@ class RunStore:
 
         `after_running` is `queued` if another worker is to go on.
         """
-        if not self.leads or self.look(PumpStatus(0, 0, None)) is None:
+        state = self.look(PumpStatus(0, 0, None)) if self.leads else None
+        if state is None:
             return
         if after_running == State.QUEUED and lifecycle.hand_over(self.run, self.holder):
             return
@@ -704,11 +710,29 @@ class RunStore:
         # Sums that were kept up call by call are checked once against the calls themselves.
         claims.recount(self.run.pk)
         if after_running == State.DONE:
-            rebuild_verdicts(self.run)
+            try:
+                rebuild_verdicts(self.run, partial(self.ranks_on, state))
+            except RankingStopped:
+                # Unless somebody paused or cancelled the run, this worker ends. Another one ranks.
+                after_running = State.QUEUED
         moves = {
             State.RUNNING: after_running,
             State.PAUSING: State.PAUSED,
             State.CANCELLING: State.CANCELLED,
         }
-        lifecycle.settle(self.run.pk, self.holder, moves)
+        lifecycle.settle(self.run.pk, self.holder, moves, progress={})
         lifecycle.make_primary(self.run)
+
+    def ranks_on(self, state: str, done: int, total: int) -> bool:
+        """Write how far the ranking is. False if a person or the worker's end stops it.
+
+        A run that was paused or cancelled before is ranked by the answers that it has.
+
+        Args:
+            state: the state of the run when the ranking began.
+        """
+        ours = Run.objects.filter(pk=self.run.pk, holder=self.holder, state=state)
+        self.ranking = f"{done} of {total} examples ranked"
+        self.tell()
+        is_ours = bool(ours.update(progress={"ranked": done, "to_rank": total}))
+        return is_ours and not (state == State.RUNNING and stop_requested.is_set())

@@ -32,6 +32,7 @@ from judging.runs.models import Call, Form, Method, Parse, Run, Sample, Verdict
 from judging.runs.planning.start import create
 from judging.runs.recorded.formats import FORMATS, RecordedRow, judgment_rows
 from judging.runs.verdicts.judge_figures import prepare_page
+from judging.runs.verdicts.rebuild import Advance as Ranked
 from judging.runs.verdicts.rebuild import rebuild_verdicts
 
 CHUNK = 500
@@ -129,12 +130,14 @@ def import_judgments(
     labels: Codes | None = None,
     sheet: str = "",
     advance: Advance = lambda rows: None,
+    ranked: Ranked = lambda done, total: True,
     keep: Callable[[Run], object] = lambda run: None,
 ) -> Run:
     """Make one run of all files. Raises UserError, with nothing written, if a row can't be used.
 
     Args:
         advance: Gets the number of rows of each chunk that is written.
+        ranked: Told how many examples of how many are ranked, once all rows are written.
         keep: Gets the run, in the last transaction.
     """
     access.need_texts(project, access.BRINGS_TEXTS)
@@ -149,7 +152,7 @@ def import_judgments(
         with chunks.transaction():
             _write(run, chunk, examples)
         advance(len(chunk))
-    finish(run, keep)
+    finish(run, keep, ranked)
     # Its page would otherwise sum all samples while somebody waits.
     prepare_page(run)
     return run
@@ -257,10 +260,10 @@ def _form_of(row: RecordedRow) -> str:
     return Form.CHOICE if row.p_first is not None else ""
 
 
-def finish(run: Run, keep: Callable[[Run], object] = lambda run: None) -> None:
+def finish(run: Run, keep: Callable[[Run], object], ranked: Ranked) -> None:
     spent = run.calls.aggregate(usd=Sum("usd"))["usd"] or 0
     rows_came(run.calls.count(), Call, Sample, Parse)
-    rebuild_verdicts(run)
+    rebuild_verdicts(run, ranked)
     rows_came(run.verdicts.count(), Verdict)
     with transaction.atomic():
         Run.objects.filter(pk=run.pk).update(

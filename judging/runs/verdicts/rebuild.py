@@ -1,7 +1,7 @@
 """Rebuild the verdicts of a run from its samples, and rank the examples."""
 
 from collections import Counter, namedtuple
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import islice
@@ -14,7 +14,7 @@ from judging.core.leases import Chunks, KeptRows, delete_rows, in_chunks
 from judging.core.sql.statements import insert_columns, new, upsert
 from judging.methods.verdicts.verdicts import Candidate, VerdictState, outcome_of, rank, verdict
 from judging.methods.verdicts.verdicts import VerdictFigures as Result
-from judging.runs.models import Form, Method, Run, Verdict, among, subjects_of
+from judging.runs.models import Form, Method, Run, Verdict, among, n_subjects, subjects_of
 from judging.runs.planning.agenda import Adaptive, adaptive_of
 from judging.runs.samples import ExampleSamples, samples_of
 
@@ -26,6 +26,12 @@ JUDGED_FIELDS = tuple(field.name for field in _FIELDS if field.name not in UNIQU
 Judged = namedtuple("Judged", [f.attname for f in _FIELDS if f.name not in ("run", "rank")])
 # Most examples of a run have the scores of another, and exact fractions take long.
 MOST_KNOWN = 4096
+# Told how many examples of how many are done. Returns False if nobody wants the rest any more.
+Advance = Callable[[int, int], bool]
+
+
+class RankingStopped(Exception):
+    """Nobody wants the ranking any more. The run has the verdicts that it had before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +42,18 @@ class VerdictCounts:
     pending: int = 0
 
 
-def rebuild_verdicts(run: Run) -> VerdictCounts:
+def rebuild_verdicts(run: Run, advance: Advance = lambda done, total: True) -> VerdictCounts:
     """Judge every example, rank them, and write all verdicts with their ranks in chunks.
 
     Only what the examples are ranked by is held in memory for all of them at once. The verdicts
     are in a temporary file meanwhile.
+
+    Args:
+        advance: Told after each chunk. It is no longer heard once earlier verdicts are replaced,
+            because a part of them would be of another ranking than the rest.
+
+    Raises:
+        RankingStopped: `advance` returned False.
     """
     if run.form == Form.POINTWISE:
         # Single responses have scores, and no verdict.
@@ -49,6 +62,7 @@ def rebuild_verdicts(run: Run) -> VerdictCounts:
     judged: KeptRows[Judged] = KeptRows(Judged)
     known: dict[Hashable, tuple[tuple[Any, ...], Judged]] = {}
     examples, adaptive, of_each = samples_of(run), adaptive_of(run), run.samples_an_order
+    total = n_subjects(run)
     while chunk := list(islice(examples, CHUNK)):
         usd = usd_of(run, chunk)
         for example in chunk:
@@ -65,8 +79,12 @@ def rebuild_verdicts(run: Run) -> VerdictCounts:
             candidates.append(Candidate(example.external_id, *ranked_by))
             key = example.example_id
             judged.add(found._replace(example_id=key, usd=usd.get(key)))
+        if not advance(len(candidates) // 2, total):
+            raise RankingStopped
     ranks = {index: place for place, index in enumerate(rank(candidates, run.seed), start=1)}
-    write(run, zip(judged, map(ranks.get, range(len(candidates))), strict=True))
+    rows = zip(judged, map(ranks.get, range(len(candidates))), strict=True)
+    n = len(candidates)
+    write(run, rows, lambda written: advance((n + written) // 2, total))
     stale = Verdict.objects.filter(run=run).exclude(example__in=subjects_of(run))
     in_chunks(stale, lambda keys: delete_rows(Verdict, pk__in=keys), CHUNK)
     Run.objects.filter(pk=run.pk).update(ranked_at=timezone.now())
@@ -118,9 +136,12 @@ def usd_of(run: Run, examples: Sequence[ExampleSamples]) -> dict[int, Decimal | 
     return dict(calls.annotate(total=Sum("usd")).values_list("example", "total"))
 
 
-def write(run: Run, ranked: Iterator[tuple[Judged, int | None]]) -> None:
+def write(
+    run: Run, ranked: Iterator[tuple[Judged, int | None]], advance: Callable[[int], bool]
+) -> None:
     """Write verdicts and ranks: rank 1 is to be reviewed first, and a pending example has none."""
-    chunks, first = Chunks(), not Verdict.objects.filter(run=run).exists()
+    verdicts, n_written = Verdict.objects.filter(run=run), 0
+    chunks, first = Chunks(), not verdicts.exists()
     while chunk := list(islice(ranked, min(chunks.size, CHUNK))):
         with chunks.transaction():
             if first:
@@ -131,6 +152,10 @@ def write(run: Run, ranked: Iterator[tuple[Judged, int | None]]) -> None:
                 cells = ({"rank": place, **one._asdict()} for one, place in chunk)
                 rows = [new(Verdict, run_id=run.pk, **given) for given in cells]
                 upsert(Verdict, rows, UNIQUE, JUDGED_FIELDS)
+        n_written += len(chunk)
+        if not advance(n_written) and first:
+            in_chunks(verdicts, lambda keys: delete_rows(Verdict, pk__in=keys), CHUNK)
+            raise RankingStopped
 
 
 def row(run: Run, example: ExampleSamples, result: Result, score: float | None) -> Judged:

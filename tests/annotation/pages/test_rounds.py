@@ -6,7 +6,8 @@ from decimal import Decimal
 import pytest
 from django.urls import reverse
 
-from annotation.models import Flag
+from annotation.models import Flag, RoundWork
+from annotation.rounds import growing
 from annotation.rounds.opening import RoundSettings, open_round
 from annotation.votes.imports import import_votes
 from judging.projects.models import AuditEvent, Role
@@ -98,6 +99,29 @@ def test_its_buttons_move_it_through_its_states(as_researcher, round_):
     assert list(actions)[1:] == [
         "round paused", "round resumed", "round closed", "round reopened"
     ]  # fmt: skip
+
+
+def test_a_large_round_says_how_far_its_closing_is_and_can_be_left_open(
+    as_researcher, round_, monkeypatch
+):
+    # All is left to a worker, which never comes.
+    monkeypatch.setattr(growing, "AT_ONCE", 0)
+    press(as_researcher, round_, "round_pause")
+    press(as_researcher, round_, "round_close")
+    work = growing.current_work(round_)
+    RoundWork.objects.update(n_done=1)
+    page = as_researcher.get(address(round_)).text
+    assert "The round is closed, and its items are being settled." in page
+    assert "1 of 3 items settled" in page
+    assert address(round_, "round_cancel") in page
+    said = as_researcher.post(address(round_, "round_cancel"), follow=True).text
+    assert "Cancelled. The round is paused again. All its votes are there." in said
+    assert "The round is paused again, and its items are being settled." in said
+    assert address(round_, "round_cancel") not in said
+    assert growing.work_on(work.pk)
+    round_.refresh_from_db()
+    assert (round_.state, growing.current_work(round_)) == ("paused", None)
+    assert AuditEvent.objects.latest("pk").detail == {"what": "close"}
 
 
 def test_a_button_that_came_too_late_says_so(as_researcher, round_):

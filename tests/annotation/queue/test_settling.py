@@ -9,7 +9,7 @@ from annotation.models import Annotator, Item
 from annotation.people.annotators import come_back, leave_round
 from annotation.people.invitations import Terms, accept_invitation, invite
 from annotation.queue.queue import claim_next, skip
-from annotation.queue.settling import settle
+from annotation.queue.settling import settle, settle_all
 from annotation.rounds.changes import raise_votes
 from annotation.rounds.opening import RoundSettings, open_round
 from annotation.votes.voting import decide
@@ -52,6 +52,22 @@ def skip_it(item, annotator):
     while (draft := claim_next(item.round, annotator)).item != item:
         skip(draft)
     skip(draft)
+
+
+def test_who_is_told_of_items_before_they_are_settled_can_keep_them(project, ana, ben):
+    item = item_of(project)
+    for person in (ana, ben):
+        make_vote(item, person, "win")
+    Item.objects.update(state="open")
+
+    def cancelled(rows):
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        settle_all(Item.objects.all(), cancelled)
+    assert state_of(item) == "open"
+    settle_all(Item.objects.all())
+    assert state_of(item) == "complete"
 
 
 @pytest.mark.parametrize(

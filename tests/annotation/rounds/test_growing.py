@@ -6,10 +6,12 @@ import signal
 from decimal import Decimal
 
 import pytest
+from django.core.management import call_command
 from django.db import connection, connections
 from django.urls import reverse
 
 from annotation.models import Item, Round, RoundWork, Selection, Slot, WorkPart
+from annotation.queue import settling
 from annotation.queue.queue import NoItem, claim_next
 from annotation.results.tables.exports import ExportRequest, export
 from annotation.rounds import changes, growing
@@ -53,8 +55,8 @@ class Cut(Exception):
 def cut(monkeypatch):
     """Cuts the work off in its third chunk, as a kill would: the lease is not given back."""
 
-    def after(name, look=lambda: None):
-        real, calls = getattr(growing, name), []
+    def after(name, look=lambda: None, module=growing):
+        real, calls = getattr(module, name), []
 
         def write(*arguments):
             calls.append(1)
@@ -63,7 +65,7 @@ def cut(monkeypatch):
                 raise Cut
             return real(*arguments)
 
-        monkeypatch.setattr(growing, name, write)
+        monkeypatch.setattr(module, name, write)
         monkeypatch.setattr(growing.leases, "FREE", {})
         monkeypatch.setattr(growing.leases, "is_dead", lambda holder: True)
 
@@ -277,6 +279,72 @@ def test_what_is_cancelled_leaves_nothing(project, run, cut, monkeypatch, operat
     assert Round.every.exists() == (operation != "open")
     with pytest.raises(UserError, match="can be cancelled"):
         growing.cancel(round_, None)
+
+
+def standing(round_):
+    slots = Slot.objects.filter(round=round_).order_by("pk")
+    return (
+        list(Item.objects.filter(round=round_).order_by("pk").values_list("pk", "state")),
+        list(slots.values_list("pk", "annotator", "vote", "lease_until")),
+    )
+
+
+@pytest.mark.parametrize("before", ["open", "paused"])
+@pytest.mark.django_db
+def test_a_closing_that_is_cancelled_leaves_the_round_as_it_was(
+    project, run, cut, monkeypatch, before
+):
+    close = closed(project, run)
+    round_ = Round.objects.get()
+    ben = make_annotator(project, "ben")
+    for _ in range(N // 2):
+        record_vote(claim_next(round_, ben), {"overall": "right"})
+    in_hand = claim_next(round_, ben)
+    if before == "paused":
+        changes.pause(round_, None)
+    was, to_settle = standing(round_), Item.objects.exclude(state=Item.State.COMPLETE).count()
+    cut("_settle", module=settling)
+    with pytest.raises(Cut):
+        close()
+    monkeypatch.undo()
+    half = Round.objects.get()
+    assert half.state == "closed"
+    assert standing(half) != was
+    work = growing.current_work(half)
+    assert (work.n_done, work.n_total) == (2 * CHUNK, to_settle)
+    growing.cancel(half, None)
+    now = Round.objects.get()
+    assert (half.state, now.state, now.closed_at) == (before, before, None)
+    assert standing(now) == was
+    assert growing.current_work(now) is None
+    with pytest.raises(UserError, match="can be cancelled"):
+        growing.cancel(now, None)
+    if before == "open":
+        record_vote(in_hand, {"overall": "right"})
+        changes.close(now, None)
+        assert not Item.objects.filter(state=Item.State.OPEN).exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "said"), [("resume", "is closed"), ("cancel", "as it was before")]
+)
+@pytest.mark.django_db
+def test_a_closing_that_was_cut_off_is_finished_or_undone_by_the_command(
+    project, run, cut, monkeypatch, capsys, option, said
+):
+    close = closed(project, run)
+    cut("_settle", module=settling)
+    with pytest.raises(Cut):
+        close()
+    monkeypatch.undo()
+    RoundWork.objects.update(lease_until=None)
+    call_command("open_round", project.slug, f"--{option}", "1")
+    assert said in capsys.readouterr().out
+    round_ = Round.objects.get()
+    assert (round_.state, growing.current_work(round_)) == (
+        "closed" if option == "resume" else "open",
+        None,
+    )
 
 
 @pytest.mark.django_db

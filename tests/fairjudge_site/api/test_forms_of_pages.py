@@ -140,6 +140,8 @@ def test_what_a_round_still_writes_is_cancelled(client, project, round_, monkeyp
     assert asked(client.post(f"{HERE}/rounds/2/cancel", **key)) == cancelled
     assert client.get(f"{HERE}/rounds/2").status_code == 404
     assert AuditEvent.objects.filter(action="change cancelled").count() == 1
+    assert asked(client.post(f"{HERE}/rounds/1/close"))["state"] == "closed"
+    assert asked(client.post(f"{HERE}/rounds/1/cancel"))["state"] == "open"
 
 
 def test_members_get_roles_and_leave_and_their_tokens_end_with_them(

@@ -11,6 +11,7 @@ import pytest
 from annotation.models import Item, Seat
 from annotation.results.demo import finished_study
 from annotation.rounds.opening import RoundSettings, open_round
+from fairjudge_site.api import tables
 from fairjudge_site.api.reference import document
 from fairjudge_site.api.urls import api
 from judging.dataset.models import HumanScore
@@ -192,6 +193,20 @@ def test_a_parquet_file_has_the_rows_and_types_of_the_table(client, judged):
         "parquet", "jsonl", "parquet", "parquet", "parquet",
     ]  # fmt: skip
     assert Export.objects.first().n_rows == 4
+
+
+def test_a_parquet_file_has_what_may_be_added_to_other_files(client, judged, monkeypatch):
+    asked = []
+    monkeypatch.setattr(tables, "export", lambda *of: asked.append(of[-1]) or iter(()))
+    for kind in ("parquet", "jsonl"):
+        assert client.get(f"projects/vicuna/labels.{kind}?model=dawid_skene").status_code == 200
+        assert client.get(f"projects/vicuna/people.{kind}?background=true").status_code == 200
+    assert [(one.model, one.background) for one in asked] == 2 * [
+        ("dawid_skene", False),
+        ("", True),
+    ]
+    refused = client.get("projects/vicuna/labels.parquet?model=another")
+    assert refused.status_code == 422
 
 
 def test_a_large_parquet_file_comes_in_groups(client, judged, monkeypatch):

@@ -9,6 +9,7 @@ from judging.dataset.models import (
     Example,
     Frame,
     FrameMember,
+    Import,
     Tag,
     TagChange,
     Tagging,
@@ -17,6 +18,7 @@ from judging.dataset.models import (
 from judging.dataset.subsets import (
     ALL,
     Subset,
+    categories_of,
     change_tag,
     freeze,
     undo_tag,
@@ -122,6 +124,20 @@ def test_a_part_of_a_part_says_both(mixed):
     with pytest.raises(UserError, match="There is no example"):
         freeze(mixed, Subset.chosen(["category=math"]), within=code)
     assert words_of({}) == ""
+
+
+def test_categories_are_named_in_order_and_up_to_a_number(project, django_assert_num_queries):
+    make_examples(make_project("other"), 1, category="a")
+    for name, n in (("math", 3), ("", 2), ("code", 2), ("art", 1)):
+        make_examples(project, n, category=name)
+    (hidden,) = make_examples(project, 1, category="hidden")
+    other = Import.objects.create(project=project, number=99, state=Import.State.WRITING)
+    Example.objects.filter(pk=hidden.pk).update(source=other)
+    # One for the state of the imports, and one for each name and the end.
+    with django_assert_num_queries(5):
+        assert categories_of(project, 10) == ["art", "code", "math"]
+    with django_assert_num_queries(3):
+        assert categories_of(project, 2) == ["art", "code"]
 
 
 def test_tags_are_given_taken_and_undone(mixed, researcher):

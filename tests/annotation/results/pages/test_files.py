@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from annotation.models import Job
-from annotation.results.delivery import jobs
+from annotation.results.delivery import jobs, package
 from annotation.results.tables import exports
 from judging.core import waking
 from judging.core.models import Worker
@@ -93,6 +93,43 @@ def test_a_table_is_left_to_a_worker_if_it_is_large_and_there_is_one(
     assert table(client, format=kind).status_code == 302
     Worker.objects.all().delete()
     assert b"".join(table(client, format=kind).streaming_content)
+
+
+def test_a_report_that_somebody_cancels_is_given_up_before_its_tables_are_written(
+    client, owner, large, monkeypatch, tmp_path
+):
+    monkeypatch.setattr(jobs, "_RENEW_FILE_SECONDS", 0.02)
+    real, halfway, cancelled, begun = package.report, *(threading.Event() for _ in range(2)), []
+
+    def slow(analysis):
+        halfway.set()
+        assert cancelled.wait(20)
+        # The keeper of the lease looks once in a while.
+        threading.Event().wait(0.5)
+        return real(analysis)
+
+    monkeypatch.setattr(package, "report", slow)
+    monkeypatch.setattr(package, "pack", lambda analysis: begun.append(analysis))
+    client.force_login(owner)
+    client.post(reverse("report_file", args=["vicuna", "zip"]))
+    job = Job.objects.get()
+
+    def work():
+        jobs.work_on(job.pk)
+        connection.close()
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    try:
+        assert halfway.wait(20)
+        client.post(reverse("cancel_made_file", args=["vicuna", job.pk]))
+    finally:
+        cancelled.set()
+        worker.join()
+    job.refresh_from_db()
+    assert (job.state, job.result, job.holder) == ("stopped", None, "")
+    assert not begun, "the worker went on for nobody"
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
 @pytest.mark.parametrize("kind", ["csv", "xlsx"])

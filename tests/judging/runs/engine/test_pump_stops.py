@@ -2,11 +2,15 @@ from decimal import Decimal
 from threading import Event
 
 import pytest
+from django.urls import reverse
 
+from judging.projects.models import Role
 from judging.runs import lifecycle
+from judging.runs.engine import store
 from judging.runs.engine.progress import progress_of
 from judging.runs.engine.working import work_on
 from judging.runs.models import Run, Sample, Verdict
+from tests.factories import make_member
 from tests.judging.runs.judging import (
     answered,
     every_slot_once,
@@ -85,6 +89,44 @@ def test_a_stopped_run_records_what_was_in_flight_and_goes_on_without_asking_twi
     assert server.requests == 80
     assert set(answered(server.log).values()) == {3}
     assert every_slot_once(run)
+
+
+@pytest.mark.parametrize(
+    ("stop", "state"), [(lifecycle.cancel, "cancelled"), (lifecycle.pause, "paused")]
+)
+def test_a_run_that_is_stopped_while_it_ranks_has_no_verdicts_until_it_is_resumed(
+    settings, monkeypatch, client, stop, state
+):
+    rebuild, shown = store.rebuild_verdicts, []
+
+    def stopped_meanwhile(run, advance):
+        def told(*far):
+            goes_on = advance(*far)
+            shown.append(progress_of(run))
+            shown.append(client.get(reverse("run_progress", args=[run.project.slug, run.number])))
+            stop(run)
+            return goes_on
+
+        rebuild(run, told)
+
+    with loopback(settings) as server:
+        project = make_judged_project(4)
+        client.force_login(make_member(project, Role.OWNER, "olga"))
+        with monkeypatch.context() as patched:
+            patched.setattr(store, "rebuild_verdicts", stopped_meanwhile)
+            run = judged(project)
+        asked = server.requests
+        assert (shown[0].examples_ranked, shown[0].examples_to_rank) == (2, 4)
+        assert "2 of 4 examples ranked" in shown[1].content.decode()
+        assert (run.state, run.ranked_at, run.progress) == (state, None, {})
+        assert not run.verdicts.exists()
+        lifecycle.resume(run, background=False)
+        notes = []
+        assert work_on(run, report=lambda pump: notes.append(pump.note))
+        assert notes[-2:] == ["2 of 4 examples ranked", "4 of 4 examples ranked"]
+        run.refresh_from_db()
+        assert (run.state, run.verdicts.count()) == ("done", 4)
+        assert server.requests == asked, "nothing was asked again"
 
 
 def test_a_budget_pauses_the_run_before_it_is_exceeded_and_a_larger_one_goes_on(settings):

@@ -54,7 +54,7 @@ def test_a_worker_reads_them_without_a_call_and_says_how_far(run, messages, monk
     seen = []
     note = rereading.note
     monkeypatch.setattr(
-        rereading, "note", lambda run, now, *more, **named: seen.append(now.read)
+        rereading, "note", lambda run, now, *more, **named: seen.append((now.read, now.ranked))
         or note(run, now, *more, **named)
     )  # fmt: skip
     begin(run, None)
@@ -64,7 +64,8 @@ def test_a_worker_reads_them_without_a_call_and_says_how_far(run, messages, monk
     reparse_run(*messages[0])
     done = now(run)
     assert (done.state, done.read, done.changed) == ("done", 24, 24)
-    assert seen == [0, 10, 20, 24, 24]
+    # Half of the ranking is to judge the four examples, the other half to write their verdicts.
+    assert seen == [(0, 0), (10, 0), (20, 0), (24, 0), (24, 2), (24, 4), (24, 0)]
     assert Parse.objects.filter(current=True, status="valid").count() == 24
     assert run.verdicts.filter(state="judged").count() == 4
     assert AuditEvent.objects.filter(action="replies read again").count() == 1
@@ -277,6 +278,33 @@ def test_a_reading_that_is_stopped_leaves_verdicts_that_agree_with_it(run, messa
     assert now(run).total == 14
     reparse_run(*messages[2])
     assert (now(run).state, now(run).read) == ("done", 14)
+    assert run.verdicts.filter(state="judged").count() == 4
+
+
+def test_a_reading_that_updates_the_verdicts_shows_it_and_is_not_stopped_any_more(
+    run, messages, monkeypatch, client, owner
+):
+    client.force_login(owner)
+    address = reverse("run_reparse", args=[run.project.slug, run.number])
+    begin(run, None)
+    rebuild, shown = rereading.rebuild_verdicts, []
+
+    def looked_at(run, advance):
+        def told(*far):
+            goes_on = advance(*far)
+            page = client.get(address, headers={"HX-Request": "true"}).content.decode()
+            shown.append(page)
+            with pytest.raises(UserError, match="verdicts are being updated"):
+                rereading.stop(run, None)
+            return goes_on
+
+        rebuild(run, told)
+
+    monkeypatch.setattr(rereading, "rebuild_verdicts", looked_at)
+    reparse_run(*messages[0])
+    assert "2 of 4 examples ranked" in shown[0]
+    assert "Stop re-parsing" not in shown[0]
+    assert now(run).state == "done"
     assert run.verdicts.filter(state="judged").count() == 4
 
 

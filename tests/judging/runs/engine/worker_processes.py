@@ -78,10 +78,10 @@ def work(run_id: int) -> None:
 
     rebuild = store.rebuild_verdicts
 
-    def rebuild_later(run):
+    def rebuild_later(run, advance):
         while (settings.FAIRJUDGE_DATA / RANKING).exists():
             time.sleep(0.05)
-        return rebuild(run)
+        return rebuild(run, advance)
 
     store.rebuild_verdicts = rebuild_later
     signal.signal(signal.SIGTERM, lambda *_: stop_requested.set())

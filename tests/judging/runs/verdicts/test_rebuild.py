@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from judging.methods.verdicts.verdicts import tie_breaker
 from judging.runs.models import Form, Method, Parse, Run, Verdict
 from judging.runs.samples import RecordedSample, samples_of
-from judging.runs.verdicts.rebuild import VerdictCounts, rebuild_verdicts
+from judging.runs.verdicts.rebuild import RankingStopped, VerdictCounts, rebuild_verdicts
 from tests.annotation.results.choosing import make_choice_run
 from tests.factories import make_examples, make_project, make_run
 from tests.judging.runs.recorded_files import record_sample, record_scores
@@ -117,6 +117,60 @@ def test_the_samples_of_others_stay_out_and_all_are_written_together(project, mo
         assert sorted(one.rank for one in found) == list(range(1, 150))
         assert {one.usd for one in found} == {None}
     assert not Verdict.objects.filter(run=other).exists()
+
+
+@pytest.fixture
+def ranked_in_pairs(project, monkeypatch):
+    """A run of six examples, of which two are judged, and later written, at once."""
+    run = make_run(project, k=1, method=Method.EC, ranked_at=None)
+    for example in make_examples(project, 6):
+        record_scores(run, example, "original", [(8, 6)])
+    for name in ("judging.runs.samples.SAMPLES_PAGE", "judging.runs.verdicts.rebuild.CHUNK"):
+        monkeypatch.setattr(name, 2)
+    return run
+
+
+def kept(run):
+    run.refresh_from_db()
+    return run.ranked_at, sorted(run.verdicts.values_list("example", "rank", "label"))
+
+
+def stopping_at(calls, seen):
+    return lambda *far: seen.append(far) or len(seen) < calls
+
+
+def test_a_ranking_tells_how_far_it_is(ranked_in_pairs):
+    seen = []
+    rebuild_verdicts(ranked_in_pairs, lambda *far: seen.append(far) or True)
+    assert seen == [(1, 6), (2, 6), (3, 6), (4, 6), (5, 6), (6, 6)]
+
+
+@pytest.mark.parametrize("calls", [2, 3, 5])
+def test_a_first_ranking_that_is_stopped_leaves_no_verdict(ranked_in_pairs, calls):
+    seen = []
+    with pytest.raises(RankingStopped):
+        rebuild_verdicts(ranked_in_pairs, stopping_at(calls, seen))
+    assert len(seen) == calls
+    assert kept(ranked_in_pairs) == (None, [])
+    rebuild_verdicts(ranked_in_pairs)
+    assert len(kept(ranked_in_pairs)[1]) == 6
+
+
+@pytest.mark.parametrize(("calls", "is_new"), [(2, False), (5, True)])
+def test_a_later_ranking_that_is_stopped_leaves_the_old_verdicts_or_all_new_ones(
+    ranked_in_pairs, calls, is_new
+):
+    rebuild_verdicts(ranked_in_pairs)
+    before = kept(ranked_in_pairs)
+    Parse.objects.update(score_1=1)
+    if is_new:
+        rebuild_verdicts(ranked_in_pairs, stopping_at(calls, []))
+    else:
+        with pytest.raises(RankingStopped):
+            rebuild_verdicts(ranked_in_pairs, stopping_at(calls, []))
+        assert kept(ranked_in_pairs) == before
+    labels = [label for _, _, label in kept(ranked_in_pairs)[1]]
+    assert labels == 6 * ["lose" if is_new else "win"]
 
 
 def test_an_example_that_is_pending_again_loses_its_rank(project):
