@@ -209,7 +209,7 @@ def example_rows(project: Project, frame: int | None) -> ExampleRows:
         models=models,
         model_1=model_1,
         model_2=model_2,
-        question=question_codes(found["question"].tolist()),
+        question=question_codes(found["question"]),
         length=found["length"].copy(),
     )
 

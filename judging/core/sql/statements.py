@@ -399,7 +399,12 @@ def _copy(model: Model, cells: Sequence[Cells]) -> list[int]:
     """
     columns, key = inserted_columns(model), model._meta.pk.column
     table = connection.ops.quote_name(model._meta.db_table)
-    drawn = "SELECT nextval(pg_get_serial_sequence(%s, %s)) FROM generate_series(1, %s)"
+    # The name is looked up once. Within the list of columns it would be for every key, which took
+    # the server as long as COPY.
+    drawn = (
+        "WITH own AS MATERIALIZED (SELECT pg_get_serial_sequence(%s, %s)::regclass AS name) "
+        "SELECT nextval(own.name) FROM own, generate_series(1, %s)"
+    )
     with connection.cursor() as cursor:
         cursor.execute(drawn, [table, key, len(cells[0])])
         keys = [drawn_key for (drawn_key,) in cursor.fetchall()]
