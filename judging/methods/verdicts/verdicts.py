@@ -372,7 +372,8 @@ def rank(candidates: Iterable[Candidate], seed: int, *, paper_mode: bool = False
         words = np.frombuffer(bytes(ties), dtype=">u8").astype(np.uint64).reshape(-1, 4)
         keys = [*words.T[::-1], of_code[np.asarray(gap_codes)], np.asarray(n_valid), *keys]
     # The last key counts first, and equal candidates stay in their order.
-    return np.asarray(places)[np.lexsort(keys)].tolist()
+    ranked: list[int] = np.asarray(places)[np.lexsort(keys)].tolist()
+    return ranked
 
 
 def tie_breaker(seed: int, external_id: str) -> str:
