@@ -115,7 +115,7 @@ def test_a_slot_is_there_once(project, tmp_path):
 def test_what_was_cut_off_is_replaced_under_the_same_name(project, tmp_path, monkeypatch):
     path = write_lines(tmp_path / "s.jsonl", [row("e0", "original", 9, 8)])
     with monkeypatch.context() as broken:
-        broken.setattr("judging.runs.recorded.writing.finish", lambda run, keep: 1 / 0)
+        broken.setattr("judging.runs.recorded.writing.finish", lambda *given: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             import_judgments(project, None, [path], name="theirs")
     assert Run.objects.get().state == "failed"
