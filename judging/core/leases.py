@@ -314,7 +314,8 @@ class KeptRows(Generic[KeptRow]):
     BLOCK = 500
 
     def __init__(self, kind: Any) -> None:
-        self._kind, self._cells = kind, attrgetter(*kind.__match_args__)
+        is_tuple = issubclass(kind, tuple)
+        self._kind, self._cells = kind, tuple if is_tuple else attrgetter(*kind.__match_args__)
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 - the finalizer closes it
         weakref.finalize(self, self._file.close)
         self._waiting: list[tuple[Any, ...]] = []

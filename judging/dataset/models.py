@@ -4,7 +4,7 @@ An import remembers what was read from which file. Its rows are seen only once i
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -12,7 +12,7 @@ from django.db import models
 from django.db.models import Count, Exists, F, OuterRef, QuerySet, Subquery, Sum
 from django.db.models.expressions import Combinable
 from django.db.models.functions import MD5, Coalesce
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from judging.core.formatting import number_of
 from judging.core.models import Leased, user_or_none
@@ -328,18 +328,22 @@ class HumanScore(models.Model):
 NO_TEXT = "d41d8cd98f00b204e9800998ecf8427e"
 
 
-def question_codes(digests: Sequence[str]) -> NDArray[np.intp]:
+def question_codes(digests: ArrayLike) -> NDArray[np.intp]:
     """Return equal codes for equal questions; each example without a question has its own."""
-    seen: dict[str | int, int] = {}
-    names = (row if name == NO_TEXT else name for row, name in enumerate(digests))
-    return np.array([seen.setdefault(name, len(seen)) for name in names], dtype=np.intp)
+    names, codes = np.unique(np.asarray(digests, dtype="S32"), return_inverse=True)
+    without = np.flatnonzero(names[codes] == NO_TEXT.encode())
+    codes[without] = len(names) + np.arange(len(without))
+    first, numbered = np.unique(codes, return_index=True, return_inverse=True)[1:]
+    # Numbered in the order in which they come.
+    return np.argsort(np.argsort(first))[numbered]
 
 
-def questions_of(project_id: int, examples: Sequence[int]) -> NDArray[np.intp]:
-    """Return the question codes of these examples in their order, by one query without texts."""
-    rows = Example.objects.filter(project=project_id).order_by().annotate(md5=MD5(F("question")))
-    digests = dict(rows.values_list("pk", "md5").iterator(chunk_size=5000))
-    return question_codes([digests[pk] for pk in examples])
+def questions_of(project_id: int, examples: NDArray[np.int64]) -> NDArray[np.intp]:
+    """Return the question codes of these examples, which are in the order of their keys."""
+    rows = Example.objects.filter(project=project_id).order_by("pk")
+    digests = rows.annotate(md5=MD5(F("question"))).values_list("pk", "md5")
+    found = np.fromiter(digests.iterator(chunk_size=5000), dtype=[("pk", "i8"), ("md5", "S32")])
+    return question_codes(found["md5"][np.isin(found["pk"], examples)])
 
 
 def alike_questions(examples: QuerySet[Example]) -> tuple[float, int]:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
@@ -178,8 +178,12 @@ class ById(Mapping[str, ID]):
 
     def __init__(self, values: Iterable[tuple[str, ID]]) -> None:
         self._values = dict(values)
+
+    @cached_property
+    def _ids(self) -> dict[str, str]:
+        """The IDs that are numbers, once one isn't found as it is: they need much memory."""
         alike = Counter(map(canonical, self._values))
-        self._ids = {
+        return {
             canonical(name): name
             for name in self._values
             if alike[canonical(name)] == 1 and NUMBER.fullmatch(canonical(name))
@@ -187,6 +191,9 @@ class ById(Mapping[str, ID]):
 
     def __getitem__(self, name: str) -> ID:
         return self._values[name if name in self._values else self._ids[canonical(name)]]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._values or canonical(str(name)) in self._ids
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)

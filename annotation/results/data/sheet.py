@@ -140,7 +140,7 @@ _EXAMPLE = np.dtype(
         ("sign", "i1"),
         ("model_1", "O"),
         ("model_2", "O"),
-        ("question", "O"),
+        ("question", "S32"),
         ("length", "i8"),
     ]
 )
@@ -198,7 +198,7 @@ def example_rows(project: Project, frame: int | None) -> ExampleRows:
         )
         .values_list("pk", "category", "sign", "model_1", "model_2", "question_md5", "length")
     )
-    found = np.fromiter(rows.iterator(chunk_size=CHUNK), dtype=_EXAMPLE)
+    found = np.fromiter(_sharing(rows.iterator(chunk_size=CHUNK)), dtype=_EXAMPLE)
     golden = found["sign"] != _NO_LABEL
     models, (model_1, model_2) = _codes(found["model_1"], found["model_2"])
     return ExampleRows(
@@ -209,9 +209,17 @@ def example_rows(project: Project, frame: int | None) -> ExampleRows:
         models=models,
         model_1=model_1,
         model_2=model_2,
-        question=question_codes(found["question"].tolist()),
+        question=question_codes(found["question"]),
         length=found["length"].copy(),
     )
+
+
+def _sharing(rows: Iterator[tuple]) -> Iterator[tuple]:
+    """Give all rows with the same category or models the same texts, which need memory once."""
+    known: dict[str, str] = {}
+    for pk, category, sign, *models, question, length in rows:
+        one, two, three = (known.setdefault(text, text) for text in (category, *models))
+        yield pk, one, sign, two, three, question, length
 
 
 def text_lengths(project: Project, ids: Codes) -> NDArray[np.int64]:

@@ -15,7 +15,7 @@ that an example has votes of: known labels, which leave the judge's label as it 
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import lru_cache
 from itertools import groupby
@@ -110,7 +110,6 @@ class HumanLabel:
     n_timed: int = 0
     seconds: float = 0.0
     timed_usd: Decimal = Decimal(0)
-    counts: dict[str, int] = field(default_factory=dict)
     left_out: tuple[CastVote, ...] = ()
     n_cant_judge: int = 0
     posterior: Posterior | None = None
@@ -118,6 +117,12 @@ class HumanLabel:
     @property
     def n_votes(self) -> int:
         return len(self.votes)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many of the votes say win, tie and lose."""
+        given = [vote.label for vote in self.votes]
+        return {name: given.count(name) for name in Label.values}
 
     @property
     def settled(self) -> bool:
@@ -471,11 +476,10 @@ def _label_of(
         counts_in = enters_results(vote.label, unblinded=vote.unblinded, leave_out=leave_out)
         parts[counts_in].append(vote)
     votes, left_out = tuple(parts[True]), tuple(parts[False])
-    counts = dict.fromkeys(Label.values, 0)
-    for vote in votes:
-        counts[vote.label] += 1
+    given = [vote.label for vote in votes]
+    counts = tuple(map(given.count, Label.values))
     not_counted = len(left_out) + cannot
-    label, source, rule = _decide(item, tuple(counts.values()), not_counted, decision)
+    label, source, rule = _decide(item, counts, not_counted, decision)
     if posterior is not None and source in _BY_VOTES and item.state != Item.State.ADJUDICATE:
         label, source, rule = _by_model(posterior, project.label_rule, label, source, rule)
     if cannot:
@@ -507,7 +511,6 @@ def _label_of(
         timed_usd=human_usd_of_active_time(Decimal(repr(seconds)), item.round.wage_usd)
         if timed
         else Decimal(0),
-        counts=counts,
         left_out=left_out,
         n_cant_judge=cannot,
         posterior=posterior if votes else None,

@@ -18,7 +18,7 @@ from annotation.results.data.figures import Data, Plot, plot, tooltip, x_axis
 from annotation.results.data.runs import Costs, OtherRun, other_runs, project_costs, totals_of
 from annotation.results.data.samples import SampleArrays, samples_array
 from annotation.results.data.sheet import Sheet, sheet_of
-from annotation.results.merge.final_labels import CHUNK
+from annotation.results.merge.final_labels import CHUNK, places_of
 from annotation.results.sections.methods import Fewer, fewer_samples, prompt_share_of
 from annotation.results.sections.position import Position, position
 from annotation.results.sections.review import (
@@ -242,23 +242,43 @@ def read_dataset(of: Analysis) -> Data:
     """question, responses: (N,) and (N, 2) codes of equal texts; characters, words: their sizes."""
     columns = ("question", MD5("question"), "response_1", MD5("response_1"), "response_2")
     rows = frame_of(of.project).values_list("pk", *columns, MD5("response_2"))
-    place = {pk: row for row, pk in enumerate(of.sheet.ids.tolist())}
-    n = len(place)
-    words, characters = np.zeros(n, np.int64), np.zeros((n, 2), np.int64)
-    question, responses = np.zeros(n, "S32"), np.zeros((n, 2), "S32")
-    for pk, asked, asked_md5, one, one_md5, two, two_md5 in rows.iterator(chunk_size=CHUNK):
-        if (row := place.get(pk)) is not None:
-            question[row], responses[row] = asked_md5, (one_md5, two_md5)
-            words[row], characters[row] = len(asked.split()), (len(one), len(two))
-    codes = coded(responses.reshape(-1))[1].reshape(n, 2) if n else np.zeros((0, 2), np.intp)
+    n = len(of.sheet)
+    found = np.fromiter(map(_measured, rows.iterator(chunk_size=CHUNK)), dtype=_TEXTS)
+    places = places_of(of.sheet.ids, found["pk"])
+    texts = np.zeros(n, dtype=_TEXTS)
+    texts[places[places >= 0]] = found[places >= 0]
+    del found
+    none = np.zeros(0, np.intp)
+    responses = coded(texts["responses"].reshape(-1))[1] if n else none
     return Data(
         {
-            "question": coded(question)[1] if n else np.zeros(0, np.intp),
-            "responses": codes,
-            "characters": characters,
-            "words": words,
+            "question": coded(texts["question"])[1] if n else none,
+            "responses": responses.reshape(n, 2),
+            "characters": texts["characters"].copy(),
+            "words": texts["words"].copy(),
         }
     )
+
+
+_TEXTS = np.dtype(
+    [
+        ("pk", "i8"),
+        ("question", "i8"),
+        ("responses", "i8", 2),
+        ("characters", "i8", 2),
+        ("words", "i8"),
+    ]
+)
+
+
+def _measured(row: tuple[int, str, str, str, str, str, str]) -> tuple[Any, ...]:
+    """Return the sizes of an example's texts, and 60 bits of their hashes.
+
+    Of a million texts, two have the same 60 bits with a probability of one in two million.
+    """
+    pk, asked, asked_md5, one, one_md5, two, two_md5 = row
+    question, first, second = (int(md5[:15], 16) for md5 in (asked_md5, one_md5, two_md5))
+    return pk, question, (first, second), (len(one), len(two)), len(asked.split())
 
 
 # Bold text, items of a list and headings, by the characters that only they have.

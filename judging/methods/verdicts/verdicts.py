@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -14,6 +15,8 @@ from fractions import Fraction
 from functools import lru_cache
 from math import lcm
 from typing import Any
+
+import numpy as np
 
 from judging.core.enums import LabelledEnum
 
@@ -205,7 +208,8 @@ class VerdictFigures:
     outcomes: one tuple per order, None for a sample without a verdict.
     shares: position-balanced shares of win, tie and lose. bpde: in nats.
     Scores, shares, label and BPDE are None if the state is pending or unjudged; an inconsistent
-    example lacks only the label."""
+    example lacks only the label. conflict: whether the means of two orders give different labels
+    (FairEval, §2.2), if both orders have a valid sample."""
 
     state: VerdictState
     outcomes: tuple[tuple[Label | None, ...], ...]
@@ -216,6 +220,7 @@ class VerdictFigures:
     shares: Shares | None = None
     label: Label | None = None
     bpde: float | None = None
+    conflict: bool | None = None
 
     @property
     def gap(self) -> Fraction | None:
@@ -257,37 +262,44 @@ def verdict(
     valid = [[pair for pair in order if pair is not None] for order in orders]
     n_valid = sum(map(len, valid))
     n_asked = sum(map(len, orders))
+    means = [_mean_pair(order) for order in valid if order]
+    agree = len({outcome_of(mean, band) for mean in means}) == 1
+    conflict = None if len(means) < 2 else not agree
+    counts = n_valid, n_asked
     if k is not None and any(len(order) < k for order in orders):
-        return VerdictFigures(VerdictState.PENDING, outcomes, n_valid, n_asked)
+        return VerdictFigures(VerdictState.PENDING, outcomes, *counts, conflict=conflict)
     if not all(valid):
-        return VerdictFigures(VerdictState.UNJUDGED, outcomes, n_valid, n_asked)
+        return VerdictFigures(VerdictState.UNJUDGED, outcomes, *counts)
 
-    means = [_mean_pair(order) for order in valid]
     cs = _mean_pair(means)
     shares = _balanced_shares(tuple(_counts(order) for order in outcomes))
-    agree = len({outcome_of(mean, band) for mean in means}) == 1
     judged = agree or not must_agree
     return VerdictFigures(
         VerdictState.JUDGED if judged else VerdictState.INCONSISTENT,
         outcomes,
-        n_valid,
-        n_asked,
+        *counts,
         *cs,
         shares,
         outcome_of(cs, band) if judged else None,
         entropy(cs if probabilities else shares),
+        conflict,
     )
 
 
 def _exact(samples: SamplesByOrder) -> list[ScorePair | None]:
-    return [None if pair is None else (_fraction(pair[0]), _fraction(pair[1])) for pair in samples]
+    return [pair and (_fraction(pair[0]), _fraction(pair[1])) for pair in samples]
 
 
 # Judges give few different scores, and orders of k samples split in few ways: the same fractions
 # would be worked out for every example.
 @lru_cache(maxsize=1024)
-def _fraction(number: Number) -> Fraction:
+def _made(number: Number) -> Fraction:
     return Fraction(number)
+
+
+def _fraction(number: Number) -> Fraction:
+    """Looking a fraction up takes longer than to see that it is one."""
+    return number if isinstance(number, Fraction) else _made(number)
 
 
 def _mean_pair(pairs: Sequence[ScorePair]) -> ScorePair:
@@ -329,30 +341,39 @@ class Candidate:
     gap: Fraction | None
 
 
-def rank(candidates: Sequence[Candidate], seed: int, *, paper_mode: bool = False) -> list[int]:
+def rank(candidates: Iterable[Candidate], seed: int, *, paper_mode: bool = False) -> list[int]:
     """Order the candidates for review; pending ones are left out.
 
     Unjudged first, then inconsistent, then larger BPDE, fewer valid samples, smaller gap, and
     the SHA-256 of "{seed}:{external_id}".
 
     Args:
-        candidates, seed: examples, and the run's seed.
+        candidates, seed: examples, and the run's seed. Only numbers of them are kept in memory.
         paper_mode: let import order decide after BPDE.
     Returns: their places, the first to be reviewed first."""
-    gaps = sorted({c.gap for c in candidates if c.gap is not None})
-    gap_order = {gap: position for position, gap in enumerate(gaps)}
-
-    def key(index: int) -> tuple[int, float, int, int, str]:
-        candidate = candidates[index]
-        state = _STATE_ORDER[candidate.state]
-        bpde = -math.inf if candidate.bpde is None else candidate.bpde
-        if paper_mode:
-            return state, -bpde, index, 0, ""
-        gap = -1 if candidate.gap is None else gap_order[candidate.gap]
-        return state, -bpde, candidate.n_valid, gap, tie_breaker(seed, candidate.external_id)
-
-    ranked = [i for i, c in enumerate(candidates) if c.state is not VerdictState.PENDING]
-    return sorted(ranked, key=key)
+    places, states, scores = array("q"), array("b"), array("d")
+    n_valid, gap_codes, ties = array("q"), array("q"), bytearray()
+    gaps: dict[Fraction | None, int] = {}
+    for place, candidate in enumerate(candidates):
+        if candidate.state is VerdictState.PENDING:
+            continue
+        places.append(place)
+        states.append(_STATE_ORDER[candidate.state])
+        scores.append(-math.inf if candidate.bpde is None else candidate.bpde)
+        n_valid.append(candidate.n_valid)
+        gap_codes.append(gaps.setdefault(candidate.gap, len(gaps)))
+        if not paper_mode:
+            ties += bytes.fromhex(tie_breaker(seed, candidate.external_id))
+    keys = [-np.asarray(scores), np.asarray(states)]
+    if not paper_mode:
+        by_size = sorted(gaps, key=lambda gap: -1 if gap is None else gap)
+        order = {gap: position for position, gap in enumerate(by_size)}
+        of_code = np.array([order[gap] for gap in gaps], dtype=np.int64)
+        words = np.frombuffer(bytes(ties), dtype=">u8").astype(np.uint64).reshape(-1, 4)
+        keys = [*words.T[::-1], of_code[np.asarray(gap_codes)], np.asarray(n_valid), *keys]
+    # The last key counts first, and equal candidates stay in their order.
+    ranked: list[int] = np.asarray(places)[np.lexsort(keys)].tolist()
+    return ranked
 
 
 def tie_breaker(seed: int, external_id: str) -> str:

@@ -84,8 +84,8 @@ class RecordedRow(NamedTuple):
 
 Rows = Iterable[RecordedRow | Refused]
 Columns = dict[str, Callable[[Cells, str], Any]]
-# Longer values are texts and IDs, which seldom come again.
-LONGEST_KNOWN, MOST_KNOWN = 20, 100_000
+# Longer values are texts and IDs, which seldom come again. So many are known of each column.
+LONGEST_KNOWN, MOST_KNOWN = 20, 2000
 
 
 def judgment_rows(records: Records, labels: Codes, known: Container[str] = frozenset()) -> Rows:
@@ -121,26 +121,31 @@ def _reader_for(
     if file_format == "pandalm" or (file_format in ("auto", "json") and "gpt_result" in values):
         return _pandalm_rows
     outcome = partial(Cells.one_of, meanings=_OUTCOMES | labels)
-    return partial(_sample_rows, _COLUMNS | {"outcome": outcome}, {})
+    columns = _COLUMNS | {"outcome": outcome}
+    return partial(_sample_rows, columns, {name: {} for name in columns})
 
 
-def _sample_rows(columns: Columns, known: dict[tuple[str, str], Any], record: Record) -> Rows:
+def _sample_rows(columns: Columns, known: dict[str, dict[str, Any]], record: Record) -> Rows:
     """Read the sample in a row of the samples export. Raises BadRow if its columns disagree.
 
     Args:
-        known: what columns made of short texts. Scores, counts and words come again in many rows.
+        known: what each column made of short texts. Scores, counts and words come again often.
     """
     cells = Cells(record)
     cells.refuse_twins()
     row: dict[str, Any] = {}
     for name, text in record.values.items():
+        made = known.get(name)
+        if made is None:
+            continue
         short = isinstance(text, str) and len(text) <= LONGEST_KNOWN
-        value = known.get((name, text), known) if short else known
-        if value is known and name in columns:
+        if short and text in made:
+            value = made[text]
+        else:
             n_problems, value = len(cells.problems), columns[name](cells, name)
-            if short and len(cells.problems) == n_problems and len(known) < MOST_KNOWN:
-                known[name, text] = value
-        if value is not None and value is not known and value != "":
+            if short and len(made) < MOST_KNOWN and len(cells.problems) == n_problems:
+                made[text] = value
+        if value is not None and value != "":
             row[name] = value
     if "external_id" not in row and not cells.problems:
         cells.require("external_id")

@@ -3,10 +3,12 @@
 The files are read once. Samples are in a temporary file in between, since there may be millions.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import compress, count, islice
 from pathlib import Path
 from typing import Any
 
@@ -49,44 +51,72 @@ Advance = Callable[[int], None]
 _NOWHERE = Place("", 0)
 
 
+# Slots above this one are rare, and kept apart from the bits of the others.
+_MOST_BITS = 63
+
+
+class _Examples:
+    """The examples that samples can be about. places: by ID, counted from 0."""
+
+    def __init__(self, project: Project) -> None:
+        self._keys = array("q")
+        rows = project.examples.judged().order_by().values_list("external_id", "pk")
+        self.places = ById(self._numbered(rows.iterator(chunk_size=5000)))
+
+    def _numbered(self, rows: Iterator[tuple[str, int]]) -> Iterator[tuple[str, int]]:
+        for place, (name, key) in enumerate(rows):
+            self._keys.append(key)
+            yield name, place
+
+    def keys_of(self, names: Iterable[str]) -> tuple[int, ...]:
+        return tuple(self._keys[self.places[name]] for name in names)
+
+
 @dataclass
 class Survey:
-    """What the first pass found, without writing. Orders and slots are hashes to save memory.
+    """What the first pass found, without writing. Per row it needs a few bytes at most.
 
-    slots: how many slots each order of each example has.
+    n: how many examples the project has.
+    slots: for each part and the place of each example, the slots with a first attempt, as bits.
+    others: the slots of other attempts, and those that have no bit, by part and place.
     """
 
-    orders: set[str] = field(default_factory=set)
+    n: int
     forms: set[str] = field(default_factory=set)
     models: set[str] = field(default_factory=set)
-    slots: dict[int, int] = field(default_factory=dict)
-    taken: set[int] = field(default_factory=set)
-    by_stage: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    slots: dict[str, array[int]] = field(default_factory=dict)
+    others: dict[tuple[str, int], set[tuple[int, int]]] = field(default_factory=dict)
+    k: int = 1
     hashes: list[bytes] = field(default_factory=list)
 
-    def add(self, row: RecordedRow) -> RecordedRow | str:
-        """Count a row, and return it with its slot but no place; or say that this slot is taken.
+    def add(self, row: RecordedRow, place: int) -> int | str:
+        """Count a row, and return its slot; or say that this slot is taken.
 
-        Without a slot it gets the next one of its order. Its place is needed no more, and to keep
-        it would take longer than all the rest of the row.
+        Without a slot it gets the next one of its order.
         """
-        order = hash((row.external_id, row.part))
-        n_slots = self.slots.get(order, 0)
-        slot = n_slots if row.slot is None else row.slot
-        key = hash((order, slot, row.attempt))
-        if key in self.taken:
-            return f"Slot {slot} of {row.external_id}, {row.part}, is there already."
-        self.taken.add(key)
-        self.slots[order] = max(n_slots, slot + 1)
-        self.orders.add(row.part)
-        self.by_stage[PromptVariant.parse(row.part).stage].add(row.external_id)
+        part = row.part
+        if part not in self.slots:
+            self.slots[part] = array("Q", bytes(8 * self.n))
+        bits, others = self.slots[part], self.others.get((part, place), ())
+        slot = row.slot
+        if slot is None:
+            slot = max(bits[place].bit_length(), *(other + 1 for other, _ in others), 0)
+        if row.attempt == 0 and slot < _MOST_BITS:
+            is_taken = bits[place] >> slot & 1
+            bits[place] |= 1 << slot
+        else:
+            is_taken = (slot, row.attempt) in others
+            self.others.setdefault((part, place), set()).add((slot, row.attempt))
+        if is_taken:
+            return f"Slot {slot} of {row.external_id}, {part}, is there already."
+        self.k = max(self.k, slot + 1)
         self.forms.add(row.form or _form_of(row))
         self.models.add(row.model)
-        return row._replace(place=_NOWHERE, slot=slot)
+        return slot
 
     @property
-    def k(self) -> int:
-        return max(self.slots.values(), default=1)
+    def orders(self) -> set[str]:
+        return set(self.slots)
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -106,12 +136,19 @@ class Survey:
     @property
     def stages(self) -> list[str]:
         """PORTIA's stages. The unsplit prompt came first if every split example has it."""
-        split = [stage.value for stage in ALIGNMENTS if stage in self.by_stage]
-        if not split or Stage.UNSPLIT not in self.by_stage:
+        named = {PromptVariant.parse(part).stage for part in self.slots}
+        split = [stage.value for stage in ALIGNMENTS if stage in named]
+        if not split or Stage.UNSPLIT not in named:
             return split
-        whole = self.by_stage[Stage.UNSPLIT]
-        first = all(self.by_stage[stage] <= whole for stage in split)
+        whole = self._examples(Stage.UNSPLIT)
+        first = all(self._examples(stage) <= whole for stage in split)
         return [Stage.UNSPLIT.value, *split] if first else [*split, Stage.UNSPLIT.value]
+
+    def _examples(self, stage: str) -> set[int]:
+        """Return the places of the examples that have a sample of this stage."""
+        parts = {part for part in self.slots if PromptVariant.parse(part).stage == stage}
+        others = {place for part, place in self.others if part in parts}
+        return others.union(*(compress(count(), self.slots[part]) for part in parts))
 
     @property
     def form(self) -> str:
@@ -144,8 +181,10 @@ def import_judgments(
     check_format(file_format, FORMATS)
     paths = data_files(paths)
     kept: KeptRows[RecordedRow] = KeptRows(RecordedRow)
-    examples = ById(project.examples.judged().values_list("external_id", "pk"))
-    survey = _check(project, Records(paths, file_format, sheet), labels or {}, examples, kept)
+    examples = _Examples(project)
+    survey = _check(
+        project, Records(paths, file_format, sheet), labels or {}, examples.places, kept
+    )
     run = _begin(project, user, paths, survey, name)
     rows, chunks = iter(kept), Chunks(Call, Sample)
     while chunk := list(islice(rows, min(chunks.size, _MOST_ROWS))):
@@ -162,15 +201,19 @@ def _check(
     project: Project, records: Records, labels: Codes, known: ById[int], kept: KeptRows[RecordedRow]
 ) -> Survey:
     """Read everything and keep the rows, or refuse the files if any row is wrong."""
-    survey = Survey()
+    survey = Survey(len(known))
 
     def fault(row: RecordedRow) -> str | None:
-        if row.external_id not in known:
+        try:
+            place = known[row.external_id]
+        except KeyError:
             return f"Project {project.slug} has no example {row.external_id}."
-        added = survey.add(row)
-        if isinstance(added, str):
-            return added
-        kept.add(added)
+        slot = survey.add(row, place)
+        if isinstance(slot, str):
+            return slot
+        _, name, part, status, _, *rest = row
+        # The place in the file is needed no more, and to keep it would take longer than the rest.
+        kept.add(RecordedRow(_NOWHERE, name, part, status, slot, *rest))
         return None
 
     for _ in accepted(judgment_rows(records, labels, known), fault, records.paths, "judgment"):
@@ -224,7 +267,7 @@ def _remove_rows(run: Run) -> None:
     in_chunks(verdicts, lambda keys: delete_rows(Verdict, pk__in=keys), CHUNK)
 
 
-def _write(run: Run, rows: Sequence[RecordedRow], examples: Mapping[str, int]) -> None:
+def _write(run: Run, rows: Sequence[RecordedRow], examples: _Examples) -> None:
     """Write a call for each sample, since it is not known how they were asked for."""
     n, now = len(rows), timezone.now()
     columns: Any = RecordedRow(*zip(*rows, strict=True))
@@ -234,7 +277,7 @@ def _write(run: Run, rows: Sequence[RecordedRow], examples: Mapping[str, int]) -
         Call,
         n,
         run_id=run.pk,
-        example_id=tuple(map(examples.__getitem__, columns.external_id)),
+        example_id=examples.keys_of(columns.external_id),
         part=columns.part,
         seq=tuple(run.k * attempt + slot for attempt, slot in zip(attempts, slots, strict=True)),
         slots=tuple(map(lists.__getitem__, slots)),
@@ -264,7 +307,6 @@ def finish(run: Run, keep: Callable[[Run], object], ranked: Ranked) -> None:
     spent = run.calls.aggregate(usd=Sum("usd"))["usd"] or 0
     rows_came(run.calls.count(), Call, Sample, Parse)
     rebuild_verdicts(run, ranked)
-    rows_came(run.verdicts.count(), Verdict)
     with transaction.atomic():
         Run.objects.filter(pk=run.pk).update(
             state=Run.State.DONE, reason="", spent_usd=spent, finished_at=timezone.now()

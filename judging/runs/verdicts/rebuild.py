@@ -1,5 +1,6 @@
 """Rebuild the verdicts of a run from its samples, and rank the examples."""
 
+from array import array
 from collections import Counter, namedtuple
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,8 +12,8 @@ from django.db.models import Sum
 from django.utils import timezone
 
 from judging.core.leases import Chunks, KeptRows, delete_rows, in_chunks
-from judging.core.sql.statements import insert_columns, new, upsert
-from judging.methods.verdicts.verdicts import Candidate, VerdictState, outcome_of, rank, verdict
+from judging.core.sql.statements import insert_columns, new, rows_came, upsert
+from judging.methods.verdicts.verdicts import Candidate, VerdictState, rank, verdict
 from judging.methods.verdicts.verdicts import VerdictFigures as Result
 from judging.runs.models import Form, Method, Run, Verdict, among, n_subjects, subjects_of
 from judging.runs.planning.agenda import Adaptive, adaptive_of
@@ -58,11 +59,34 @@ def rebuild_verdicts(run: Run, advance: Advance = lambda done, total: True) -> V
     if run.form == Form.POINTWISE:
         # Single responses have scores, and no verdict.
         return VerdictCounts()
-    candidates: list[Candidate] = []
     judged: KeptRows[Judged] = KeptRows(Judged)
+    states: Counter[str] = Counter()
+    total = n_subjects(run)
+
+    def chunk_done() -> None:
+        if not advance(states.total() // 2, total):
+            raise RankingStopped
+
+    order = rank(_judged(run, judged, states, chunk_done), run.seed)
+    n = states.total()
+    places = array("q", bytes(8 * n))
+    for place, index in enumerate(order, start=1):
+        places[index] = place
+    rows = zip(judged, (place or None for place in places), strict=True)
+    write(run, rows, lambda written: advance((n + written) // 2, total))
+    stale = Verdict.objects.filter(run=run).exclude(example__in=subjects_of(run))
+    in_chunks(stale, lambda keys: delete_rows(Verdict, pk__in=keys), CHUNK)
+    Run.objects.filter(pk=run.pk).update(ranked_at=timezone.now())
+    rows_came(n, Verdict)
+    return VerdictCounts(**states)
+
+
+def _judged(
+    run: Run, judged: KeptRows[Judged], states: Counter[str], chunk_done: Callable[[], object]
+) -> Iterator[Candidate]:
+    """Yield what each example is ranked by, after its verdict is kept and its state counted."""
     known: dict[Hashable, tuple[tuple[Any, ...], Judged]] = {}
     examples, adaptive, of_each = samples_of(run), adaptive_of(run), run.samples_an_order
-    total = n_subjects(run)
     while chunk := list(islice(examples, CHUNK)):
         usd = usd_of(run, chunk)
         for example in chunk:
@@ -76,19 +100,11 @@ def rebuild_verdicts(run: Run, advance: Advance = lambda done, total: True) -> V
                 ranked_by = result.state, score, result.n_valid, result.gap
                 known[alike] = ranked_by, row(run, example, result, score)
             ranked_by, found = known[alike]
-            candidates.append(Candidate(example.external_id, *ranked_by))
             key = example.example_id
             judged.add(found._replace(example_id=key, usd=usd.get(key)))
-        if not advance(len(candidates) // 2, total):
-            raise RankingStopped
-    ranks = {index: place for place, index in enumerate(rank(candidates, run.seed), start=1)}
-    rows = zip(judged, map(ranks.get, range(len(candidates))), strict=True)
-    n = len(candidates)
-    write(run, rows, lambda written: advance((n + written) // 2, total))
-    stale = Verdict.objects.filter(run=run).exclude(example__in=subjects_of(run))
-    in_chunks(stale, lambda keys: delete_rows(Verdict, pk__in=keys), CHUNK)
-    Run.objects.filter(pk=run.pk).update(ranked_at=timezone.now())
-    return VerdictCounts(**Counter(str(c.state) for c in candidates))
+            states[str(ranked_by[0])] += 1
+            yield Candidate(example.external_id, *ranked_by)
+        chunk_done()
 
 
 def judge(run: Run, example: ExampleSamples, wanted: int) -> Result:
@@ -102,10 +118,11 @@ def judge(run: Run, example: ExampleSamples, wanted: int) -> Result:
         probabilities=run.form == Form.CHOICE,
         must_agree=bool(run.stages),
     )
+    counted = found.outcomes, found.n_valid, found.n_asked
     if example.standing and example.standing.stage is None:
-        return Result(VerdictState.PENDING, found.outcomes, found.n_valid, found.n_asked)
+        return Result(VerdictState.PENDING, *counted, conflict=found.conflict)
     if found.state == VerdictState.JUDGED and lacks_a_permutation(run, example):
-        return Result(VerdictState.UNJUDGED, found.outcomes, found.n_valid, found.n_asked)
+        return Result(VerdictState.UNJUDGED, *counted, conflict=found.conflict)
     return found
 
 
@@ -171,21 +188,10 @@ def row(run: Run, example: ExampleSamples, result: Result, score: float | None) 
         stage=(example.standing.stage or "") if example.standing else "",
         n_valid=result.n_valid,
         n_asked=result.n_asked,
-        conflict=conflict(run, example),
+        conflict=result.conflict,
         outcomes=dict(zip(run.orders, map(list, result.outcomes), strict=True)),
         usd=None,
     )
-
-
-def conflict(run: Run, example: ExampleSamples) -> bool | None:
-    """Return True if the means of the two orders give different labels (FairEval, §2.2)."""
-    pairs = (example.pairs(part, run.form) for part in run.orders)
-    orders = [list(filter(None, order)) for order in pairs]
-    if len(orders) < 2 or not all(orders):
-        return None
-    # The difference of the sums has the sign of the means' difference.
-    sums = [(tuple(map(sum, zip(*order, strict=True))), len(order)) for order in orders]
-    return len({outcome_of(both, 2 * run.band * n) for both, n in sums}) > 1
 
 
 def as_float(value: object) -> float | None:

@@ -10,7 +10,9 @@ from judging.core.sql.statements import MANY, rows_came
 from judging.dataset.models import Example, HumanScore, PointItem
 from judging.dataset.scores import import_scores
 from judging.dataset.writing import import_files
-from tests.factories import make_examples, make_project
+from judging.runs.models import Verdict
+from judging.runs.verdicts.rebuild import rebuild_verdicts
+from tests.factories import make_examples, make_project, make_run
 
 pytestmark = [pytest.mark.databases, pytest.mark.django_db(transaction=True)]
 
@@ -51,6 +53,13 @@ def test_many_scores_are_known_as_soon_as_they_are_imported(transactional_db, tm
     (tmp_path / "scores.csv").write_text("\n".join(["input,output,criterion,rater,score", *rows]))
     import_scores(make_project(), None, tmp_path / "scores.csv")
     assert (known_rows(PointItem), known_rows(HumanScore)) == (expected(MANY), expected(MANY))
+
+
+def test_many_verdicts_are_known_as_soon_as_they_are_rebuilt(transactional_db):
+    project = make_project()
+    make_examples(project, MANY)
+    rebuild_verdicts(make_run(project))
+    assert known_rows(Verdict) == expected(MANY)
 
 
 def test_the_tables_are_counted_after_the_transaction_and_not_for_a_few_rows(transactional_db):

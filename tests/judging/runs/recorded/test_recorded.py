@@ -88,6 +88,24 @@ def test_a_row_that_says_nothing_sound_refuses_the_file(project, tmp_path, chang
     assert not Run.objects.exists()
 
 
+@pytest.mark.parametrize("again", [{"slot": 62}, {"slot": 63}, {"slot": 0, "attempt": 1}])
+def test_a_high_slot_and_a_later_attempt_are_there_once_too(project, tmp_path, again):
+    rows = [row("e0", "original", 9, 8) | {"slot": 0}, row("e0", "original", 9, 8) | again]
+    run = import_judgments(project, None, [write_lines(tmp_path / "s.jsonl", rows)])
+    assert run.k == again["slot"] + 1
+    sentence = f"line 3: Slot {again['slot']} of e0, original, is there already"
+    with pytest.raises(UserError, match=sentence):
+        import_judgments(project, None, [write_lines(tmp_path / "s.jsonl", [*rows, rows[1]])])
+
+
+def test_a_sample_without_a_slot_follows_the_highest_one(project, tmp_path):
+    rows = [row("e0", "original", 9, 8) | {"slot": slot} for slot in (70, 3)]
+    rows += [row("e0", "original", 9, 8), row("e0", "swapped", 9, 8)]
+    run = import_judgments(project, None, [write_lines(tmp_path / "s.jsonl", rows)])
+    slots = Sample.objects.filter(call__run=run).order_by("pk").values_list("slot", flat=True)
+    assert list(slots) == [70, 3, 71, 0]
+
+
 def test_a_slot_is_there_once(project, tmp_path):
     rows = [row("e0", "original", 9, 8) | {"slot": 0}] * 2
     with pytest.raises(UserError, match="Slot 0 of e0, original, is there already"):
@@ -97,7 +115,7 @@ def test_a_slot_is_there_once(project, tmp_path):
 def test_what_was_cut_off_is_replaced_under_the_same_name(project, tmp_path, monkeypatch):
     path = write_lines(tmp_path / "s.jsonl", [row("e0", "original", 9, 8)])
     with monkeypatch.context() as broken:
-        broken.setattr("judging.runs.recorded.writing.finish", lambda run, keep: 1 / 0)
+        broken.setattr("judging.runs.recorded.writing.finish", lambda *given: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             import_judgments(project, None, [path], name="theirs")
     assert Run.objects.get().state == "failed"
