@@ -382,7 +382,7 @@ def insert_columns(model: type[Row], n: int, /, **given: Any) -> list[int]:
     given |= {f.attname: now for f in columns.fields if getattr(f, "auto_now_add", False)}
     values = [given[field.attname] for field in columns.fields]
     cells = [each if type(each) is tuple else (each,) * n for each in values]
-    if connection.vendor == "postgresql":
+    if connection.vendor == "postgresql" and n >= COPIED:
         return _copy(model, cells)
     for place, convert in columns.converted:
         cells[place] = by_identity(cells[place], convert)
