@@ -51,7 +51,7 @@ from judging.methods.review.ridge import MOST_ROWS
 from judging.methods.review.routing import wrongness
 from judging.projects.models import Project
 from judging.runs.models import Form, Run
-from judging.runs.planning.agenda import reach
+from judging.runs.planning.agenda import pilot_size, reach
 
 # More runs give more plans, for all of which every limit has to pay.
 MOST_RUNS = 6
@@ -319,14 +319,19 @@ def _ways_of(
             yield from _routes(sample, goal, run, made, rows, usd, shape)
     if judge.samples.orders == 2 and most > 1:
         furthest = round(float(reach(run)) * scale)
-        made = stopped_early(difference, valid, scale, furthest, _rules(difference, valid))
+        order = sample.analysis.rng.permutation(len(among))
+        pilot = order[: pilot_size(asked.examples)]
+        in_full = np.zeros(len(among), dtype=bool)
+        in_full[order[: round(len(among) * pilot_size(asked.examples) / asked.examples)]] = True
+        rules = _rules(difference[pilot], valid[pilot])
+        made = stopped_early(difference, valid, scale, furthest, rules, in_full)
         usd = judge.price.of(run, float(made.rounds.mean()), most, 2, one_by_one=True)
         shape = {"orders": 2, "k": most, "adaptive": True, "whole": False}
         yield from _routes(sample, goal, run, made, rows, usd, shape)
 
 
 def _rules(difference: np.ndarray, valid: Booleans) -> list[StoppingRule]:
-    """By the judge's own labels, so that no label of people is used twice."""
+    """By the pilot's labels by the judge, so that no label of people is used twice."""
     found = calibrated_rules(difference, valid)
     return [] if isinstance(found, Undefined) else found
 

@@ -123,14 +123,18 @@ def stopped_early(
     scale: int,
     reach: int,
     rules: Sequence[StoppingRule] = (),
+    pilot: Booleans | None = None,
 ) -> Replays:
     """Replay an adaptive run, which stops once the label is settled. It ranks by smoothed entropy.
 
     Args:
         difference, valid, scale: as in `fewer_samples`, both orders.
         reach, rules: as in `rounds_needed`, in units of 1/scale.
+        pilot: (N,) which examples are asked in full; None for none.
     Returns: one replay."""
     rounds = rounds_needed(difference, valid, reach, rules)
+    if pilot is not None:
+        rounds = np.where(pilot, valid.shape[2], rounds)
     asked = valid & (np.arange(valid.shape[2]) < rounds[:, None, None])
     sign, judged, _ = _replay(difference, asked, scale)
     level = smoothed_entropies(np.sign(difference).astype(np.int8), asked)

@@ -382,11 +382,30 @@ def test_labels_of_fewer_votes_teach_what_a_plan_with_fewer_votes_knows(project,
     assert other == pytest.approx(1 / 6, abs=0.03)
 
 
+def gold_of_all(project):
+    for example in project.examples.all():
+        project.examples.filter(pk=example.pk).update(gold_label=gold(example))
+
+
+@pytest.mark.django_db
+def test_a_run_that_stops_early_pays_for_its_pilot(project, tmp_path):
+    """60 examples are all pilot, and so is a fifth of 2,000."""
+    biased_run(project, tmp_path, n=120)
+    gold_of_all(project)
+    usd = {}
+    for examples in (60, 2_000):
+        asked = Asked(Goal.ACCURACY, 0.9, 0.95, examples, 1.0)
+        found, _ = ways(learning_sample(project), asked, {1: Decimal(1)})
+        (usd[examples],) = {float(way.chain.usd[0]) for way in found if way.adaptive}
+    assert usd[60] == pytest.approx(1)
+    # At best, the other four fifths are asked once in each order instead of twice.
+    assert 0.6 <= usd[2_000] < 0.9
+
+
 @pytest.mark.django_db
 def test_texts_are_read_once_for_all_runs(project, tmp_path):
     biased_run(project, tmp_path, n=120)
-    for example in project.examples.all():
-        project.examples.filter(pk=example.pk).update(gold_label=gold(example))
+    gold_of_all(project)
     asked, prices = Asked(Goal.ACCURACY, 0.9, 0.95, 300, 1.0), dict.fromkeys((1, 2, 3), Decimal(1))
     read = []
     for runs in (1, 3):
