@@ -235,11 +235,10 @@ def simulate(case: Case, repeats: int, seed: int) -> Kept:
     saved, levels = [], []
     for _ in range(repeats):
         rows = rng.choice(MANY, case.labels, replace=False)
-        # One vote of three is drawn, which gives another label where people disagree.
-        as_three = rng.random(case.labels) < of.votes[rows]
         right = {3: np.ones(case.labels)}
         if case.goal is Goal.ACCURACY:
-            right[1] = as_three.astype(float)
+            # One vote of three is drawn, which gives another label where people disagree.
+            right[1] = (rng.random(case.labels) < of.votes[rows]).astype(float)
         taught = []
         for judge, votes in product(of.judges, right):
             labels = np.where(right[votes] == 1, of.human[rows], -of.human[rows])
