@@ -154,10 +154,11 @@ def plan_table(rows: Iterable[pipelines.Kept]) -> Iterator[str]:
         if not place:
             yield f"### Cheapest plans at 95 %, {row.repeats:,} repeats each"
             yield ""
-            yield "| case | plans compared | with a judge | misses its goal | saved | |"
-            yield "|---|---|---|---|---|---|"
+            yield "| case | plans compared | with a judge | learned | misses its goal | saved | |"
+            yield "|---|---|---|---|---|---|---|"
         kept = "kept" if row.passes() else "broken"
-        shares = f"{row.recommended / row.repeats:.0%} | {row.broken / row.repeats:.1%}"
+        shares = f"{row.recommended / row.repeats:.0%} | {row.learned / row.repeats:.0%}"
+        shares += f" | {row.broken / row.repeats:.1%}"
         yield f"| {row.case} | {row.plans:,} | {shares} | {row.saved:.0%} | {kept} |"
 
 

@@ -8,6 +8,7 @@ out, and named: an unknown cost is never 0.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import cache
 from itertools import combinations
 from typing import Any
 
@@ -15,20 +16,20 @@ import numpy as np
 from django.db.models import Count, Max, Sum
 
 from annotation.models import Item, Round, Selection
+from annotation.results.data.figures import Data
 from annotation.results.data.samples import SampleArrays, samples_array
 from annotation.results.data.sheet import Sheet, VerdictRows, verdict_rows
 from annotation.results.merge.final_labels import places_of
 from annotation.results.sections.analysis import Analysis
 from annotation.results.sections.methods import is_adaptive, prompt_share_of
-from annotation.results.sections.routing import MOST_JUDGES, columns_of, texts_of
+from annotation.results.sections.routing import MOST_JUDGES, columns_of, pair_texts, with_stages
 from annotation.rounds.opening import LEARN
 from judging.core.formatting import number_of
 from judging.methods.agreement.fewer_samples import StoppingRule, calibrated_rules
 from judging.methods.agreement.votes import percent_agreement
-from judging.methods.arrays import Booleans, Codes, Floats
+from judging.methods.arrays import Booleans, Codes, Floats, Signs
 from judging.methods.intervals.estimates import Undefined
 from judging.methods.review.pipelines import (
-    MOST_REPLAYS,
     SHARES,
     Asked,
     Chain,
@@ -40,17 +41,17 @@ from judging.methods.review.pipelines import (
     fewer_samples,
     in_a_row,
     label_loss,
+    lessons,
     people_alone,
     people_right,
-    places_by,
     predicted_right,
     stopped_early,
 )
 from judging.methods.review.ridge import MOST_ROWS
-from judging.methods.review.routing import routing, wrongness
+from judging.methods.review.routing import wrongness
 from judging.projects.models import Project
 from judging.runs.models import Form, Run
-from judging.runs.planning.agenda import reach
+from judging.runs.planning.agenda import pilot_size, reach
 
 # More runs give more plans, for all of which every limit has to pay.
 MOST_RUNS = 6
@@ -273,9 +274,11 @@ def ways(
             judges.append(_Judge(run, verdicts, samples_array(run, sheet.ids), price))
     among = _ranked_among(sample)
     found = [Way((), "people", people_alone(len(sample)))]
+    # All runs share them, and they are read only if a run can learn.
+    texts = cache(lambda: pair_texts(analysis.project, sheet.ids))
     for done, judge in enumerate(judges):
         tell(done, len(judges))
-        found += _ways_of(sample, asked, judge, among)
+        found += _ways_of(sample, asked, judge, among, texts)
     found += _rows_of(sample, asked.goal, judges, among)
     return found, left_out
 
@@ -289,13 +292,15 @@ def _ranked_among(sample: LearningSample) -> Codes:
     return np.sort(np.concatenate((sample.places, drawn)))
 
 
-def _ways_of(sample: LearningSample, asked: Asked, judge: _Judge, among: Codes) -> Iterator[Way]:
+def _ways_of(
+    sample: LearningSample, asked: Asked, judge: _Judge, among: Codes, texts: Callable[[], Data]
+) -> Iterator[Way]:
     run, rows, goal = judge.run, np.searchsorted(among, sample.places), asked.goal
     said, k = judge.verdicts, run.samples_an_order
     whole = as_recorded(said.judge[among], said.judged[among], said.level[among], k)
     shape: dict[str, Any] = {"orders": len(run.orders), "k": k, "adaptive": is_adaptive(run)}
     yield from _routes(sample, goal, run, whole, rows, judge.price.whole, shape)
-    yield from _learned(sample, asked, judge, whole, among, shape)
+    yield from _learned(sample, asked, judge, whole, among, texts, shape)
     if not judge.is_replayable:
         return
     assert isinstance(judge.samples, SampleArrays)
@@ -314,14 +319,19 @@ def _ways_of(sample: LearningSample, asked: Asked, judge: _Judge, among: Codes) 
             yield from _routes(sample, goal, run, made, rows, usd, shape)
     if judge.samples.orders == 2 and most > 1:
         furthest = round(float(reach(run)) * scale)
-        made = stopped_early(difference, valid, scale, furthest, _rules(difference, valid))
+        order = sample.analysis.rng.permutation(len(among))
+        pilot = order[: pilot_size(asked.examples)]
+        in_full = np.zeros(len(among), dtype=bool)
+        in_full[order[: round(len(among) * pilot_size(asked.examples) / asked.examples)]] = True
+        rules = _rules(difference[pilot], valid[pilot])
+        made = stopped_early(difference, valid, scale, furthest, rules, in_full)
         usd = judge.price.of(run, float(made.rounds.mean()), most, 2, one_by_one=True)
         shape = {"orders": 2, "k": most, "adaptive": True, "whole": False}
         yield from _routes(sample, goal, run, made, rows, usd, shape)
 
 
 def _rules(difference: np.ndarray, valid: Booleans) -> list[StoppingRule]:
-    """By the judge's own labels, so that no label of people is used twice."""
+    """By the pilot's labels by the judge, so that no label of people is used twice."""
     found = calibrated_rules(difference, valid)
     return [] if isinstance(found, Undefined) else found
 
@@ -353,38 +363,60 @@ def _learned(
     judge: _Judge,
     recorded: Replays,
     among: Codes,
+    texts: Callable[[], Data],
     shape: Mapping[str, Any],
 ) -> Iterator[Way]:
     """By what labels teach of this run alone: a jury of others would have to be paid.
 
     Parts of the sample teach in turn, as many labels as the round has people give first, and the
-    rank is BPDE's where a round would keep to it. Each part's rank is tested on the others.
+    rank is BPDE's where a round would keep to it. Each part's rank is tested on the others. A plan
+    with fewer votes is taught by labels of as few.
     """
     size = labels_to_learn(len(sample))
     if isinstance(judge.samples, Undefined) or size >= SHARES[0] * asked.examples:
         return
     analysis, run, places = sample.analysis, judge.run, sample.places
     sheet = replace(analysis.sheet, **vars(judge.verdicts))
-    columns = columns_of(sheet, run, judge.samples, (), texts_of(analysis.project, run, sheet))
+    columns = columns_of(sheet, run, judge.samples, (), with_stages(texts(), sheet, run))
     human = sheet.human[places]
-    wrong = wrongness(sheet.judge[places], human)
-    part = analysis.rng.permutation(len(places)) // size
-    taught = part == np.arange(min(len(places) // size, MOST_REPLAYS))[:, None]
-    fits = [
-        routing(columns, sheet.level, sheet.judged, places[rows], wrong[rows], analysis.rng)
-        for rows in taught
-    ]
-    if not any(fit.used for fit in fits):
-        return
-    ranks = [places_by(fit.probability[among]) if fit.used else recorded.place[0] for fit in fits]
     loss = label_loss(
         asked.goal, sheet.judge[places], sheet.judged[places], human, knows_ties=sheet.knows_ties
     )
-    chain = by_rank(
-        np.stack(ranks), np.searchsorted(among, places), np.broadcast_to(loss, taught.shape),
-        judge.price.whole, drawn=size / asked.examples, taught=taught,
-    )  # fmt: skip
-    yield Way((run,), "learned", chain, **shape)
+    rng = analysis.rng
+    for votes in _votes_that_teach(sample, asked.goal):
+        labels = labels_by(sample, votes, rng)
+        wrong = wrongness(sheet.judge[places], labels)
+        found = lessons(
+            columns, recorded, sheet.level, sheet.judged, places, wrong, size, rng, among
+        )
+        if found.used:
+            chain = by_rank(
+                found.place, np.searchsorted(among, places),
+                np.broadcast_to(loss, found.taught.shape), judge.price.whole,
+                drawn=size / asked.examples, taught=found.taught,
+            )  # fmt: skip
+            yield Way((run,), "learned", replace(chain, votes=votes), **shape)
+
+
+def _votes_that_teach(sample: LearningSample, goal: Goal) -> list[int]:
+    """Of known labels nobody knows which votes gave them, so the most votes come closest."""
+    if goal is not Goal.ACCURACY:
+        return [sample.votes]
+    if sample.analysis.sheet.basis == "gold":
+        return [max(sample.right)]
+    given = sample.analysis.sheet.ballots.counts.counts[sample.places].sum(axis=1)
+    return [votes for votes in sample.right if votes == sample.votes or votes <= given.min()]
+
+
+def labels_by(sample: LearningSample, votes: int, rng: np.random.Generator) -> Signs:
+    """The labels that this many of the recorded votes would give, drawn at random."""
+    human = sample.analysis.sheet.human[sample.places]
+    if votes >= sample.votes:
+        return human
+    counts = sample.analysis.sheet.ballots.counts.counts[sample.places]
+    drawn = np.stack([rng.multivariate_hypergeometric(row, votes) for row in counts])
+    majority = 2 * drawn.max(axis=1) > votes
+    return np.where(majority, 1 - drawn.argmax(axis=1), 0).astype(np.int8)
 
 
 def _rows_of(

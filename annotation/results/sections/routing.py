@@ -111,16 +111,26 @@ def _ratio(value: float) -> str:
 _SUREST = 1 - 1e-6
 
 
-def texts_of(project: Project, run: Run, sheet: Sheet) -> Data:
-    """Lengths in characters, and what some runs and projects have: PORTIA's stage, and how much
-    likelier a language model finds response 1 a token. In the order of the sheet."""
-    stages = dict(Verdict.objects.filter(run=run).exclude(stage="").values_list("example", "stage"))
-    lengths = text_lengths(project, sheet.ids).astype(np.float64)
+def pair_texts(project: Project, ids: Codes) -> Data:
+    """Read what all runs of a project share: lengths in characters, and how much likelier a
+    language model finds response 1 per token, if it was asked. In the order of `ids`."""
+    lengths = text_lengths(project, ids).astype(np.float64)
     arrays = dict(zip(("length_1", "length_2", "question"), lengths.T, strict=True))
-    likelihood = pair_differences(project, sheet.ids).per_token
+    likelihood = pair_differences(project, ids).per_token
     if np.isfinite(likelihood).any():
         arrays["likelihood"] = likelihood
-    return Data(arrays | _stages(sheet, run, stages))
+    return Data(arrays)
+
+
+def with_stages(texts: Data, sheet: Sheet, run: Run) -> Data:
+    """Return the texts with PORTIA's stages, if the run has any."""
+    stages = dict(Verdict.objects.filter(run=run).exclude(stage="").values_list("example", "stage"))
+    return Data(texts.arrays | _stages(sheet, run, stages))
+
+
+def texts_of(project: Project, run: Run, sheet: Sheet) -> Data:
+    """Return what is known of the texts of one run."""
+    return with_stages(pair_texts(project, sheet.ids), sheet, run)
 
 
 def columns_of(

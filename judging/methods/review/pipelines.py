@@ -26,7 +26,7 @@ from judging.methods.intervals.bootstrap import FEWEST_AUDITED, coded, design_ef
 from judging.methods.intervals.estimates import exact_lower_limit
 from judging.methods.intervals.win_rate import expected_half_widths, win_points
 from judging.methods.review.certificate import audit_needed, first_sure
-from judging.methods.review.routing import smoothed_entropies
+from judging.methods.review.routing import Features, Routing, routing, smoothed_entropies
 from judging.methods.verdicts.arrays import verdict_arrays
 
 # Shares of all examples that people label, the largest first.
@@ -123,14 +123,18 @@ def stopped_early(
     scale: int,
     reach: int,
     rules: Sequence[StoppingRule] = (),
+    pilot: Booleans | None = None,
 ) -> Replays:
     """Replay an adaptive run, which stops once the label is settled. It ranks by smoothed entropy.
 
     Args:
         difference, valid, scale: as in `fewer_samples`, both orders.
         reach, rules: as in `rounds_needed`, in units of 1/scale.
+        pilot: (N,) which examples are asked in full; None for none.
     Returns: one replay."""
     rounds = rounds_needed(difference, valid, reach, rules)
+    if pilot is not None:
+        rounds = np.where(pilot, valid.shape[2], rounds)
     asked = valid & (np.arange(valid.shape[2]) < rounds[:, None, None])
     sign, judged, _ = _replay(difference, asked, scale)
     level = smoothed_entropies(np.sign(difference).astype(np.int8), asked)
@@ -169,19 +173,63 @@ def places_by(score: Floats) -> Codes:
 
 
 @dataclass(frozen=True, slots=True)
+class Lessons:
+    """D ranks that parts of a sample teach in turn. fits: what each part taught.
+
+    place: (D, N) order of review. taught: (D, n) the labels that each part holds."""
+
+    fits: tuple[Routing, ...]
+    place: Codes
+    taught: Booleans
+
+    @property
+    def used(self) -> bool:
+        return any(fit.used for fit in self.fits)
+
+
+def lessons(
+    columns: Features,
+    recorded: Replays,
+    level: Floats,
+    judged: Booleans,
+    sample: Codes,
+    wrong: Floats,
+    size: int,
+    rng: np.random.Generator,
+    among: Codes | slice = slice(None),
+) -> Lessons:
+    """Let parts of a sample teach a rank in turn, as many labels as a round learns from.
+
+    Args:
+        columns, level, judged, sample, wrong: as in `routing`.
+        recorded: the run's own replay, whose order a rank keeps if nothing better is learned.
+        size: labels of each part, at most n.
+        rng: draws parts and folds.
+        among: the examples that are ranked, as in `recorded`.
+    Returns: at most MOST_REPLAYS ranks."""
+    part = rng.permutation(len(sample)) // size
+    taught = part == np.arange(min(len(sample) // size, MOST_REPLAYS))[:, None]
+    fits = tuple(routing(columns, level, judged, sample[rows], wrong[rows], rng) for rows in taught)
+    place = [places_by(fit.probability[among]) if fit.used else recorded.place[0] for fit in fits]
+    return Lessons(fits, np.stack(place), taught)
+
+
+@dataclass(frozen=True, slots=True)
 class Chain:
     """P plans that differ in how many examples people label alone, the most labelled first.
 
     share: (P,) of all examples, labelled by people. usd: (P,) what judges cost per example.
     reviewed: (n, P) probability that people label each example of the sample.
     lost: (n, P) what the label of the judge loses, times the probability that nobody reviews it.
-    threshold: (P,) up to which judges in a row keep their labels; None for other routes."""
+    threshold: (P,) up to which judges in a row keep their labels; None for other routes.
+    votes: the only number of votes, if labels of that many taught its rank; None for any."""
 
     share: Floats
     usd: Floats
     reviewed: Floats
     lost: Floats
     threshold: Floats | None = None
+    votes: int | None = None
 
 
 def label_loss(
@@ -394,7 +442,12 @@ def _accuracy(
     question: Codes,
     rng: np.random.Generator,
 ) -> Plans:
-    each = list(product(range(len(chains)), sorted(right)))
+    # Labels of fewer votes teach less, so a learned rank is only tested with its own votes.
+    each = [
+        (at, votes)
+        for at, votes in product(range(len(chains)), sorted(right))
+        if chains[at].votes in (None, votes)
+    ]
     wrong = [
         chains[at].lost + chains[at].reviewed * (1 - right[votes])[:, None] for at, votes in each
     ]

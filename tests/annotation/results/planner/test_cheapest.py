@@ -7,7 +7,9 @@ from decimal import Decimal
 import numpy as np
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
@@ -30,7 +32,13 @@ from annotation.results.planner.cheapest import (
     waiting_job,
     who_labels,
 )
-from annotation.results.planner.ways import Price, learning_sample, price_of, ways
+from annotation.results.planner.ways import (
+    Price,
+    labels_by,
+    learning_sample,
+    price_of,
+    ways,
+)
 from annotation.results.sections.routing import columns_of, texts_of
 from annotation.rounds.opening import RoundSettings, open_round
 from annotation.votes.agreement import SIGN
@@ -322,7 +330,10 @@ def test_a_learned_plan_reaches_what_is_predicted_when_its_round_is_carried_out(
     sample = learning_sample(project)
     asked = Asked(Goal.ACCURACY, 0.9, 0.95, 300, 1.0)
     found, _ = ways(sample, asked, {run.number: Decimal(1)})
-    (way,) = [one for one in found if one.route == "learned"]
+    learned_ways = [one for one in found if one.route == "learned"]
+    # Labels of as many votes as a plan has teach its rank.
+    assert sorted(one.chain.votes for one in learned_ways) == [1, 3]
+    (way,) = [one for one in learned_ways if one.chain.votes == 3]
     sheet = sample.analysis.sheet
     told = np.array([SIGN[gold(one)] for one in project.examples.order_by("pk")])
     for share in (0.3, 0.4, 0.6):
@@ -350,6 +361,63 @@ def carried_out(sheet, run, told, share, seed):
     seen = np.argsort(-score)[: round(share * len(sheet))]
     wrong[seen] = 0
     return 1 - wrong.mean()
+
+
+@pytest.mark.django_db
+def test_labels_of_fewer_votes_teach_what_a_plan_with_fewer_votes_knows(project, learned):
+    """In half of the examples one of three people disagrees, so one vote is wrong in a sixth."""
+    _, people, round_ = learned
+
+    def odd(example, person):
+        right = gold(example)
+        disagrees = person == people[0] and example.number % 2
+        return {"win": "lose", "lose": "win"}[right] if disagrees else right
+
+    label_all(round_, people, odd)
+    sample = learning_sample(project)
+    human = sample.analysis.sheet.human[sample.places]
+    rng = np.random.default_rng(1)
+    assert (labels_by(sample, 3, rng) == human).all()
+    other = np.mean([labels_by(sample, 1, rng) != human for _ in range(40)])
+    assert other == pytest.approx(1 / 6, abs=0.03)
+
+
+def gold_of_all(project):
+    for example in project.examples.all():
+        project.examples.filter(pk=example.pk).update(gold_label=gold(example))
+
+
+@pytest.mark.django_db
+def test_a_run_that_stops_early_pays_for_its_pilot(project, tmp_path):
+    """60 examples are all pilot, and so is a fifth of 2,000."""
+    biased_run(project, tmp_path, n=120)
+    gold_of_all(project)
+    usd = {}
+    for examples in (60, 2_000):
+        asked = Asked(Goal.ACCURACY, 0.9, 0.95, examples, 1.0)
+        found, _ = ways(learning_sample(project), asked, {1: Decimal(1)})
+        (usd[examples],) = {float(way.chain.usd[0]) for way in found if way.adaptive}
+    assert usd[60] == pytest.approx(1)
+    # At best, the other four fifths are asked once in each order instead of twice.
+    assert 0.6 <= usd[2_000] < 0.9
+
+
+@pytest.mark.django_db
+def test_texts_are_read_once_for_all_runs(project, tmp_path):
+    biased_run(project, tmp_path, n=120)
+    gold_of_all(project)
+    asked, prices = Asked(Goal.ACCURACY, 0.9, 0.95, 300, 1.0), dict.fromkeys((1, 2, 3), Decimal(1))
+    read = []
+    for runs in (1, 3):
+        while project.runs.count() < runs:
+            name = f"again {project.runs.count()}"
+            import_judgments(project, None, [tmp_path / "judgments.jsonl"], name=name)
+        sample = learning_sample(project)
+        with CaptureQueriesContext(connection) as queries:
+            found, _ = ways(sample, asked, prices)
+        assert sum(way.route == "learned" for way in found) == runs
+        read.append(sum("LENGTH(" in one["sql"].upper() for one in queries))
+    assert read == [1, 1]
 
 
 @pytest.mark.django_db

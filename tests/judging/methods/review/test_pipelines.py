@@ -1,5 +1,6 @@
 """The search for the cheapest plan, against counts by hand and independent calculations."""
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
 from random import Random
@@ -139,6 +140,22 @@ def test_a_learned_rank_follows_a_random_part_and_is_not_tested_on_what_taught_i
         reviewed = 0.2 + 0.8 * np.mean(tests)
         assert chain.reviewed[example, at] == pytest.approx(reviewed)
         assert chain.lost[example, at] == pytest.approx((1 - reviewed) * loss[0, example])
+
+
+def test_a_learned_rank_is_tested_with_the_votes_that_taught_it():
+    chains = [people_alone(100), replace(chain_of((0, 1, 6)), votes=3), chain_of((0, 1, 6))]
+    right = {1: np.full(100, 0.9), 3: np.ones(100)}
+    found = search(chains, right, ask(), np.arange(100), np.random.default_rng(7))
+    assert set(found.votes[found.chain == 1]) == {3}
+    assert set(found.votes[found.chain == 2]) == {1, 3}
+
+
+def test_learned_plans_reach_what_they_promise():
+    """A small part of `make simulate`: fresh labels teach the rank of each plan again."""
+    case = simulation.Case("won over by length", 300, Goal.ACCURACY, 0.9, learned_only=True)
+    kept = simulation.simulate(case, 40, 1)
+    assert kept.learned == kept.recommended >= 30
+    assert kept.passes()
 
 
 def test_judges_in_a_row_keep_and_cost_as_counted_one_by_one():
