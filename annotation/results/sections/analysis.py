@@ -272,7 +272,7 @@ _TEXTS = np.dtype(
 
 
 def _measured(row: tuple[int, str, str, str, str, str, str]) -> tuple[Any, ...]:
-    """Return the sizes of an example's texts, and 60 bits of their hashes.
+    """Return the sizes of the texts of an example, and 60 bits of their hashes.
 
     Of a million texts, two have the same 60 bits with a probability of one in two million.
     """

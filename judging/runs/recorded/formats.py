@@ -84,7 +84,7 @@ class RecordedRow(NamedTuple):
 
 Rows = Iterable[RecordedRow | Refused]
 Columns = dict[str, Callable[[Cells, str], Any]]
-# Longer values are texts and IDs, which seldom come again. So many are known of each column.
+# Longer values are texts and IDs, which seldom come again. Of each column, this many are known.
 LONGEST_KNOWN, MOST_KNOWN = 20, 2000
 
 
