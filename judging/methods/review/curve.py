@@ -233,6 +233,8 @@ def accuracy_after(
     _, group = coded(-np.asarray(level, dtype=np.float64))
     sizes = np.bincount(group, weights)
     before = np.cumsum(sizes) - sizes
+    # Within a group of equal levels the order is arbitrary, so each member is reviewed in part: the
+    # expectation over all orders.
     kept = 1 - np.clip((m - before) / sizes, 0, 1)[group]
     total = float(weights.sum())
     left = total - m
@@ -343,6 +345,7 @@ def curve_band(
     right = np.clip(value * size, 0, size)
     band = exact_lower_limit(right, size, float(scipy.stats.norm.sf(reach)))
     if reviewer is None:
+        # Once people have reviewed everything, no error of sampling is left.
         band = np.where(betas < 100, band, value)
     return CurveBand(betas, tuple(after), band)
 
@@ -350,6 +353,7 @@ def curve_band(
 def _grouped(levels: Floats) -> Floats:
     """The levels in falling order as 0, 1, 2 …, at most MOST_LEVELS of them."""
     distinct, code = coded(-levels)
+    # Division rounded up: rounding down would leave more levels than the limit.
     step = max(1, -(-distinct // MOST_LEVELS))
     return (code // step).astype(np.float64)
 
