@@ -363,8 +363,8 @@ def next_pairs(
         outcomes, kind, earned = _outcomes(games, basis, ties=False)
         weight = np.bincount(games.cell, minlength=len(kind)).astype(np.float64)
         fit = outcome_fit(outcomes[kind], weight, earned)
-        # The fit lacks the normal prior: a model with few labels may be far out, where no label would tell
-        # anything.
+        # The fit lacks the normal prior: a model with few labels may be so far out that no label
+        # would tell anything.
         strength = np.clip(basis @ fit.theta, -3 * PRIOR_SD, 3 * PRIOR_SD)
         np.add.at(met, (first, second), 1.0)
         met += met.T

@@ -153,8 +153,8 @@ class Lbfgs:
                 method="L-BFGS-B",
                 options={
                     "ftol": self.tolerance,
-                    # Only the loss stops it: the gradient is small far from the minimum, where w
-                    # is.
+                    # Only the loss decides: each derivative has the factor w_k, which is small with
+                    # many points.
                     "gtol": 0.0,
                     "maxiter": self.most_steps,
                     "maxfun": 2 * self.most_steps,
