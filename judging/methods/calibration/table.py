@@ -156,8 +156,8 @@ def mean_credit(earned: Floats, question: ArrayLike | None, confidence: float = 
     n = int(there.sum(axis=0).max())
     if not n:
         return Undefined(NO_LABELS)
-    each = ratio(np.where(there, earned, 0).sum(axis=1), there.sum(axis=1))
-    figure = plus_two_mean(each, (0, 1), question, reason=NO_LABELS, confidence=confidence)
+    by_example = ratio(np.where(there, earned, 0).sum(axis=1), there.sum(axis=1))
+    figure = plus_two_mean(by_example, (0, 1), question, reason=NO_LABELS, confidence=confidence)
     means = ratio(np.where(there, earned, 0).sum(axis=0), there.sum(axis=0))
     return _around(float(np.nanmean(means)), n, figure)
 

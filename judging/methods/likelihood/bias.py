@@ -198,7 +198,7 @@ def likelihood_bias(
     number = _known(tokens, rows, NO_TOKENS)
     if not isinstance(number, Undefined) and not (number > 0).all():
         number = Undefined("an output has no tokens")
-    each = number if isinstance(number, Undefined) else ls / number
+    per_token = number if isinstance(number, Undefined) else ls / number
     over: Floats | Undefined = Undefined(ALIKE)
     if len(ls) and np.ptp(judged) > 0 and np.ptp(people) > 0:
         over = unfairness(judged, people)
@@ -206,10 +206,10 @@ def likelihood_bias(
         {
             "bias": (ls, over, None),
             "given_length": (ls, over, size),
-            "per_token": (each, over, None),
-            "per_token_given_length": (each, over, size),
+            "per_token": (per_token, over, None),
+            "per_token_given_length": (per_token, over, size),
             "length": (ls, size, None),
-            "length_per_token": (each, size, None),
+            "length_per_token": (per_token, size, None),
             "performance": (judged, people, None),
         },
         len(ls),
@@ -275,7 +275,7 @@ def _correlations(
     figures: dict[str, Figure] = {}
     askable: dict[str, tuple[Floats, Floats, Floats | None]] = {}
     for name, (x, y, control) in questions.items():
-        lacking = [each for each in (x, y, control) if isinstance(each, Undefined)]
+        lacking = [variable for variable in (x, y, control) if isinstance(variable, Undefined)]
         if n < FEWEST:
             figures[name] = Undefined(TOO_FEW)
         elif lacking:

@@ -183,9 +183,9 @@ def simultaneous_bounds(counts: Tallies, alpha: float, looks: int = 1, runs: int
     Args: counts, alpha, looks, runs: tallies, total error, and how many looks and runs share it.
     Returns: (T,) float64 shares, 0 to 1."""
     # Bonferroni: the chance that any of these bounds fails is at most the sum of their shares.
-    each = alpha / (max(len(counts.size), 1) * looks * runs)
+    alpha_of_a_bound = alpha / (max(len(counts.size), 1) * looks * runs)
     rows = zip(counts.size, counts.audited, counts.wrong, strict=True)
-    return np.array([upper_bound(int(n), int(a), int(d), each) for n, a, d in rows])
+    return np.array([upper_bound(int(n), int(a), int(d), alpha_of_a_bound) for n, a, d in rows])
 
 
 @lru_cache(maxsize=4096)
