@@ -113,8 +113,7 @@ def cyclic_blocks(models: int, size: int) -> tuple[tuple[int, ...], ...]:
     for rest in combinations(range(1, models), size - 1):
         block = (0, *rest)
         shifts = (tuple(sorted((model - by) % models for model in block)) for by in block)
-        # Of a base's shifts the smallest stands for all, so that each set of blocks is developed
-        # once.
+        # Shifts of a base develop into the same blocks, so only the smallest of them is kept.
         bases[min(shifts)] = None
     left, counts, blocks = list(bases), Counter[int](), []
     while left:

@@ -185,8 +185,8 @@ def read_prompt_logprobs(answer: Any, text: str) -> ScoreOutcome:
     places = _choice(answer).get("prompt_logprobs") or _of(answer).get("prompt_logprobs") or []
     own: list[Any] = []
     left = text.encode()
-    # From the end: what comes before the text, such as a sign for the beginning, need not be
-    # spelled.
+    # Places are read from the end: what comes before the text, such as a sign for the beginning,
+    # need not be spelled.
     for place in reversed(places):
         token = next(iter(place.values()), None) if isinstance(place, dict) else None
         if not left and (not isinstance(token, dict) or token.get("decoded_token")):

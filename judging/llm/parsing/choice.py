@@ -231,7 +231,7 @@ def _stripped(token: str) -> str:
 
 def _log_sum_exp(logprobs: Sequence[float]) -> float:
     highest = max(logprobs)
-    # Less the highest, as the exponentials of very small logarithms would all be 0.
+    # The highest is subtracted, as the exponentials of very small logarithms would all be 0.
     return highest + math.log(sum(math.exp(logprob - highest) for logprob in logprobs))
 
 

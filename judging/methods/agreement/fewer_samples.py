@@ -218,7 +218,7 @@ def rounds_needed(
     needed = np.full(n, k, dtype=np.int64)
     summed = np.where(valid, difference, 0).astype(np.int64).cumsum(axis=2)
     counted = valid.astype(np.int64).cumsum(axis=2)
-    # Downwards, so that the smallest number of rounds that settles is the one that stays.
+    # The loop runs down, so that the smallest number of rounds that settles is the one that stays.
     for rounds in range(k - 1, 0, -1):
         total, there = summed[:, :, rounds - 1], counted[:, :, rounds - 1]
         both = there + (k - rounds)

@@ -127,7 +127,7 @@ def _attenuated(sums: Floats) -> tuple[Floats, Floats, Floats, Floats]:
         reliability = (between - among) / (1 - among)
         kappa = (with_vote - by_chance) / (1 - by_chance)
         true = np.where(reliability > 0, kappa / np.sqrt(np.maximum(reliability, 0)), np.nan)
-        # Back from kappa to agreement, at the same agreement by chance.
+        # This turns kappa back into agreement, at the same agreement by chance.
         corrected = np.clip(true + (1 - true) * by_chance, 0, 1)
         share = np.clip((corrected - with_vote) / (1 - with_vote), 0, 1)
     # Without a disagreement there is nothing for noise to explain, rather than 0 / 0.

@@ -316,7 +316,7 @@ def explained_by(
     fit = _fitted(outcomes, np.bincount(kind), earned, 1.0)
     theta = fit.theta
     if len(first) > MANY_CELLS:
-        # One step of Newton's method from the estimate: score times inverse information.
+        # This is one step of Newton's method from the estimate: score times inverse information.
         moved = theta + drawn @ ((earned - fit.mean) @ fit.inverse)
     else:
         moved = np.array([_fitted(outcomes, counts, earned, 1.0, theta).theta for counts in drawn])
@@ -409,7 +409,8 @@ def _fitted(
         score = weights @ (seen - fit.mean)
         if prior:
             expected = (fit.chance * fit.leverage * weights[:, None]).reshape(-1)
-            # The gradient of half the log determinant of the information, which is Jeffreys' prior.
+            # This is the gradient of half the log determinant of the information, which is
+            # Jeffreys' prior.
             score += prior / 2 * (expected @ fit.away.reshape(-1, len(theta)))
         step = fit.inverse @ score
         longest = float(np.abs(step).max(initial=0.0))
@@ -422,7 +423,7 @@ def _fitted(
 
 def _at(theta: Floats, table: Floats, weights: Floats) -> OutcomeFit:
     linear = table @ theta
-    # Less the largest, as exp would overflow.
+    # Without subtracting the largest, exp would overflow.
     chance = np.exp(linear - linear.max(axis=1, keepdims=True))
     chance /= chance.sum(axis=1, keepdims=True)
     mean = (chance[:, :, None] * table).sum(axis=1)

@@ -117,7 +117,7 @@ def difference_estimate(
     # The finite-population factor 1 - n/N_U: a complete audit leaves no error.
     share = (n_rest / total) ** 2 * (1 - n / n_rest)
     mean_two = error.sum() / (n + 2)
-    # 2 R^2 with R = 1, the largest error of a win rate, at +1 and -1.
+    # The 2 is 2 R^2 with R = 1, the largest error of a win rate, at +1 and -1.
     variance_two = (error @ error + 2) / (n + 2) - mean_two**2
     spread = _weighted_variance(labels)
     # For examples like these, the N examples are a sample themselves, and repeated questions make

@@ -66,6 +66,8 @@ def failures_by_category(
     failures = []
     for name in np.unique(names[final.both]):
         rows = final.both & (names == name)
+        # The share of all failures, which the paper prints, also grows with the size of the
+        # category, so both are given.
         rate = share(failed[rows], questions_at(question, rows))
         of_all = share(rows[failed], questions_at(question, failed), reason="nothing failed")
         counts = int(rows.sum()), int((rows & failed).sum())

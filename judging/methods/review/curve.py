@@ -43,6 +43,8 @@ def routing_level(score: Floats, unjudged: Booleans, inconsistent: Booleans) -> 
         score: (N,) BPDE or a learned score; NaN comes last.
         unjudged, inconsistent: (N,) bool.
     Returns: (N,) float64."""
+    # This comes before the states: an unjudged example has no score either, and is first all the
+    # same.
     level = np.where(np.isnan(score), -np.inf, score)
     level = np.where(inconsistent, level + INCONSISTENT_BONUS, level)
     return np.where(unjudged, np.inf, level)
@@ -116,6 +118,7 @@ def oracle_curve(judge: ArrayLike) -> ReviewCurve:
     Args: judge: (N,) as in `review_curve`.
     Returns: the curve."""
     earned = np.asarray(judge, dtype=np.float64)
+    # A label that earns less is reviewed earlier, so half errors follow whole ones.
     return review_curve(-earned, earned)
 
 
@@ -146,6 +149,7 @@ def errors_found(ranking: ArrayLike, judge: ArrayLike, m: int) -> ErrorsFound | 
     Args: ranking, judge, m: (N,) places, the first reviewed first; (N,) earned: 0, 1/2 or 1; m.
     Returns: the count with its exact one-sided p, or Undefined unless 0 < m <= N."""
     order = np.asarray(ranking, dtype=np.intp)
+    # What is earned is counted in halves, so that sums are whole numbers and the test is exact.
     halves = np.rint(2 - 2 * np.asarray(judge, dtype=np.float64)[order]).astype(int)
     n = len(halves)
     if not 0 < m <= n:
@@ -161,6 +165,8 @@ def _upper_tail(n: int, whole: int, half: int, m: int, n_halves: int) -> float:
     if not half:
         return float(scipy.stats.hypergeom.sf(-(-n_halves // 2) - 1, n, whole, m))
     a = np.arange(max(0, m - (n - whole)), min(whole, m) + 1)
+    # The first factor is how many whole errors are drawn; given these, the second is how many half
+    # errors the other draws hold.
     chance = scipy.stats.hypergeom.pmf(a, n, whole, m)
     rest = scipy.stats.hypergeom.sf(n_halves - 2 * a - 1, n - whole, half, m - a)
     return min(1.0, float(chance @ rest))
@@ -335,6 +341,7 @@ def curve_band(
     )
     resampled = _curves(counts, _grouped(levels)[row], earned[row], people[row], betas / 100)
     spread = resampled.std(axis=0)
+    # The unit is a standard deviation, since one reach serves betas whose figures vary differently.
     scaled = np.divide(
         resampled - value, spread, out=np.zeros_like(resampled), where=spread > 1e-12
     )

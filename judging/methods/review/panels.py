@@ -117,7 +117,7 @@ def cascade(
 
 def _one_scale(preference: Floats, there: Booleans) -> Floats:
     squares = np.where(there, preference, 0.0) ** 2
-    # Around 0 and not around the mean: a tie has to stay at 0, and signs must not turn.
+    # The spread is around 0 and not the mean: a tie has to stay at 0, and signs must not turn.
     spread = np.sqrt(squares.sum(axis=1) / np.maximum(there.sum(axis=1), 1))
     return np.asarray(preference / np.where(spread > 0, spread, 1.0)[:, None])
 
@@ -126,7 +126,7 @@ def _entropy(signs: Signs, weigh: Floats, total: Floats) -> Floats:
     entropy = np.zeros(signs.shape[1])
     for sign in (1, 0, -1):
         share = (weigh * (signs == sign)).sum(axis=0) / np.where(total > 0, total, 1.0)
-        # p ln p goes to 0 with p, and log 1 = 0 stands in for log 0.
+        # The term p ln p goes to 0 with p; log 1 = 0 avoids the logarithm of 0.
         entropy -= share * np.log(np.where(share > 0, share, 1.0))
     # A single verdict's entropy may round to just below 0.
     return np.maximum(entropy, 0.0)
