@@ -45,12 +45,15 @@ def normalised(url: str) -> str:
     path = parts.path.rstrip("/")
     for operation in OPERATIONS:
         path = path.removesuffix(operation)
+    # Most servers have their paths below /v1, which people leave out.
     path = path.rstrip("/") or "/v1"
     return urlunsplit((parts.scheme, parts.netloc.lower(), path, parts.query, ""))
 
 
 def _split(url: str) -> SplitResult:
     if "://" not in url:
+        # Unless someone writes http, a key must not cross a network unencrypted. Servers on this
+        # machine seldom have a certificate.
         scheme = "http" if url.startswith(LOOPBACK) else "https"
         url = f"{scheme}://{url}"
     try:
@@ -68,6 +71,7 @@ def _split(url: str) -> SplitResult:
 
 def _refuse_secrets(parts: SplitResult) -> None:
     """Refuse an address that may hold a secret, as addresses are shown and stored."""
+    # Azure's addresses need their api-version, which is no secret.
     others = [p for p in parts.query.split("&") if p and not p.startswith("api-version=")]
     if "@" in parts.netloc or others:
         raise EndpointError(

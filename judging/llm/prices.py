@@ -436,12 +436,12 @@ def find_price(
     endpoint: Endpoint,
     model: str,
     *,
-    given: tuple[Decimal, Decimal] | None = None,
+    run_price: tuple[Decimal, Decimal] | None = None,
     overrides: Mapping[str, PriceSnapshot] | None = None,
 ) -> PriceSnapshot | None:
     """Return the price given for the run, else the operator's, else the published one."""
-    if given is not None:
-        return PriceSnapshot.flat(usd(given[0]), usd(given[1]), "given")
+    if run_price is not None:
+        return PriceSnapshot.flat(usd(run_price[0]), usd(run_price[1]), "given")
     overrides = overrides or {}
     for name in (f"{endpoint.name}/{model}", model):
         if name in overrides:

@@ -66,6 +66,7 @@ class _OnnxModel:
 
     def _batch(self, sentences: Sequence[str]) -> Vectors:
         encoded = self._tokenizer.encode_batch(
+            # The tokenizer refuses lone surrogates, which texts from JSON may hold.
             [sentence.encode("utf-8", "replace").decode() for sentence in sentences]
         )
         arrays = {
@@ -78,8 +79,10 @@ class _OnnxModel:
             raise UserError(f"The sentence model asks for {', '.join(sorted(unknown))}.")
         inputs = {name: arrays[name] for name in self._inputs}
         output: Vectors = self._session.run([self._output], inputs)[0]
+        # The model pools by itself: one vector a sentence.
         if output.ndim == 2:
             return output
+        # Padding has vectors too, which must not enter the mean.
         mask = arrays["attention_mask"][:, :, None].astype(np.float32)
         mean: Vectors = (output * mask).sum(axis=1) / np.maximum(mask.sum(axis=1), 1)
         return mean

@@ -29,10 +29,12 @@ def draw(*of: object) -> int:
     Returns:
         A whole number from 0 to 2^64 - 1.
     """
+    # Python's own hash of a text differs in each process, and its generators may change.
     return int.from_bytes(hashlib.sha256(json.dumps(of).encode()).digest()[:8])
 
 
 def _pair(a: str, b: str) -> Pair:
+    # One spelling for a pair, so that it is counted and drawn the same way round everywhere.
     return (a, b) if a < b else (b, a)
 
 
@@ -78,6 +80,7 @@ def random_opponents(models: Iterable[str], opponents: int, seed: int, question:
     Returns:
         The pairs in alphabetical order.
     """
+    # The name decides between equal numbers, so that the order never depends on the input's.
     order = sorted(models, key=lambda model: (draw(seed, question, model), model))
     pairs = []
     for place, model in enumerate(order):
@@ -110,6 +113,7 @@ def cyclic_blocks(models: int, size: int) -> tuple[tuple[int, ...], ...]:
     for rest in combinations(range(1, models), size - 1):
         block = (0, *rest)
         shifts = (tuple(sorted((model - by) % models for model in block)) for by in block)
+        # Shifts of a base develop into the same blocks, so only the smallest of them is kept.
         bases[min(shifts)] = None
     left, counts, blocks = list(bases), Counter[int](), []
     while left:
@@ -152,6 +156,7 @@ def block_pairs(stages: Sequence[Sequence[str]], size: int, seed: int, number: i
     for stage in stages[1:]:
         for model in sorted(stage):
             meets = min(size - 1, len(earlier))
+            # Questions take turns, so that all earlier models are met equally often.
             turn = (earlier[(number * meets + n) % len(earlier)] for n in range(meets))
             pairs += [_pair(model, other) for other in turn]
             earlier = [*earlier, model]

@@ -81,6 +81,7 @@ def pairwise_results(
         sign: (N,) 1, 0 or -1 for response 1.
     Returns: each pair that met, in the order of `models`."""
     first, second, signs = (np.asarray(a) for a in (model_1, model_2, sign))
+    # A pair may come either way round, and is counted from the view of its earlier model.
     turned = np.where(first < second, signs, -signs)
     low, high = np.minimum(first, second), np.maximum(first, second)
     results = []
@@ -362,6 +363,8 @@ def next_pairs(
         outcomes, kind, earned = _outcomes(games, basis, ties=False)
         weight = np.bincount(games.cell, minlength=len(kind)).astype(np.float64)
         fit = outcome_fit(outcomes[kind], weight, earned)
+        # The fit lacks the normal prior: a model with few labels may be so far out that no label
+        # would tell anything.
         strength = np.clip(basis @ fit.theta, -3 * PRIOR_SD, 3 * PRIOR_SD)
         np.add.at(met, (first, second), 1.0)
         met += met.T
@@ -380,6 +383,7 @@ def next_pairs(
         pairs.append(NextPair(models[a], models[b], int(met[a, b]), float(gain[best])))
         moved = variance[a] - variance[b]
         spread = float(moved[a] - moved[b])
+        # The inverse after one more label by Sherman and Morrison, instead of a new inversion.
         variance = variance - np.outer(moved, moved) / (1 / one_label[a, b] + spread)
     return pairs
 
@@ -454,6 +458,7 @@ def comparable(
         return games
     m, tables = len(models), _tables(games, len(models))
     wins = games.total((tables[:, 0] + tables[:, 1] / 2).reshape(len(tables), -1)).reshape(m, m)
+    # First whether all models are connected at all; only then can wins and losses separate them.
     met, side = _components(wins + wins.T, "weak")
     if met > 1:
         groups = " and ".join(_groups(models, side))

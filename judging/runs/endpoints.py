@@ -134,7 +134,7 @@ def find_price_of(
     try:
         file = settings.FAIRJUDGE_PRICES
         overrides = read_overrides(file) if file else {}
-        return find_price(endpoint, model, given=given, overrides=overrides)
+        return find_price(endpoint, model, run_price=given, overrides=overrides)
     except PriceError as error:
         raise UserError(str(error)) from None
 

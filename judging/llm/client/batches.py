@@ -91,6 +91,8 @@ class BatchClient(OpenAiClient):
         input_file = await self._ask(upload)
 
         async def create() -> BatchState:
+            # Looked up on every attempt: the attempt before may have succeeded with its answer
+            # lost.
             return await self._marked(mark) or _state(
                 await client.batches.create(
                     input_file_id=input_file,
@@ -134,6 +136,7 @@ class BatchClient(OpenAiClient):
         file that the service no longer has counts as empty.
         """
         outcomes: dict[str, Reply | CallFailure] = {}
+        # The output file comes last, so that an answer wins over an error for the same request.
         for file_id in filter(None, (state.error_file, state.output_file)):
             for entry in _entries(await self._file(file_id)):
                 name = str(entry.get("custom_id"))
@@ -151,6 +154,7 @@ class BatchClient(OpenAiClient):
         code = error.get("code") if isinstance(error, dict) else None
         if not error or code in NOT_DONE:
             return None
+        # A line with an error is never read as a success, whatever its code.
         status = max(_status(code, 400), 400)
         failure = classify_answer(status, {}, json.dumps({"error": error}))
         return Patience(self._retry, requests=1).failure(failure)

@@ -125,11 +125,15 @@ class JudgeClient(Opened):
             self._learned.setdefault(model, EndpointCapabilities())
             return outcome
         finally:
+            # Also after a failure or a cancellation, else the waiting calls would wait for ever.
             self._scouts.pop(model).set()
 
     async def _attempt(self, request: JudgeRequest, patience: Patience) -> Reply | AttemptFailure:
+        # The place is taken before the turn is reserved, so that a booked turn is not left to wait
+        # for a place.
         await self._window.take()
         try:
+            # Asked again here, since the call may have waited while another one failed.
             if hopeless := self._hopeless.get(request.model):
                 return hopeless
             booked = self._tokens_to_book(request)
@@ -172,10 +176,13 @@ class JudgeClient(Opened):
     async def _turn(self, tokens: int, patience: Patience) -> AttemptFailure | None:
         """Wait for the end of the pause and for this request's place in the minute."""
         try:
+            # Before its first request a call has no deadline, and may wait as long as the pause
+            # lasts.
             async with asyncio.timeout(patience.left if patience.requests else None):
                 wait = await self._shared.reserve(self.limits, tokens)
                 while wait > 0:
                     await asyncio.sleep(wait)
+                    # The pause may have been prolonged meanwhile by another refusal.
                     wait = (await self._shared.paused()).seconds
         except TimeoutError:
             message = "The endpoint asked to wait for longer than the call's deadline."
@@ -207,6 +214,7 @@ class JudgeClient(Opened):
                 learned = adapted
             else:
                 break
+            # Two refusals that ask for each other's form would be met for ever.
             if (learned, request.fits) in refused:
                 break
         return self._in_context(request.model, failure)
@@ -247,6 +255,7 @@ class JudgeClient(Opened):
     def _keep(self, model: str, known: EndpointCapabilities, learned: EndpointCapabilities) -> None:
         """Add what this call learned to what others have learned meanwhile."""
         before, after = known.to_json(), learned.to_json()
+        # Only what changed: other calls may have learned other things since this one read them.
         new = {name: value for name, value in after.items() if value != before[name]}
         self._learned[model] = EndpointCapabilities.from_json(self.learned(model).to_json() | new)
 

@@ -75,6 +75,8 @@ class LikelihoodClient(OpenAiClient):
             # That a way gives wrong tokens says more than that another one is not there.
             if last is None or last.message != UNSPELLED:
                 last = outcome
+            # Without credit or a key no other way works. A path that is not there says nothing of
+            # other ways.
             if outcome.kind.pauses_run and outcome.kind is not FailureKind.NOT_FOUND:
                 break
         return last
@@ -113,6 +115,7 @@ class LikelihoodClient(OpenAiClient):
     async def _by_grammar(
         self, model: str, context: str, text: str, seconds: float
     ) -> ScoreOutcome:
+        # llama.cpp's own paths are not below /v1.
         root = self.endpoint.base_url.partition("?")[0].rstrip("/").removesuffix("/v1")
         asked = {"content": text, "add_special": False, "parse_special": False}
         answer = await self._post(f"{root}/tokenize", asked, seconds)
@@ -155,6 +158,7 @@ def read_echo(answer: Any, context: str, text: str) -> ScoreOutcome:
         return not_told(UNSPELLED if values else NOT_TOLD)
     pieces = [_bytes_of(token) for token in tokens]
     if BEGINNING.fullmatch(str(tokens[0])) and not (context + text).startswith(str(tokens[0])):
+        # A sign for the beginning is a token of its own and no part of the text.
         pieces[0] = b""
     before, own, length = context.encode(), text.encode(), 0
     ends = []
@@ -181,6 +185,8 @@ def read_prompt_logprobs(answer: Any, text: str) -> ScoreOutcome:
     places = _choice(answer).get("prompt_logprobs") or _of(answer).get("prompt_logprobs") or []
     own: list[Any] = []
     left = text.encode()
+    # Places are read from the end: what comes before the text, such as a sign for the beginning,
+    # need not be spelled.
     for place in reversed(places):
         token = next(iter(place.values()), None) if isinstance(place, dict) else None
         if not left and (not isinstance(token, dict) or token.get("decoded_token")):
@@ -237,6 +243,7 @@ def _is_logprob(value: Any) -> bool:
 
 
 def _total(own: Sequence[Any], answer: Any) -> ScoreOutcome:
+    # One missing or impossible value makes the sum wrong, so there is none.
     if not own or not all(_is_logprob(p) for p in own):
         return not_told()
     usage = _of(answer).get("usage") or {}

@@ -221,6 +221,8 @@ def read_answer(reply: str, quoted: Sequence[str] = (), template: str = "") -> A
         reply = _LINE_BREAK.sub("\n", reply)
     written, turn = _turn(reply)
     ended = turn < len(reply)
+    # Log-probabilities find a score by its place in the reply, which is known only of an unchanged
+    # piece.
     whole = len(reply) == length and reply.endswith(written, 0, turn)
     offset = turn - len(written) if whole else None
     folded = fold(written)
@@ -381,6 +383,7 @@ def _blanked(text: str, spans: Iterable[tuple[int, int]]) -> str:
 
 
 def _blank(text: str) -> str:
+    # Line breaks stay and lengths too, so that places and lines are those of the written text.
     return "\n".join(BLANK * len(line) for line in text.split("\n"))
 
 

@@ -185,6 +185,7 @@ def _probabilities(
         text = begun + token if begun else _stripped(token)
         text = text.rstrip(AROUND)
         fits = [_is_variant(text, id_, begun) for id_ in ids]
+        # What fits both IDs tells nothing about which one was meant.
         if fits[0] != fits[1] and math.isfinite(logprob):
             variants[0 if fits[0] else 1].append(logprob)
     if not any(variants) or max(map(max, filter(None, variants))) <= LEAST_LOGPROB:
@@ -195,6 +196,7 @@ def _probabilities(
         return None
     bound = _bound(top, [*variants[0], *variants[1]])
     first, second = (_log_sum_exp(logprobs or [bound]) for logprobs in variants)
+    # exp of more than about 709 overflows.
     p_first = 1 / (1 + math.exp(min(second - first, 700)))
     return Parsed(Status.VALID, p_first=p_first, mass=min(mass, 1.0), bounded=bounded)
 
@@ -229,6 +231,7 @@ def _stripped(token: str) -> str:
 
 def _log_sum_exp(logprobs: Sequence[float]) -> float:
     highest = max(logprobs)
+    # The highest is subtracted, as the exponentials of very small logarithms would all be 0.
     return highest + math.log(sum(math.exp(logprob - highest) for logprob in logprobs))
 
 

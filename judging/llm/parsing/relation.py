@@ -103,6 +103,7 @@ def parse_verdict_mark(answer: Answer, *, cut: bool = False) -> Parsed | None:
     last = marks[-1]
     if cut and _BEGUN_MARK.search(text, last.end):
         return None
+    # The letter may be the beginning of a word that was cut off.
     if cut and not last.closed and not text[last.end :].strip():
         return None
     start = 0
@@ -153,6 +154,7 @@ def parse_verdict_line(answer: Answer) -> Parsed | None:
         if index in sides and announced(lines[above]).revision
     ]
     last = max(labelled, default=-1)
+    # A later verdict that can't be read is the judge's last word, so an earlier one must not count.
     if any(index > last and _names_no_side(lines[index]) for index in filled):
         return Parsed(Status.UNPARSED)
     if labelled:

@@ -159,6 +159,7 @@ def _load(text: str) -> Pairs | None:
         decoded = json.loads(
             text,
             strict=False,
+            # Numbers stay as written, so that they become exact decimals and not floats.
             parse_int=str,
             parse_float=str,
             parse_constant=str,
@@ -278,6 +279,7 @@ def parse_document(answer: Answer, template: Template) -> Parsed | None:
     words = VERDICT_WORDS.get(template.reply)
     rated = template.reply is ReplyFormat.RATING_LINE
     keys = ["verdict"] if words else ["rating"] if rated else ["score_1", "score_2"]
+    # Sorted pairs instead of a dictionary, so that a key that comes twice is refused.
     if sorted(key for key, _ in pairs) != ["evidence", *keys]:
         return _unread(f"it must have evidence and {' and '.join(keys)} once, and nothing else")
     document = dict(pairs)

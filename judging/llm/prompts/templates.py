@@ -488,6 +488,7 @@ def render(
         of_shot = values | {"reference": disarm(shot.reference)}
         texts = shot.question, shot.response_1, shot.response_2
         text = _pair(template, texts, variant, of_shot, shot.conversation)
+        # The shot is shown in this call's order, so the right answer turns with it.
         first_token = (shot.better == 1) == variant.response_1_bears_first_token
         answer = template.ids[0] if first_token else template.ids[1]
         messages += [Message("user", text), Message("assistant", answer)]
@@ -520,6 +521,7 @@ def solved_pairs(
     begins, prefer = _BY_ONE if by_one_person else _BY_PEOPLE
     shown = [begins]
     for number, (shot, better_first) in enumerate(zip(shots, sides, strict=True), start=1):
+        # A tie counts as if response 1 were better, so that ties take turns too.
         turned = better_first != (shot.better != 2)
         responses = shot.response_1, shot.response_2
         if turned:
@@ -563,6 +565,7 @@ def render_parts(
     shown = []
     for number, pair in enumerate(zip(parts_1, parts_2, strict=True), start=1):
         first, second = variant.shown(*pair)
+        # Numbered before it is filled, so that marks within a response are not numbered too.
         numbered = replace(blocks, text=_numbered(blocks.text, number))
         shown.append(numbered.fill(values | {"first": disarm(first), "second": disarm(second)}))
     text = head.fill(values) + "\n\n".join(shown) + tail.fill(values)

@@ -56,6 +56,7 @@ class Design:
             return np.ones(self.n)
         if self.n_audited == 0:
             return Undefined(ONLY_CONTESTED)
+        # An audited example that a larger beta selects later on weighs 1, so selection wins here.
         in_audit = self.audited & ~self.selected
         return np.where(self.selected, 1.0, np.where(in_audit, self.n_rest / self.n_audited, 0.0))
 
@@ -84,6 +85,7 @@ class Comparison:
 
     def at(self, rows: Booleans) -> Comparison:
         """Return some of the examples, by the conventions of all."""
+        # A part may happen to hold no tie though people could say it; its scale stays that of all.
         known = bool(np.any(self.human == 0)) if self.knows_ties is None else self.knows_ties
         return Comparison(
             self.judge[rows], self.judged[rows], self.human[rows], self.weight[rows],
@@ -187,10 +189,13 @@ def accuracy(
         return Undefined(NOT_JUDGED)
     audited = compared.stratum[rows] > 0
     if audited.any():
+        # The limits are of whole labels. The weights add up to a whole number of examples but for
+        # the rounding of floats.
         total = round(float(weight.sum()))
         inside, drawn = earned[~audited], earned[audited]
         figure = design_total(inside, drawn, total - len(inside), confidence)
         return figure if isinstance(figure, Undefined) else figure.scaled(1 / total)
+    # Wilson's interval is for shares of 0 and 1 only.
     exact = bool(np.any(earned == 0.5))
     return share(earned, compared.question[rows], exact=exact, confidence=confidence)
 
@@ -217,6 +222,8 @@ def final_accuracy(
     right = credit(done.judge, done.judged, done.human, ties, done.knows_ties)
     rows = np.ones(len(rest), bool) if unjudged_wrong else rest.judged
     left = float(rest.weight[rows].sum())
+    # Every label of the judge that is left comes from the audit's stratum, so the audit is a random
+    # sample of exactly these labels.
     if left and rest.stratum.all():
         earned = credit(rest.judge, rest.judged, rest.human, ties, rest.knows_ties)[rows]
         held = unseen_total(float(earned.sum()), len(earned), round(left), confidence)

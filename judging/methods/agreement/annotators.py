@@ -90,6 +90,8 @@ def alternative_annotator_test(
     if len(usable) < FEWEST_ANNOTATORS:
         share = "1 annotator shares" if len(usable) == 1 else f"{len(usable)} annotators share"
         return Undefined(f"only {share} 30 examples with others; this needs 3")
+    # The comparisons share the judge and other people's votes, so they depend on each other.
+    # Benjamini and Yekutieli's procedure allows for any dependence.
     p_values = [_p_value(human - model, epsilon) for _, model, human in usable]
     rejected = benjamini_yekutieli(p_values, FALSE_DISCOVERY_RATE)
     compared = tuple(
@@ -117,6 +119,8 @@ def _advantages(
     agree_judge = ((votes[rows] == judge[rows, None]) & there).sum(axis=1)
     agree_human = ((votes[rows] == votes[rows, rater, None]) & there).sum(axis=1)
     return (
+        # A draw counts for both (W >= in the paper), so that the two rates may add up to more than
+        # 1.
         (agree_judge >= agree_human).astype(np.float64),
         (agree_human >= agree_judge).astype(np.float64),
     )
@@ -172,7 +176,11 @@ def side_bias(tables: Mapping[str, Table]) -> dict[str, SideBias | Undefined]:
     Args: tables: each annotator's `side_table`.
     Returns: by name the test, or Undefined without decided votes in both arrangements."""
     testable = {
-        name: table for name, table in tables.items() if table.sum() and table.sum(axis=1).all()
+        # A row without votes fixes the table: Fisher's p would be 1, and Holm would charge the
+        # others for it.
+        name: table
+        for name, table in tables.items()
+        if table.sum() and table.sum(axis=1).all()
     }
     p_values = [float(scipy.stats.fisher_exact(table).pvalue) for table in testable.values()]
     adjusted = dict(zip(testable, zip(p_values, holm(p_values), strict=True), strict=True))
@@ -200,11 +208,14 @@ def pooled_side_bias(tables: Sequence[Table]) -> PooledOddsRatio | Undefined:
 
     Args: tables: one `side_table` per annotator.
     Returns: common odds ratio and p, or Undefined if the tables leave nothing to vary."""
+    # The variance divides by n - 1, and one vote alone has none.
     stacked = np.array([table for table in tables if table.sum() > 1], dtype=np.float64)
     if not len(stacked):
         return Undefined("no annotator has two decided votes with known sides")
     n = stacked.sum(axis=(1, 2))
     rows, columns = stacked.sum(axis=2), stacked.sum(axis=1)
+    # Votes for response 1 on the left, less what the margins predict. Margins are fixed within each
+    # annotator, so a better response is no side bias.
     excess = float((stacked[:, 0, 0] - rows[:, 0] * columns[:, 0] / n).sum())
     variance = float((rows.prod(axis=1) * columns.prod(axis=1) / (n**2 * (n - 1))).sum())
     if variance == 0:

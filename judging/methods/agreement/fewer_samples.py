@@ -42,12 +42,15 @@ def expected_labels(
         raise ValueError(f"k' lies between 1 and {k}, not {k_prime}")
     if both_orders and orders != 2:
         raise ValueError("both orders are asked for, and the run has one")
+    # Means are kept as whole numbers on this denominator, so that a tie is never decided by
+    # rounding.
     tie = band * lcm(*range(1, k_prime + 1))
     means, there = _subset_means(np.where(valid, difference, 0), valid, k_prime)
     if not both_orders:
         per_order = [_label_shares(means[:, o], there[:, o], tie) for o in range(orders)]
         return np.asarray(np.mean(per_order, axis=0))
     subsets = means.shape[2]
+    # Every subset of one order meets every subset of the other, so memory grows with their square.
     step = max(1, CHUNK // subsets**2)
     parts = []
     for start in range(0, n, step):
@@ -55,6 +58,7 @@ def expected_labels(
         total = means[rows, 0, :, None] + means[rows, 1, None, :]
         both = there[rows, 0, :, None] & there[rows, 1, None, :]
         flat = total.reshape(len(total), -1), both.reshape(len(both), -1)
+        # The sum of two orders' means has twice the band of their mean.
         parts.append(_label_shares(*flat, 2 * tie))
     return np.vstack(parts) if parts else np.zeros((0, 4))
 
@@ -93,6 +97,7 @@ def _subset_means(
     members = np.zeros((k, len(list(combinations(range(k), k_prime)))), dtype=np.int64)
     for column, subset in enumerate(combinations(range(k), k_prime)):
         members[list(subset), column] = 1
+    # Invalid samples leave subsets with 1 to k' values, and this is divisible by all these sizes.
     common = lcm(*range(1, k_prime + 1))
     counts = valid.astype(np.int64) @ members
     factor = common // np.maximum(counts, 1)
@@ -122,6 +127,7 @@ def label_is_settled(
     limits = [_mean_limits(d, r, reach) for d, r in zip(differences, remaining, strict=True)]
     lowest = sum((low for low, _ in limits), Fraction(0))
     highest = sum((high for _, high in limits), Fraction(0))
+    # A lead of exactly 0 is a tie that a further sample can still break.
     return lowest > 0 or highest < 0
 
 
@@ -212,6 +218,7 @@ def rounds_needed(
     needed = np.full(n, k, dtype=np.int64)
     summed = np.where(valid, difference, 0).astype(np.int64).cumsum(axis=2)
     counted = valid.astype(np.int64).cumsum(axis=2)
+    # The loop runs down, so that the smallest number of rounds that settles is the one that stays.
     for rounds in range(k - 1, 0, -1):
         total, there = summed[:, :, rounds - 1], counted[:, :, rounds - 1]
         both = there + (k - rounds)
@@ -240,5 +247,6 @@ def _labels(difference: Integers, valid: Booleans) -> Floats:
     """Sign of the position-balanced mean difference; NaN without a sample in each order."""
     n = valid.sum(axis=2)
     total = np.where(valid, difference, 0).sum(axis=2)
+    # The sum of both means times n1 n2 has the same sign and stays a whole number.
     balanced = total[:, 0] * n[:, 1] + total[:, 1] * n[:, 0]
     return np.where((n > 0).all(axis=1), np.sign(balanced), np.nan)

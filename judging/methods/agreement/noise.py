@@ -76,7 +76,9 @@ def without_noise(
         reason = Undefined(NOT_JUDGED if not rows.any() else NO_PAIRS)
         return Attenuation(reason, reason, reason, reason)
     share = counts / np.maximum(n, 1)[:, None]
+    # Columns are win, tie and lose, as in `counts`: sign 1 is place 0.
     own = np.eye(3)[1 - judge.astype(int)]
+    # The share of ordered pairs of different votes that are equal; a vote is no pair with itself.
     agreeing = (counts * (counts - 1)).sum(axis=1) / np.maximum(n * (n - 1), 1)
     columns = (
         weight * rows,
@@ -125,8 +127,10 @@ def _attenuated(sums: Floats) -> tuple[Floats, Floats, Floats, Floats]:
         reliability = (between - among) / (1 - among)
         kappa = (with_vote - by_chance) / (1 - by_chance)
         true = np.where(reliability > 0, kappa / np.sqrt(np.maximum(reliability, 0)), np.nan)
+        # This turns kappa back into agreement, at the same agreement by chance.
         corrected = np.clip(true + (1 - true) * by_chance, 0, 1)
         share = np.clip((corrected - with_vote) / (1 - with_vote), 0, 1)
+    # Without a disagreement there is nothing for noise to explain, rather than 0 / 0.
     share = np.where(with_vote >= 1, 0.0, share)
     return with_vote, between, corrected, np.where(np.isfinite(corrected), share, np.nan)
 
@@ -198,6 +202,7 @@ def said_as_people(signs: Signs, valid: Booleans, human: Signs) -> tuple[Floats,
     both = (asked > 0).all(axis=1)
     mean = np.where(both, p.mean(axis=1), same.sum(axis=1) / np.maximum(asked.sum(axis=1), 1))
     apart, least = np.abs(p[:, 0] - p[:, 1]), p.min(axis=1)
+    # Examples repeat the same few patterns of numbers, so each is computed once.
     kinds = np.column_stack((asked, same.sum(axis=1)))
     distinct, kind = np.unique(kinds, axis=0, return_inverse=True)
     chance = np.array([_apart_by_chance(*pattern) for pattern in distinct.tolist()])[
@@ -279,6 +284,7 @@ def over_represented(groups: Booleans, gap: Booleans) -> list[OverRepresented]:
         numbers of examples, gaps and members."""
     n, total = len(gap), int(gap.sum())
     inside, gaps = groups.sum(axis=0), (groups & gap[:, None]).sum(axis=0)
+    # sf leaves out its argument: P(at least this many gaps) needs one less.
     p = scipy.stats.hypergeom.sf(gaps - 1, n, total, inside)
     return [
         OverRepresented(int(size), int(n_gaps), float(size * total / max(n, 1)), float(adjusted))

@@ -262,9 +262,9 @@ class _Chains:
         mean, same = (grid.reshape(-1, 1) for grid in np.meshgrid(DIFFICULTIES, SAMENESS))
         self.often, self.seldom = mean * same, (1 - mean) * same
         n, k = self.kinds.T
-        each = betaln(self.often + k, self.seldom + n - k) - betaln(self.often, self.seldom)
+        log_likely = betaln(self.often + k, self.seldom + n - k) - betaln(self.often, self.seldom)
         # Fewer guesses are likelier beforehand: a beta distribution of 1 and 4.
-        self.kind_likely, self.few = each, 3 * np.log(1 - mean[:, 0])
+        self.kind_likely, self.few = log_likely, 3 * np.log(1 - mean[:, 0])
         self.posterior = np.zeros((self.chains, votes.examples, CLASSES))
         self.difficulty = np.zeros((self.chains, votes.examples))
         self.skills: list[Floats] = []
@@ -352,9 +352,9 @@ class _Chains:
     def _likely(counts: Floats, n_votes: Floats, typical: Floats, alike: Floats) -> Floats:
         """(C, 3) log likelihoods of the counts by row, with each person's matrix summed out."""
         prior = (alike[:, None, None] * typical)[:, None]
-        each = (gammaln(prior + counts) - gammaln(prior)).sum(axis=(1, 3))
+        log_likely = (gammaln(prior + counts) - gammaln(prior)).sum(axis=(1, 3))
         own = alike[:, None, None]
-        return np.asarray(each + (gammaln(own) - gammaln(own + n_votes)).sum(axis=1))
+        return np.asarray(log_likely + (gammaln(own) - gammaln(own + n_votes)).sum(axis=1))
 
 
 def two_way_alpha(

@@ -40,6 +40,7 @@ def overlap(first: Spans, other: Spans) -> int:
     shared = i = j = 0
     while i < len(first) and j < len(other):
         shared += max(0, min(first[i][1], other[j][1]) - max(first[i][0], other[j][0]))
+        # The span that ends first can't meet any later span of the other list.
         if first[i][1] <= other[j][1]:
             i += 1
         else:
@@ -86,12 +87,15 @@ def span_overlap(
         for a, b in combinations(votes, 2):
             size = _size(marked[a]) + _size(marked[b])
             if not size:
+                # F1 is 0 / 0 here. That two people mark nothing is counted apart and is no overlap.
                 unmarked += 1
                 continue
             chance = 2 * _size(marked[a]) * _size(marked[b]) / (size * max(1, sizes[place].sum()))
             overlaps.append((2 * overlap(marked[a], marked[b]) / size, chance))
         if overlaps:
             pairs += len(overlaps)
+            # First the mean within an example, so that one with many raters weighs no more than
+            # others.
             values[place], chances[place] = np.mean(overlaps, axis=0)
     limits, reason = (0.0, 1.0), NOBODY_MARKED.reason
     f1 = plus_two_mean(values, limits, asked, reason=reason, confidence=confidence)
@@ -103,6 +107,7 @@ def _by_vote(spans: Codes, sizes: Codes, example: Codes) -> list[list[tuple[int,
     """Each vote's spans in order, those of response 2 after the whole of response 1."""
     by_vote: list[list[tuple[int, int]]] = [[] for _ in example]
     for vote, response, start, end in spans.tolist():
+        # One line of characters for both responses: a span of one never meets a span of the other.
         shift = int(sizes[example[vote], 0]) if response == 2 else 0
         by_vote[vote].append((start + shift, end + shift))
     return [sorted(mine) for mine in by_vote]

@@ -117,6 +117,7 @@ def final_kappa(
         return value
     shares = rng.standard_gamma(confusion(judge, human).reshape(-1) + DISAGREEING, (DRAWS, 9))
     shares /= shares.sum(axis=1, keepdims=True)
+    # The unaudited labels are a finite number, so they are drawn from the shares once more.
     unseen = rng.multinomial(round(float(weight.sum())), shares).reshape(-1, 3, 3)
     low, high, _ = interval(_kappas(seen + unseen, linear=False), confidence)
     return Estimate(value, int(done.judged.sum()), min(low, value), max(high, value))
@@ -174,6 +175,8 @@ def _kappas(tables: Floats, *, linear: bool) -> Floats:
     """Return kappa of each of (R, c, c) tables; NaN if undefined."""
     cost = _cost(tables.shape[-1], linear=linear)
     total = tables.sum(axis=(1, 2))
+    # Cost of disagreement instead of agreement, so that one formula serves plain and linear
+    # weights.
     observed = np.einsum("rij,ij->r", tables, cost) * total
     expected = np.einsum("ri,rj,ij->r", tables.sum(axis=2), tables.sum(axis=1), cost)
     return np.asarray(1 - ratio(observed, expected))
@@ -201,6 +204,7 @@ def equally_often(counts: Floats) -> tuple[int, Booleans]:
         which examples have it."""
     n_votes = counts.sum(axis=1).astype(np.intp)
     common = np.bincount(n_votes[n_votes >= 2])
+    # argmax takes the first maximum, so the counts are reversed to prefer more votes.
     number = len(common) - 1 - int(common[::-1].argmax()) if len(common) else 0
     return number, (n_votes == number) & (n_votes > 0)
 
@@ -291,6 +295,7 @@ def _fleiss_kappas(rows: Floats, often: Floats) -> Floats:
     said_by_label = often @ rows
     chance = np.square(ratio(said_by_label, said_by_label.sum(axis=1, keepdims=True))).sum(axis=1)
     kappas = ratio(_percents(rows, often) - chance, 1 - chance)
+    # With one label in use, 1 - chance is 0 but for rounding, and the quotient would be noise.
     return np.where(np.count_nonzero(said_by_label, axis=1) > 1, kappas, np.nan)
 
 
@@ -304,6 +309,8 @@ def _ac1s(rows: Floats, often: Floats) -> Floats:
 def _alphas(rows: Floats, often: Floats, *, ordinal: bool = False) -> Floats:
     raters = rows.sum(axis=1)
     rows, often = rows[raters >= 2], often[:, raters >= 2]
+    # Coincidences: each example gives its pairs of values, divided by its votes less one, so that a
+    # value counts once however many votes it meets.
     pairs = rows[:, :, None] * rows[:, None, :] - rows[:, :, None] * np.eye(rows.shape[1])
     pairs /= (rows.sum(axis=1) - 1)[:, None, None]
     totals = often @ rows
@@ -377,6 +384,7 @@ def _moved(statistic: Statistic, rows: Floats, often: Floats, value: float) -> F
 
 def _likely(rows: Floats, often: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
     """Return the rows with those of the pseudo-observation, and (R, rows) Dirichlet weights."""
+    # As many votes as most examples have, since Fleiss' kappa needs the same number everywhere.
     raters = max(2, int(np.bincount(rows.sum(axis=1).astype(int), often).argmax()))
     each_label = np.eye(rows.shape[1])
     agree = raters * each_label
@@ -416,6 +424,7 @@ def beyond_chance(
     there = np.asarray(present, dtype=bool)
     rows = np.flatnonzero(there.sum(axis=1) >= 2)
     rows = rng.permutation(rows)
+    # The rows are shuffled, so the first of a question is a random one.
     rows = rows[np.unique(np.asarray(question)[rows], return_index=True)[1]][:MOST_TESTED]
     table, there = np.asarray(votes)[rows].astype(np.int64), there[rows]
     names = np.unique(table[there])
@@ -535,6 +544,7 @@ class VoteCounts:
         earned = np.zeros(len(n))
         for label in range(3):
             others = self.counts.copy()
+            # Examples without this label become negative here; they count 0 times below.
             others[:, label] -= 1
             top = others.max(axis=1)
             leads = others[:, label] == top

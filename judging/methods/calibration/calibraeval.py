@@ -54,6 +54,7 @@ class ObjectivePoints:
     @classmethod
     def of(cls, s: Floats) -> ObjectivePoints:
         """s: (K, 3) P(t1) under X0, X1, X2."""
+        # 0 and 1 are points too, so that g is defined for every probability of later examples.
         z, place = np.unique(np.concatenate(([0.0, 1.0], s.T.reshape(-1))), return_inverse=True)
         return cls(z, place[2:].reshape(3, -1))
 
@@ -67,6 +68,7 @@ def calibrated_values(d: Floats) -> Floats:
 
     Args: d: (M + 1,) parameters.
     Returns: (M + 1,) ascending in (0, 1]; the last one is exactly 1."""
+    # The maximum cancels in the quotient, and without it exp could overflow.
     g = np.cumsum(np.exp(d - d.max()))
     return np.asarray(g / g[-1])
 
@@ -151,6 +153,8 @@ class Lbfgs:
                 method="L-BFGS-B",
                 options={
                     "ftol": self.tolerance,
+                    # Only the loss decides: each derivative has the factor w_k, which is small with
+                    # many points.
                     "gtol": 0.0,
                     "maxiter": self.most_steps,
                     "maxfun": 2 * self.most_steps,
@@ -219,6 +223,7 @@ class CalibraEval:
         points = ObjectivePoints.of(s)
         end = self.optimiser.minimise(points, self.strength, self.objective)
         g = calibrated_values(end.d)
+        # A constant g minimises the first two terms, whatever the judge said.
         if np.ptp(g[self._used(points)]) < FLAT:
             return Undefined(COLLAPSED)
         return CurveCalibration(

@@ -91,6 +91,7 @@ def split(
         return Split(estimation, ~estimation, one_fit, 1)
     if not apart or many < 2:
         return Split(estimation, np.ones(n, dtype=bool), one_fit, 1)
+    # Questions are dealt out whole, so there can't be more parts than questions.
     folds = min(FOLDS if n <= MANY else FEWER_FOLDS, many)
     fold = rng.permutation(np.arange(many) % folds)[group]
     return Split(estimation, np.ones(n, dtype=bool), np.asarray(fold, dtype=np.intp), folds)
@@ -151,6 +152,7 @@ def compare_calibrations(
     parts = split(k, share, rng, question=questions, apart=apart)
     kept = questions[parts.judged] if questions is not None else None
     table = ComparisonTable(probabilities.permutations, labels[parts.judged], band, kept, rng)
+    # Each method's gain is over the plain mean on the same examples.
     table.add(PLAIN, probabilities.rows(parts.judged))
     fits: dict[str, Calibration | Undefined] = {}
     for method in methods:

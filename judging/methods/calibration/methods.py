@@ -173,6 +173,7 @@ class ContentFreeCalibration:
     softmax: bool = False
 
     def fit(self, probabilities: ChoiceProbabilities) -> PriorCalibration | Undefined:
+        # An input without an answer says nothing about the prior, so it is left out of the mean.
         known = np.array([np.nan if p is None else p for p in self.p_t1], dtype=np.float64)
         known = known[~np.isnan(known)]
         if not len(known):
@@ -248,6 +249,8 @@ class Pride:
     def fit(self, probabilities: ChoiceProbabilities) -> PriorCalibration | Undefined:
         if not probabilities.has(SWAPPED):
             return Undefined("X0 and X2 were not both asked")
+        # t1 bears each response once and is first both times. So the contents cancel in the mean,
+        # and what is left is the preference for t1 in the first place.
         both = probabilities.complete(SWAPPED)
         if not both.any():
             return Undefined("no example has a probability under both X0 and X2")

@@ -135,6 +135,7 @@ def choice_probabilities(
     there = ~np.isnan(p) if present is None else np.asarray(present, dtype=bool)
     if there.shape != p.shape:
         raise ValueError("The mask needs the shape of the probabilities.")
+    # A missing probability gets a harmless value: NaN would spread through sums and sorting.
     filled = np.where(there, p, ABSENT)
     if not ((filled >= 0) & (filled <= 1)).all():
         raise ValueError("A probability lies between 0 and 1.")

@@ -156,8 +156,8 @@ def mean_credit(earned: Floats, question: ArrayLike | None, confidence: float = 
     n = int(there.sum(axis=0).max())
     if not n:
         return Undefined(NO_LABELS)
-    each = ratio(np.where(there, earned, 0).sum(axis=1), there.sum(axis=1))
-    figure = plus_two_mean(each, (0, 1), question, reason=NO_LABELS, confidence=confidence)
+    by_example = ratio(np.where(there, earned, 0).sum(axis=1), there.sum(axis=1))
+    figure = plus_two_mean(by_example, (0, 1), question, reason=NO_LABELS, confidence=confidence)
     means = ratio(np.where(there, earned, 0).sum(axis=0), there.sum(axis=0))
     return _around(float(np.nanmean(means)), n, figure)
 
@@ -201,6 +201,7 @@ def _distance(column: Floats, gold: Signs, question: ArrayLike | None) -> Figure
         middle, own = plus_two(values, (0, 1), effect)
         recall.append(float(values.mean()))
         centre.append(middle)
+        # The recalls are of different examples, so their variances add up.
         variance, fewest = variance + own, min(fewest, questions)
     value, n = 50 * abs(recall[0] - recall[1]), int(np.isfinite(column).sum())
     if fewest < 2:
@@ -224,6 +225,7 @@ def icc_columns(p_response_1: Floats, present: Booleans) -> Floats:
 
     Args: p_response_1, present: (K, k) probabilities under k permutations, and which exist.
     Returns: (K, 3 + k) count, sum of squares, squared total, each column; 0 if one is missing."""
+    # The ICC doesn't depend on where 0 lies, and sums of squares around 1/2 lose fewer digits.
     x = p_response_1 - 0.5
     columns = np.column_stack((np.ones(len(x)), (x**2).sum(axis=1), x.sum(axis=1) ** 2, x))
     return columns * np.asarray(present.all(axis=1))[:, None]
@@ -243,6 +245,7 @@ def icc(sums: Floats) -> tuple[Floats, Floats]:
     raters = ratio((columns**2).sum(axis=-1), n) - middle
     between = ratio(examples, n - 1)
     residual = ratio(squares - middle - examples - raters, (n - 1) * (k - 1))
+    # Examples that are all alike leave only rounding to divide by.
     between = np.where(between > 1e-15, between, np.nan)
     shift = ratio(raters / max(k - 1, 1) - residual, n)
     return (
@@ -284,6 +287,7 @@ def _jackknifed(value: float, left: Floats, n: int) -> Figure:
     groups = len(left)
     if groups < FEWEST or not np.isfinite(left).all() or value >= 1 - WIDTH:
         return Estimate(value, n, note=FEW_QUESTIONS)
+    # 1 - ICC is a ratio of variances, which is skewed; its logarithm is nearly symmetric.
     moved = np.log(np.maximum(1 - left, WIDTH))
     moved = moved - moved.mean()
     error = float(np.sqrt((groups - 1) / groups * (moved @ moved)))
@@ -293,6 +297,7 @@ def _jackknifed(value: float, left: Floats, n: int) -> Figure:
     if carrying < FEWEST_CARRYING:
         return Estimate(value, n, note=FEW_QUESTIONS)
     reach = float(scipy.stats.t.ppf(0.975, carrying))
+    # The larger 1 - ICC gives the lower limit.
     low, high = (1 - (1 - value) * np.exp(side * reach * error) for side in (1, -1))
     return Estimate(value, n, float(low), float(high))
 
@@ -394,6 +399,7 @@ class ComparisonTable:
         rows = np.isfinite(gain)
         asked = questions_at(self._question, rows)
         questions = int(rows.sum()) if asked is None else len(np.unique(asked))
+        # Several methods are tried for one recommendation, so they share the 5 %.
         methods = len(self._mean.keys() - {PLAIN})
         at_once, alone = (
             plus_two_mean(gain, (-1, 1), self._question, reason=NO_LABELS, confidence=level)

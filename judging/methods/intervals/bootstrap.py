@@ -80,6 +80,7 @@ def coded_rows(*columns: ArrayLike) -> tuple[int, Codes]:
     n, code = coded(columns[0])
     for column in columns[1:]:
         values, own = coded(column)
+        # Coded again after each column, so that the numbers stay small enough to be counted.
         n, code = coded(code * values + own)
     return n, code
 
@@ -145,8 +146,10 @@ def _stratum_counts(
 ) -> Floats:
     if all_differ(question):
         n, present = len(cell), np.bincount(cell, minlength=n_cells)
+        # Without repeated questions, counts of cells are multinomial, and rows need not be drawn.
         return rng.multinomial(n, present / n, size=repeats).astype(np.float64)
     n, code = coded(question)
+    # Drawing questions and multiplying by which cells they hold resamples all their rows at once.
     incidence = scipy.sparse.coo_array(
         (np.ones(len(cell)), (code, cell)), shape=(n, n_cells)
     ).tocsr()
@@ -233,6 +236,7 @@ def plus_two_ratio(
     asked, size = questions_at(question, rows), int(rows.sum())
     # What the uncertain examples represent of the whole, and how far each one moves it.
     share = float(weights[rows] @ b[rows]) / total if routed else 1.0
+    # The ratio is linearised: its error is that of a mean of these values.
     moved = value + (a - value * b)[rows] / b[rows].mean()
     effect, questions = (1.0, size) if asked is None else design_effect(moved, asked)
     if routed and size < FEWEST_AUDITED:
@@ -242,6 +246,7 @@ def plus_two_ratio(
     centre, variance = plus_two(moved, limits, effect)
     unseen = 1 - 1 / float(weights[rows].mean()) if routed else 1.0
     shift = share * (centre - float(moved.mean()))
+    # The interval holds both centres: the second goes to the truth as the audit becomes complete.
     centres = [value + shift, value + shift * unseen]
     reach = float(scipy.stats.t.ppf((1 + confidence) / 2, questions - 1))
     half = reach * share * float(np.sqrt(variance * unseen))
@@ -382,6 +387,7 @@ def design_effect(values: ArrayLike, question: ArrayLike) -> tuple[float, int]:
     independent = len(rows) * float(rows.var())
     if independent < WIDTH or groups < 2:
         return len(rows) / groups, groups
+    # Below 1 a few questions would make the interval narrower than independent examples do.
     effect = max(1.0, groups / (groups - 1) * float(apart @ apart) / independent)
     alike = float(np.square(np.bincount(code)).sum()) / len(rows)
     differs = np.bincount(code, np.abs(rows - np.median(rows)), minlength=groups)
@@ -445,6 +451,7 @@ def categories_differ(
     table = table.reshape(1, kinds, len(names))
     observed = _distances(table, sums, sizes)
     repeats = PERMUTATIONS if PERMUTATIONS * table.size <= MOST_VALUES else FEWER_PERMUTATIONS
+    # The data as they are count as one permutation, so that no p is 0.
     together, reached = 1, np.ones(len(names))
     step = max(1, MOST_VALUES // (10 * table.size))
     for start in range(0, repeats, step):

@@ -169,9 +169,11 @@ class _Design:
             return Undefined("one pair is too few to show a preference")
         if not delta.any():
             return Undefined("the two responses are equal in this respect in every pair")
+        # If all pairs differ alike, alpha and gamma can't be told apart: the slope alone is fitted.
         constant = bool((delta == delta[0]).all())
         scale = abs(float(delta[0])) if constant else float(delta.std(ddof=1))
         near = float(weights @ (np.abs(delta) < NEAR * scale) / weights.sum())
+        # tanh keeps a few very long responses from deciding the slope alone.
         x = np.tanh(delta / scale)
         columns = x[:, None] if constant else np.column_stack((np.ones(n), x))
         asked = np.arange(n) if question is None else coded(question)[1]
@@ -231,6 +233,8 @@ class _Preference:
         kind = np.arange(len(y))
         labels = Labels(kind, earned, design.weight, design.question, design.stratum)
         fit = weighted_fit(outcomes, labels)
+        # Newton's steps for the largest likelihood would run off to infinity, so Firth's estimate
+        # is the value too.
         separated = _separated(design.columns[:, -1], y, constant=design.constant)
         if separated:
             return cls(y, labels, fit, fit.theta, separated)
@@ -312,6 +316,7 @@ def explained_by(
     fit = _fitted(outcomes, np.bincount(kind), earned, 1.0)
     theta = fit.theta
     if len(first) > MANY_CELLS:
+        # This is one step of Newton's method from the estimate: score times inverse information.
         moved = theta + drawn @ ((earned - fit.mean) @ fit.inverse)
     else:
         moved = np.array([_fitted(outcomes, counts, earned, 1.0, theta).theta for counts in drawn])
@@ -320,6 +325,8 @@ def explained_by(
     for place, column in enumerate(used.tolist()):
         value, error = float(theta[place + 1]), float(errors[place + 1])
         limits = value - reach * error, value + reach * error
+        # Resamples that are all alike leave no error to divide by, so there is an estimate but no
+        # test.
         p = float(2 * scipy.stats.t.sf(abs(value) / error, groups - 1)) if error > WIDTH else None
         explanations[column] = Explanation(Estimate(value, len(y), *limits), p)
     return explanations
@@ -333,11 +340,14 @@ def _why_not(x: Floats, column: int, rank: int) -> str:
     if np.ptp(x[:, column]) == 0:
         return ALIKE
     others = np.delete(x, column, axis=1)
+    # If leaving the column out keeps the rank, the others span it and its slope is not identified.
     return COPIED if int(np.linalg.matrix_rank(_with_constant(others))) == rank else ""
 
 
 def _outcomes(x: Floats, sign: Codes, *, ties: bool) -> tuple[Floats, Floats]:
     """(n, K, P) T of a win, a tie if some votes say so, and a lose; (n, P) T of what was voted."""
+    # Win and lose lie eta / 2 on either side, so that their log odds are eta, and a tie is half
+    # way.
     half = _with_constant(x) / 2
     rows = [half, -half]
     if ties:
@@ -399,9 +409,12 @@ def _fitted(
         score = weights @ (seen - fit.mean)
         if prior:
             expected = (fit.chance * fit.leverage * weights[:, None]).reshape(-1)
+            # This is the gradient of half the log determinant of the information, which is
+            # Jeffreys' prior.
             score += prior / 2 * (expected @ fit.away.reshape(-1, len(theta)))
         step = fit.inverse @ score
         longest = float(np.abs(step).max(initial=0.0))
+        # Full steps may overshoot if labels are nearly separated.
         theta = theta + step * (LONGEST_STEP / max(longest, LONGEST_STEP))
         if longest < CONVERGED:
             break
@@ -410,6 +423,7 @@ def _fitted(
 
 def _at(theta: Floats, table: Floats, weights: Floats) -> OutcomeFit:
     linear = table @ theta
+    # Without subtracting the largest, exp would overflow.
     chance = np.exp(linear - linear.max(axis=1, keepdims=True))
     chance /= chance.sum(axis=1, keepdims=True)
     mean = (chance[:, :, None] * table).sum(axis=1)
@@ -491,12 +505,15 @@ def plus_two_covariance(moves: Floats, pseudo: Floats, labels: Labels) -> Floats
     if not all_differ(labels.question):
         groups, code = coded(labels.question)
         sums = np.stack([np.bincount(code, column, groups) for column in moves.T], axis=1)
+        # Small numbers of clusters understate the variance by (G - 1) / G.
         together = np.asarray(sums.T @ sums * (groups / max(groups - 1, 1)), dtype=np.float64)
         before, after = float(np.trace(alone)), float(np.trace(together))
         effect = max(1.0, after / before if before > WIDTH else len(code) / groups)
     more = np.zeros_like(alone)
     for value in np.unique(labels.stratum):
         more += pseudo[labels.stratum == value].mean(axis=0)
+    # A pseudo-question holds as many alike labels as repeated questions make one worth, and moves
+    # count squared.
     return np.asarray(together + effect**2 * more)
 
 
@@ -506,6 +523,7 @@ def half_width(variance: float, labels: Labels, parameters: int, confidence: flo
     Args: variance, labels, parameters, confidence: of one value, and what it rests on.
     Returns: half of the interval's width."""
     strata = [labels.question[labels.stratum == number] for number in np.unique(labels.stratum)]
+    # The stratum with the fewest questions is the weakest part of the variance, so it limits t.
     fewest = min(coded(questions)[0] for questions in strata) if strata else 1
     degrees = max(1, fewest - parameters)
     return float(scipy.stats.t.ppf((1 + confidence) / 2, degrees) * np.sqrt(variance))

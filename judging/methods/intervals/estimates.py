@@ -124,6 +124,7 @@ def wilson(successes: float, n: float, confidence: float = 0.95) -> Figure:
     if n == 0:
         return Undefined("no examples")
     centre, half = wilson_parts(successes, n, confidence)
+    # At the ends the limit is 0 or 1 exactly; rounding would leave it a little off.
     low = 0.0 if successes == 0 else float(centre - half)
     high = 1.0 if successes == n else float(centre + half)
     return Estimate(successes / n, round(n), low, high)
@@ -175,6 +176,7 @@ def unseen_total(
     if not seen:
         return unseen / 2, 0.0, float(unseen)
     tail = (1 - confidence) / 2
+    # Without the 1e-9, a rounding error in a sum of halves would count as one more.
     most = most_unseen(unseen, seen, math.ceil(successes - 1e-9), tail)
     wrong = most_unseen(unseen, seen, math.ceil(seen - successes - 1e-9), tail)
     return unseen * successes / seen, float(unseen - wrong), float(most)
@@ -223,6 +225,7 @@ def exact_lower_limit(successes: ArrayLike, n: ArrayLike, alpha: float) -> Float
     Args: successes, n, alpha: of one shape, or one number of trials, and the one-sided error.
     Returns: float64 limits of the same shape, 0 without a success."""
     right = np.asarray(successes, dtype=np.float64)
+    # The beta distribution needs a parameter above 0; these places become 0 in the next line.
     limit = scipy.special.betaincinv(np.maximum(right, 1e-9), np.asarray(n) - right + 1, alpha)
     return np.where(right > 0, limit, 0.0)
 
@@ -245,12 +248,16 @@ def sign_flip(differences: ArrayLike, rng: np.random.Generator) -> float:
     halves = np.rint(2 * sizes).astype(int)
     if np.abs(2 * sizes - halves).max() > 1e-9 or halves.sum() > MOST_HALVES:
         signs = rng.integers(0, 2, (FLIPS, len(sizes))) * 2 - 1
+        # The observed signs count as one more draw, so that p is never 0 and the test keeps its
+        # level.
         reached = int((np.abs(signs @ sizes) >= observed - 1e-9).sum())
         return (1 + reached) / (1 + FLIPS)
     total = int(halves.sum())
     chance = np.zeros(2 * total + 1)
+    # The chance of every sum in halves, shifted by the total so that places are not negative.
     chance[total] = 1
     for size in halves:
+        # Nothing wraps around, since the sums so far are at most `total` minus this size.
         chance = (np.roll(chance, size) + np.roll(chance, -size)) / 2
     sums = np.abs(np.arange(-total, total + 1))
     return min(1.0, float(chance[sums >= round(2 * observed)].sum()))
@@ -263,6 +270,7 @@ def holm(p_values: Sequence[float]) -> Floats:
     Returns: adjusted p-values, in the same order, at most 1."""
     p = np.asarray(p_values, dtype=np.float64)
     order = np.argsort(p, kind="stable")
+    # A larger p never gets a smaller adjusted one.
     stepped = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
     adjusted = np.empty_like(p)
     adjusted[order] = np.minimum(stepped, 1.0)
@@ -304,6 +312,7 @@ def design_total(
     inside, drawn = (np.asarray(z, dtype=np.float64) for z in (selected, audited))
     seen, n = float(inside.sum() + drawn.sum()), len(inside) + len(drawn)
     unseen = n_rest - len(drawn)
+    # A complete audit leaves nothing to chance, so both limits are the total.
     if not unseen:
         return Estimate(seen, n, seen, seen)
     if not len(drawn):

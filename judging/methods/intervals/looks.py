@@ -65,6 +65,7 @@ def decide(figure: Figure, bound: float, *, at_least: bool) -> Ruling:
     Returns: pass if all of the interval keeps the bound, fail if none of it does."""
     if not isinstance(figure, Estimate) or figure.low is None or figure.high is None:
         return Ruling.INCONCLUSIVE
+    # A value at the bound keeps it, so only what lies strictly beyond it breaks it.
     kept, broken = figure.low >= bound, figure.high < bound
     if not at_least:
         kept, broken = figure.high <= bound, figure.low > bound
@@ -86,6 +87,8 @@ def examples_needed(
     if estimate.low is None or estimate.high is None or estimate.value == bound:
         return None
     keeps = (estimate.value > bound) == at_least
+    # The limit that has to pass the bound is the one between it and the value.
     reach = estimate.value - estimate.low if keeps == at_least else estimate.high - estimate.value
     needed = estimate.n * (wider * reach / abs(estimate.value - bound)) ** 2
+    # Very close to the bound the number is no plan any more, and may not fit an integer.
     return max(estimate.n + 1, int(needed) + 1) if needed < 1e9 else None

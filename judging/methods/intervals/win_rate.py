@@ -19,6 +19,7 @@ from judging.methods.arrays import Floats
 from judging.methods.intervals.bootstrap import FEWEST_AUDITED, ONE_QUESTION, plus_two
 from judging.methods.intervals.estimates import Estimate, Figure, Undefined
 
+# A lambda from fewer audited examples is itself too uncertain; the fixed 1 needs no estimate.
 FEWEST_FOR_LAMBDA = 40
 # What a label counts lies between these: win 1, tie 1/2, lose 0.
 LIMITS = (0.0, 1.0)
@@ -85,6 +86,7 @@ def best_lambda(labels: AuditedLabels) -> float:
     Returns: lambda; 1 below 40 audited examples, for which it is too noisy."""
     if len(labels.audited) < FEWEST_FOR_LAMBDA:
         return 1.0
+    # A judge that says the same on all audited examples predicts nothing about people.
     judge = labels.audited_judge - labels.audited_judge.mean()
     variance = float(judge @ judge)
     if variance == 0:
@@ -112,10 +114,14 @@ def difference_estimate(
     total = labels.n
     error = labels.audited - lam * labels.audited_judge
     known = labels.selected.sum() + lam * labels.rest.sum()
+    # The finite-population factor 1 - n/N_U: a complete audit leaves no error.
     share = (n_rest / total) ** 2 * (1 - n / n_rest)
     mean_two = error.sum() / (n + 2)
+    # The 2 is 2 R^2 with R = 1, the largest error of a win rate, at +1 and -1.
     variance_two = (error @ error + 2) / (n + 2) - mean_two**2
     spread = _weighted_variance(labels)
+    # For examples like these, the N examples are a sample themselves, and repeated questions make
+    # it worth less.
     sampling = labels.effect * spread / total
 
     plain = share * error.var(ddof=1) / n + noise
@@ -329,6 +335,7 @@ def judge_bias(labels: AuditedLabels, confidence: float = 0.95) -> Figure:
     centres = [estimate.plus_two_centre]
     if 2 * n > len(labels.rest):
         centres.append(estimate.finite_centre)
+    # The bias is the judge's mean, which has no error here, less the estimate: limits change sides.
     low, high = judge - max(centres) - half, judge - min(centres) + half
     return Estimate(judge - estimate.theta, n, max(-share, low), min(share, high))
 
@@ -340,6 +347,7 @@ def vote_noise(selected: Floats, audited: Floats, n_rest: int, total: int) -> fl
         selected, audited: v of S and of A, from `VoteCounts.score_variance`.
         n_rest, total: N_U and N.
     Returns: a variance, 0 or more."""
+    # Each audited example represents N_U/n, and weights count squared in a variance.
     factor = (n_rest / len(audited)) ** 2 if len(audited) else 0.0
     return float((factor * audited.sum() + selected.sum()) / total**2)
 

@@ -59,6 +59,7 @@ def of_mean_0_and_range_1(scores: Floats) -> Floats:
         return scores
     spread = np.ptp(scores, axis=-1, keepdims=True)
     centred = scores - scores.mean(axis=-1, keepdims=True)
+    # Scores that are all alike are all 0 after centring, so dividing by 1 keeps them.
     return np.asarray(centred / np.where(spread > 0, spread, 1.0))
 
 
@@ -130,6 +131,8 @@ def ranks_of_counts(counts: Floats, values: Floats) -> Floats:
     order = np.argsort(code, kind="stable")
     starts = np.flatnonzero(np.diff(code[order], prepend=-1))
     in_group = np.add.reduceat(counts[:, order], starts, axis=1)
+    # A group of ties that ends at place c and has g members spans c - g + 1 to c, whose mean is c -
+    # g/2 + 1/2.
     rank = np.cumsum(in_group, axis=1) - in_group / 2 + 0.5
     return np.asarray(rank[:, code])
 
@@ -195,7 +198,7 @@ def likelihood_bias(
     number = _known(tokens, rows, NO_TOKENS)
     if not isinstance(number, Undefined) and not (number > 0).all():
         number = Undefined("an output has no tokens")
-    each = number if isinstance(number, Undefined) else ls / number
+    per_token = number if isinstance(number, Undefined) else ls / number
     over: Floats | Undefined = Undefined(ALIKE)
     if len(ls) and np.ptp(judged) > 0 and np.ptp(people) > 0:
         over = unfairness(judged, people)
@@ -203,10 +206,10 @@ def likelihood_bias(
         {
             "bias": (ls, over, None),
             "given_length": (ls, over, size),
-            "per_token": (each, over, None),
-            "per_token_given_length": (each, over, size),
+            "per_token": (per_token, over, None),
+            "per_token_given_length": (per_token, over, size),
             "length": (ls, size, None),
-            "length_per_token": (each, size, None),
+            "length_per_token": (per_token, size, None),
             "performance": (judged, people, None),
         },
         len(ls),
@@ -272,7 +275,7 @@ def _correlations(
     figures: dict[str, Figure] = {}
     askable: dict[str, tuple[Floats, Floats, Floats | None]] = {}
     for name, (x, y, control) in questions.items():
-        lacking = [each for each in (x, y, control) if isinstance(each, Undefined)]
+        lacking = [variable for variable in (x, y, control) if isinstance(variable, Undefined)]
         if n < FEWEST:
             figures[name] = Undefined(TOO_FEW)
         elif lacking:
@@ -283,6 +286,7 @@ def _correlations(
         drawn = _resampled(askable, n, rng, question)
         groups = n if question is None else len(np.unique(question))
         for name, asked in askable.items():
+            # The sample is the resample that holds each item once.
             value = float(_of_counts(np.ones((1, n)), *asked)[0])
             figures[name] = _figure(value, drawn[name], n, groups, asked[2] is not None)
     return figures
@@ -294,6 +298,7 @@ def _resampled(
     rng: np.random.Generator,
     question: NDArray[np.generic] | None,
 ) -> dict[str, Floats]:
+    # Matrices of (resamples, N) are bounded in memory whatever the number of items.
     step = max(1, CHUNK // n)
     parts: dict[str, list[Floats]] = {name: [] for name in askable}
     for start in range(0, REPEATS, step):
@@ -327,6 +332,7 @@ def _figure(value: float, drawn: Floats, n: int, questions: int, fixed: bool) ->
     there = drawn[np.isfinite(drawn)]
     spread = float(np.arctanh(np.clip(there, -MOST, MOST)).std()) if len(there) else 0.0
     error = max(spread, float(np.sqrt((1 + value**2 / 2) / max(n - 3 - fixed, 1))))
+    # Questions, rather than items, are independent, so they give the degrees of freedom.
     half = float(scipy.stats.t.ppf(0.975, questions - 1)) * error
     middle = float(np.arctanh(np.clip(value, -MOST, MOST)))
     low, high = float(np.tanh(middle - half)), float(np.tanh(middle + half))

@@ -109,6 +109,7 @@ class _TokenOverlaps:
         self.n_1, self.n_2 = len(sets_1), len(sets_2)
         all_1, all_2 = set().union(*sets_1), set().union(*sets_2)
         shared = all_1 & all_2
+        # Shared tokens have the lowest bits, as only these can be in common and are compared.
         numbers = _numbers([*sets_1, *sets_2], [*shared, *(all_1 ^ all_2)])
         unions_1, unions_2 = _unions(numbers[: self.n_1]), _unions(numbers[self.n_1 :])
         self._words_1 = _words(unions_1, len(shared))
@@ -191,6 +192,7 @@ class EmbeddingSimilarity:
         n = len(sentences_1) + len(sentences_2)
         if vectors.ndim != 2 or len(vectors) != n or not np.isfinite(vectors).all():
             raise ValueError(f"the sentence model gives no vector for each of {n} sentences")
+        # Else a sentence with a long vector would decide its segment's direction alone.
         vectors = _unit(vectors)
         return _Cosines(vectors[: len(sentences_1)], vectors[len(sentences_1) :])
 
@@ -208,6 +210,7 @@ class _Cosines:
 
 
 def _sums(vectors: Floats) -> Floats:
+    # Sums from the beginning: a segment is a difference of two of them.
     so_far = np.vstack((np.zeros((1, vectors.shape[1])), vectors.cumsum(axis=0)))
     starts, stops = _segment_bounds(len(vectors))
     return _unit(so_far[stops] - so_far[starts])
@@ -311,6 +314,8 @@ def _first_cuts_1(pairs: Similarities, gains: list[Floats]) -> tuple[tuple[int, 
         total = (reached + gain[start + 1 : -1, 1:]).max(axis=1)
         if start == 0:
             best = float(total.max())
+        # The first of all maxima, as an exhaustive search would keep; rounding must not pick a
+        # later one.
         chosen = int(np.argmax(total >= best - TOLERANCE))
         cuts.append(start + 1 + chosen)
         so_far[0] = -np.inf
@@ -395,6 +400,7 @@ def semantically_aligned(
     """
     _check(text_1, boundaries_1, k)
     _check(text_2, boundaries_2, k)
+    # Segments grow with the square of the sentences, and pairs of segments with the fourth power.
     if max(len(boundaries_1), len(boundaries_2)) >= MAX_SENTENCES:
         raise ValueError(f"a text is cut at {MAX_SENTENCES} sentences at most; merge neighbours")
     if min(len(boundaries_1), len(boundaries_2)) < k - 1:
@@ -422,6 +428,7 @@ def equidistant(boundaries: Sequence[int], length: int, k: int) -> tuple[int, ..
     cuts: list[int] = []
     start = 0
     for point in range(1, k):
+        # Boundaries that the points to come need are not free.
         stop = len(boundaries) - (k - 1 - point)
         target = point * length
         after = bisect_left(boundaries, target, start, stop, key=lambda b: k * b)

@@ -66,6 +66,8 @@ def failures_by_category(
     failures = []
     for name in np.unique(names[final.both]):
         rows = final.both & (names == name)
+        # The share of all failures, which the paper prints, also grows with the size of the
+        # category, so both are given.
         rate = share(failed[rows], questions_at(question, rows))
         of_all = share(rows[failed], questions_at(question, failed), reason="nothing failed")
         counts = int(rows.sum()), int((rows & failed).sum())
@@ -164,6 +166,7 @@ def _intervals(size: Integers, step: int) -> list[tuple[int, int | None, Boolean
     """Bins of equal width from 0 on, nine at most, of which the last has no upper end."""
     if not len(size):
         return []
+    # What is longer than eight steps shares the last bin.
     index = np.minimum(size // step, MAX_BINS - 1)
     return [
         (i * step, None if i == MAX_BINS - 1 else (i + 1) * step, index == i)
@@ -226,6 +229,7 @@ def agreement_with_people(
         return PortiaAgreement(unsplit, portia, unsplit)
     before = comparison(unsplit.labels[:, 0], unsplit.consistent, human, design, question)
     assert isinstance(before, Comparison)
+    # Both are of the same labelled examples in the same order, so the gain is a paired difference.
     rose = _credit(after) - _credit(before)
     gain = plus_two_ratio(
         rose,
@@ -293,6 +297,7 @@ def human_ties(
     Returns: both shares, 0 to 1, and the test."""
     if isinstance(labels, Undefined):
         return HumanTies(labels, labels, None)
+    # Consistency takes the judge's place in the comparison, to use its weights and strata.
     compared = comparison(labels.consistent.astype(np.int8), labels.both, human, design, question)
     if isinstance(compared, Undefined):
         return HumanTies(compared, compared, None)
@@ -301,6 +306,7 @@ def human_ties(
     inside = compared.at(rows)
     shares = [_ties(inside, tie, where) for where in (~consistent, consistent)]
     table = [[int((tie & w).sum()), int((~tie & w).sum())] for w in (~consistent, consistent)]
+    # Fisher's test counts examples, so it holds only if each weighs the same and is independent.
     testable = len(inside) > 0 and inside.plain and all(map(sum, table))
     p = float(scipy.stats.fisher_exact(table).pvalue) if testable else None
     return HumanTies(shares[0], shares[1], p)

@@ -112,6 +112,7 @@ def relative_gain(after: Booleans, before: Booleans, question: Array | None = No
         effect, questions = design_effect(after - value * before, question)
     if questions < 2:
         return Estimate(value - 1, n, note=ONE_QUESTION)
+    # Examples that neither prompt made consistent say nothing about the ratio.
     either, changed = ((after | before).sum() / effect, (after ^ before).sum() / effect)
     counts = np.array([after.sum(), before.sum()]) / effect
     left = np.sqrt((1 - (counts + 1) / (either + 2)) / (counts + 1)).sum()
@@ -119,6 +120,7 @@ def relative_gain(after: Booleans, before: Booleans, question: Array | None = No
     z = float(scipy.stats.t.ppf(0.975, questions - 1)) * narrower
     reach = z * np.sqrt(z * z + 4 * counts * (1 - counts / either))
     low, high = ((2 * counts + z * z + side * reach) / (2 * (either + z * z)) for side in (-1, 1))
+    # The smallest ratio pairs the lower limit of one share with the upper limit of the other.
     limits = float(low[0] / high[1]) - 1, float(high[0] / max(low[1], 1e-12)) - 1
     return Estimate(value - 1, n, *limits)
 
@@ -150,6 +152,7 @@ def fixed_coverage(
     if not rows.any():
         reason = Undefined(NONE_INCONSISTENT)
         return FixedCoverage(reason, reason, reason)
+    # In its own run the unsplit stage is the baseline, and being asked once it can't be a retry.
     retries = _RETRIES[:-1] if own else _RETRIES
     settled, still_open, columns = stages.final.consistent[rows], np.ones(rows.sum(), bool), []
     for stage in retries:
@@ -157,6 +160,8 @@ def fixed_coverage(
         columns += [still_open[:, None], counted]
         still_open = still_open & ~stages.of(stage).consistent[rows]
     asked, n = questions_at(question, rows), len(settled)
+    # Sums of these columns are all that the jackknife needs, so each question is left out by one
+    # subtraction.
     every = np.hstack((settled[:, None], np.ones((n, 1)), *columns)).astype(np.float64)
     total, without = left_out(every, asked)
     chance, value = _chance(total), float(total[0] / n - _chance(total))
@@ -164,6 +169,8 @@ def fixed_coverage(
     if len(without) >= FEWEST:
         left = ratio(without[:, 0], without[:, 1]) - _chance(without)
         apart = left - left.mean()
+        # The jackknife's variance: estimates that share all but one question hardly differ, which
+        # (G - 1) / G times their sum of squares makes up for.
         error = np.sqrt((len(left) - 1) / len(left) * float(apart @ apart))
         half = float(scipy.stats.t.ppf(0.975, len(left) - 1) * error)
         beyond = Estimate(value, n, max(-1.0, value - half), min(1.0, value + half))

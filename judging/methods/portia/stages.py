@@ -93,11 +93,13 @@ def stages(
     Raises: ValueError without an alignment."""
     if not alignments or not set(alignments) <= set(ALIGNMENTS):
         raise ValueError("PORTIA aligns by length, by meaning, or by both")
+    # A response with too few boundaries can't be split, so the plain prompt is all there is.
     plan = [Stage.UNSPLIT] if unsplit_first or not splittable else []
     if splittable:
         plan += [Stage.LENGTH] if Stage.LENGTH in alignments else []
         if Stage.SEMANTIC in alignments:
             plan.append(Stage.SEMANTIC if overlapping else Stage.UNSPLIT)
+    # The unsplit prompt may be planned twice, first and as the fallback, and is asked once.
     return tuple(dict.fromkeys(plan))
 
 
@@ -169,6 +171,7 @@ def without_semantic(stages: StageLabels) -> StageLabels:
     length, semantic = STAGES.index(Stage.LENGTH), STAGES.index(Stage.SEMANTIC)
     asked = stages.asked.copy()
     asked[:, semantic] = False
+    # An example that could not be split has no length stage, and keeps its last one.
     last = np.where(asked[:, length], length, stages.last)
     return StageLabels(stages.labels, stages.there, asked, last)
 

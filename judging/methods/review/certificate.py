@@ -61,6 +61,8 @@ def certificate_plan(
         epsilon, alpha, looks: as in `CertificatePlan`.
     Returns: the plan with its grid.
     Raises: ValueError for a level outside 0 to 1, or looks that don't ascend."""
+    # The grid rests on scores alone. One that depended on labels would need a part of the audit of
+    # its own.
     scores = np.asarray(score, dtype=np.float64)[np.asarray(rest, dtype=bool)]
     grid = np.unique(scores[np.isfinite(scores)])
     return CertificatePlan(epsilon, alpha, looks, tuple(map(float, grid)))
@@ -107,6 +109,7 @@ def tallies(
         wrong: (N,) bool, the judge's label isn't people's; unresolved audit items count as wrong.
     Returns: N_t, n_t and d_t."""
     scores = np.asarray(score, dtype=np.float64)
+    # Examples without a score have no label of the judge that could be certified.
     inside = np.asarray(rest, dtype=bool) & np.isfinite(scores)
     seen = inside & np.asarray(audited, dtype=bool)
 
@@ -142,6 +145,7 @@ def certify(plan: CertificatePlan, counts: Tallies, look: int) -> Certificate | 
         bound = upper_bound(size, audited, wrong, alpha)
         if bound > plan.epsilon:
             break
+        # The last set that passes holds all smaller ones, so only it is kept.
         certified = Certificate(plan.grid[t], size, audited, wrong, bound, plan.epsilon, plan.alpha)
     if certified is None:
         wrong = int(counts.wrong[ready[0]])
@@ -158,6 +162,7 @@ def fewest_audited(epsilon: float, alpha: float) -> int:
 
     Args: epsilon, alpha: share of wrong labels, and error.
     Returns: 1 or more."""
+    # The 1e-9 keeps a quotient that is whole but for rounding from becoming one more.
     return math.ceil(math.log(alpha) / math.log1p(-epsilon) - 1e-9)
 
 
@@ -177,9 +182,10 @@ def simultaneous_bounds(counts: Tallies, alpha: float, looks: int = 1, runs: int
 
     Args: counts, alpha, looks, runs: tallies, total error, and how many looks and runs share it.
     Returns: (T,) float64 shares, 0 to 1."""
-    each = alpha / (max(len(counts.size), 1) * looks * runs)
+    # Bonferroni: the chance that any of these bounds fails is at most the sum of their shares.
+    alpha_of_a_bound = alpha / (max(len(counts.size), 1) * looks * runs)
     rows = zip(counts.size, counts.audited, counts.wrong, strict=True)
-    return np.array([upper_bound(int(n), int(a), int(d), each) for n, a, d in rows])
+    return np.array([upper_bound(int(n), int(a), int(d), alpha_of_a_bound) for n, a, d in rows])
 
 
 @lru_cache(maxsize=4096)
@@ -188,6 +194,7 @@ def audit_needed(epsilon: float, wrong: int, alpha: float = 0.05) -> int:
 
     Args: epsilon, wrong, alpha: share to certify, errors among the labels, and error.
     Returns: number of audit labels."""
+    # Each error needs at least one more label, so the search may start there.
     n = fewest_audited(epsilon, alpha) + wrong
     while scipy.stats.binom.cdf(wrong, n, epsilon) > alpha:
         n += 1

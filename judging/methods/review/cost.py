@@ -50,6 +50,8 @@ def affordable(budget: Decimal, votes: int, audit: int, rate: HumanRate, n: int)
     Raises: ValueError without votes or without a price."""
     if votes < 1 or rate.vote_usd <= 0:
         raise ValueError("a round has at least one vote an example, and a vote has a price")
+    # Exact fractions: a division of decimals could round a budget for exactly m labels down to m -
+    # 1.
     labels = int(Fraction(budget) / (votes * Fraction(rate.minutes) * Fraction(rate.wage) / 60))
     if labels < audit:
         return Undefined(f"the budget pays for {labels} examples, fewer than the audit of {audit}")

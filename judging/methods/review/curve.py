@@ -43,6 +43,8 @@ def routing_level(score: Floats, unjudged: Booleans, inconsistent: Booleans) -> 
         score: (N,) BPDE or a learned score; NaN comes last.
         unjudged, inconsistent: (N,) bool.
     Returns: (N,) float64."""
+    # This comes before the states: an unjudged example has no score either, and is first all the
+    # same.
     level = np.where(np.isnan(score), -np.inf, score)
     level = np.where(inconsistent, level + INCONSISTENT_BONUS, level)
     return np.where(unjudged, np.inf, level)
@@ -116,6 +118,7 @@ def oracle_curve(judge: ArrayLike) -> ReviewCurve:
     Args: judge: (N,) as in `review_curve`.
     Returns: the curve."""
     earned = np.asarray(judge, dtype=np.float64)
+    # A label that earns less is reviewed earlier, so half errors follow whole ones.
     return review_curve(-earned, earned)
 
 
@@ -146,6 +149,7 @@ def errors_found(ranking: ArrayLike, judge: ArrayLike, m: int) -> ErrorsFound | 
     Args: ranking, judge, m: (N,) places, the first reviewed first; (N,) earned: 0, 1/2 or 1; m.
     Returns: the count with its exact one-sided p, or Undefined unless 0 < m <= N."""
     order = np.asarray(ranking, dtype=np.intp)
+    # What is earned is counted in halves, so that sums are whole numbers and the test is exact.
     halves = np.rint(2 - 2 * np.asarray(judge, dtype=np.float64)[order]).astype(int)
     n = len(halves)
     if not 0 < m <= n:
@@ -161,6 +165,8 @@ def _upper_tail(n: int, whole: int, half: int, m: int, n_halves: int) -> float:
     if not half:
         return float(scipy.stats.hypergeom.sf(-(-n_halves // 2) - 1, n, whole, m))
     a = np.arange(max(0, m - (n - whole)), min(whole, m) + 1)
+    # The first factor is how many whole errors are drawn; given these, the second is how many half
+    # errors the other draws hold.
     chance = scipy.stats.hypergeom.pmf(a, n, whole, m)
     rest = scipy.stats.hypergeom.sf(n_halves - 2 * a - 1, n - whole, half, m - a)
     return min(1.0, float(chance @ rest))
@@ -233,6 +239,8 @@ def accuracy_after(
     _, group = coded(-np.asarray(level, dtype=np.float64))
     sizes = np.bincount(group, weights)
     before = np.cumsum(sizes) - sizes
+    # Within a group of equal levels the order is arbitrary, so each member is reviewed in part: the
+    # expectation over all orders.
     kept = 1 - np.clip((m - before) / sizes, 0, 1)[group]
     total = float(weights.sum())
     left = total - m
@@ -333,6 +341,7 @@ def curve_band(
     )
     resampled = _curves(counts, _grouped(levels)[row], earned[row], people[row], betas / 100)
     spread = resampled.std(axis=0)
+    # The unit is a standard deviation, since one reach serves betas whose figures vary differently.
     scaled = np.divide(
         resampled - value, spread, out=np.zeros_like(resampled), where=spread > 1e-12
     )
@@ -343,6 +352,7 @@ def curve_band(
     right = np.clip(value * size, 0, size)
     band = exact_lower_limit(right, size, float(scipy.stats.norm.sf(reach)))
     if reviewer is None:
+        # Once people have reviewed everything, no error of sampling is left.
         band = np.where(betas < 100, band, value)
     return CurveBand(betas, tuple(after), band)
 
@@ -350,6 +360,7 @@ def curve_band(
 def _grouped(levels: Floats) -> Floats:
     """The levels in falling order as 0, 1, 2 …, at most MOST_LEVELS of them."""
     distinct, code = coded(-levels)
+    # Division rounded up: rounding down would leave more levels than the limit.
     step = max(1, -(-distinct // MOST_LEVELS))
     return (code // step).astype(np.float64)
 

@@ -14,6 +14,7 @@ import numpy as np
 from judging.methods.arrays import Booleans, Codes, Floats, Signs
 from judging.methods.intervals.bootstrap import ratio
 
+# Weights and scores are floats, so a tie may miss 0 by rounding.
 EXACT = 1e-9
 
 
@@ -73,6 +74,8 @@ def accuracy_weights(right: Floats, labelled: Booleans, *, leave_out: bool = Fal
     if leave_out:
         earned = earned - np.where(labelled, right, 0.0)
         n = n - labelled[None, :]
+    # One pseudo-label right and one wrong keep the log odds finite. A member worse than even odds
+    # gets no weight instead of a reversed vote.
     odds = np.maximum(np.log((earned + 1) / (n - earned + 1)), 0.0)
     total = odds.sum(axis=0)
     weights = np.where(total > 0, odds / np.where(total > 0, total, 1.0), 1.0 / len(right))
@@ -114,6 +117,7 @@ def cascade(
 
 def _one_scale(preference: Floats, there: Booleans) -> Floats:
     squares = np.where(there, preference, 0.0) ** 2
+    # The spread is around 0 and not the mean: a tie has to stay at 0, and signs must not turn.
     spread = np.sqrt(squares.sum(axis=1) / np.maximum(there.sum(axis=1), 1))
     return np.asarray(preference / np.where(spread > 0, spread, 1.0)[:, None])
 
@@ -122,5 +126,7 @@ def _entropy(signs: Signs, weigh: Floats, total: Floats) -> Floats:
     entropy = np.zeros(signs.shape[1])
     for sign in (1, 0, -1):
         share = (weigh * (signs == sign)).sum(axis=0) / np.where(total > 0, total, 1.0)
+        # The term p ln p goes to 0 with p; log 1 = 0 avoids the logarithm of 0.
         entropy -= share * np.log(np.where(share > 0, share, 1.0))
+    # A single verdict's entropy may round to just below 0.
     return np.maximum(entropy, 0.0)

@@ -73,6 +73,7 @@ def ridge_fits(
     mean = np.concatenate(([0.0], np.asarray(prior, dtype=np.float64)))
     fitted = np.tile(mean, (len(weights), 1))
     information = np.zeros((len(weights), width + 1, width + 1))
+    # All fits run side by side in one batch; those that have converged leave it.
     diagonal, left = np.arange(width + 1), np.arange(len(weights))
     for _ in range(STEPS):
         chance = sigmoid(fitted[left] @ rows.T)
@@ -96,6 +97,7 @@ def log_loss(target: Floats, linear: Floats) -> Floats:
 
     Args: target, linear: outcomes, 0 to 1, and logits.
     Returns: float64 in nats, 0 or more."""
+    # The same value from the logit, without the logarithm of a probability that rounds to 0.
     return np.asarray(np.logaddexp(0.0, linear) - target * linear)
 
 
@@ -142,6 +144,7 @@ def cross_validated(
     ridges = np.repeat(np.array(RIDGES), repeats * FOLDS)
     fits = ridge_fits(x, y, weights, ridges, prior)
     shape = (len(RIDGES), repeats, FOLDS, len(y))
+    # Each row was left out by exactly one fold of a division, so the sum picks that fold's fit.
     logits = (fits.linear(x).reshape(shape) * left_out).sum(axis=2)
     scores = ((fits.slopes @ x.T).reshape(shape) * left_out).sum(axis=2)
     # The strongest of equally good ones.
@@ -153,6 +156,7 @@ def cross_validated(
 def _folds(target: Floats, rng: np.random.Generator) -> Codes:
     """A fold for each row, errors and right ones dealt out evenly."""
     order = rng.permutation(len(target))
+    # Sorted by target after shuffling: dealing in turn gives each fold its share of errors.
     order = order[np.argsort(target[order], kind="stable")]
     fold = np.empty(len(target), dtype=np.intp)
     fold[order] = np.arange(len(target)) % FOLDS
@@ -196,6 +200,7 @@ def calibrated_labels(
     drawn, rest = np.flatnonzero(audited & ~selected), np.flatnonzero(~selected)
     labelled = np.concatenate((drawn, np.flatnonzero(selected)))
     asked = np.arange(len(target)) if question is None else np.asarray(question)
+    # The selected have fold -1 and teach every fit, as no residual of theirs is used.
     fold = np.full(len(labelled), -1)
     groups, code = coded(asked[drawn])
     fold[: len(drawn)] = (rng.permutation(groups) % FOLDS)[code]
@@ -212,6 +217,7 @@ def calibrated_labels(
     candidates = [CalibratedLabels(as_labels(verdict[rest].astype(np.float64)), None)]
     # The strongest of equally good ones comes first.
     for number in reversed(range(len(RIDGES))):
+        # The unlabelled were seen by no fit, so the mean of all five predicts them.
         predicted = chance[number].mean(axis=0)
         predicted[place] = chance[number, inside, place]
         candidates.append(CalibratedLabels(as_labels(predicted), RIDGES[number]))
@@ -279,11 +285,13 @@ def calibrated_kappa(
     if isinstance(plain, Undefined):
         return plain
     shares = table / table.sum()
+    # The judge's shares are over all examples, labelled or not.
     of_judge = np.bincount(1 - judge.astype(int), minlength=3) / len(judge)
     agreed, chance = float(np.trace(shares)), float(of_judge @ shares.sum(axis=0))
     if chance >= 1:
         return Undefined("judge and people both give one label only")
     by_agreement, by_chance = 1 / (1 - chance), -(1 - agreed) / (1 - chance) ** 2
+    # The range of the influence, to bring it to the scale from 0 to 1 that `win_rate` reads.
     low = by_chance * float(of_judge.max())
     wide = by_agreement + by_chance * float(of_judge.min()) - low
     moved = by_agreement * (judge == human) + by_chance * of_judge[1 - human.astype(int)]

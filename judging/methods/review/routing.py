@@ -68,6 +68,8 @@ def features(columns: Sequence[Feature], category: Sequence[str], judged: Boolea
         sd = float(column.values[there].std()) if there.any() else 0.0
         if sd < 1e-12:
             constant.append(column.name)
+            # The fit's prior is about the first column, so BPDE keeps its place even if it never
+            # differs.
             if column.name != BPDE:
                 continue
         if lacking := int((judged & ~there).sum()):
@@ -107,6 +109,8 @@ def judged_features(judged: Judged) -> list[Feature]:
 
     Args: judged: what a run says.
     Returns: the features, BPDE first."""
+    # Logarithms, as twice as long means the same for short and long responses; 1 is added for empty
+    # ones.
     length = np.log1p(judged.length_1) - np.log1p(judged.length_2)
     asked, n_valid = judged.valid[0].size if len(judged.valid) else 0, judged.valid.sum(axis=(1, 2))
     columns = [
@@ -194,6 +198,8 @@ def smoothed_entropies(outcomes: Signs, valid: Booleans) -> Floats:
     per_order = valid.sum(axis=2)
     n = per_order.sum(axis=1)[:, None]
     share = (counts / np.maximum(per_order, 1)[:, :, None]).mean(axis=1)
+    # One more sample, shared by win, tie and lose: two equal samples then look less certain than
+    # six.
     smooth = (n * share + 1 / 3) / (n + 1)
     there = (per_order > 0).all(axis=1)
     return np.where(there, -(smooth * np.log(smooth)).sum(axis=1), np.nan)
@@ -218,6 +224,7 @@ def _categories(category: Sequence[str], judged: Booleans) -> list[tuple[str, ND
     names, counts = np.unique(np.asarray(category, dtype=np.str_)[judged], return_counts=True)
     if len(names) < 2:
         return []
+    # Stable, so that equally common categories come in the order of their names on every machine.
     order = np.argsort(-counts, kind="stable")[:MOST_CATEGORIES]
     common = [str(names[i]) for i in order if names[i] and counts[i] >= FEWEST_OF_CATEGORY]
     every = np.asarray(category, dtype=np.str_)
@@ -310,6 +317,7 @@ def routing(
     rows, target = sample[judged[sample]], wrong[judged[sample]]
     notes = _notes(columns, len(sample) - len(rows))
     fewer = min(float(target.sum()), float((1 - target).sum()))
+    # Without both kinds in each fold there is nothing to cross-validate.
     if fewer < FEWEST:
         n_wrong = float(target.sum())
         reason = (
@@ -370,6 +378,7 @@ def _fitted(
 ) -> Routing:
     """Fit what routes: all columns, or BPDE alone if there is a reason for it."""
     width = 1 if reason else len(columns.names)
+    # A ridge that was chosen for all columns says nothing about BPDE alone, so it has a fixed one.
     strength = RIDGES[2] if reason or ridge is None else ridge
     values, prior = columns.values[:, :width], _prior_of(columns)[:width]
     every = np.ones((1, len(rows)))
@@ -392,6 +401,7 @@ def _fitted(
 def _not_better(advantage: AurocDifference | Undefined, ridge: float, bar: float) -> str:
     if isinstance(advantage, Undefined):
         return advantage.reason
+    # With the strongest ridge only the prior is left, which is BPDE alone.
     if ridge == RIDGES[-1]:
         return "no feature other than BPDE told the judge's errors from its right labels"
     if advantage.value > bar * advantage.standard_error:

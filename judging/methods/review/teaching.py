@@ -67,6 +67,7 @@ def balanced_sides(decided: Sequence[bool], *, first: bool) -> list[bool]:
         themselves, as response 1 for the better one."""
     sides, seen = [], [0, 0]
     for is_decided in decided:
+        # Places 0 and 3 of each four are A, 1 and 2 are B.
         sides.append((seen[is_decided] % 4 in (0, 3)) == first)
         seen[is_decided] += 1
     return sides
@@ -102,6 +103,7 @@ def draw_annotators(
     drawn = []
     for column in rng.permutation(able)[:n].tolist():
         rows = rng.permutation(np.flatnonzero(present[:, column]))
+        # The first place of each question in the shuffled rows is a random one of its examples.
         _, first = np.unique(question[rows], return_index=True)
         drawn.append((column, rows[np.sort(first)[:k]]))
     return drawn

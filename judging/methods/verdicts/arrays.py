@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from judging.methods.arrays import Booleans, Counts, Floats, Integers
 from judging.methods.verdicts.verdicts import entropy
 
+# Up to here a float holds every whole number.
 EXACT_FLOAT = 2**53
 LARGEST_TABLE = 2**22
 _TALLIES = 5
@@ -92,7 +93,9 @@ def verdict_arrays(scores: Integers, valid: Booleans, scale: int = 1) -> Verdict
 def _entropies(wins: Counts, losses: Counts, total: Counts) -> Floats:
     """Return the entropies of the shares of wins, ties and losses; 0 if not judged."""
     base = int(total.max(initial=0)) + 1
+    # One number for each set of shares; losses and wins are below the base.
     keys = (total * base + wins) * base + losses
+    # Counting into a table avoids sorting all examples, as long as the table fits into memory.
     if base**3 <= LARGEST_TABLE:
         distinct = np.flatnonzero(np.bincount(keys, minlength=base**3))
         table = np.zeros(base**3)

@@ -41,6 +41,7 @@ def order_labels(difference: Integers, valid: Booleans, band: int = 0) -> tuple[
         band: the largest mean difference that is a tie.
     Returns: (N, 2) signs, and (N, 2) whether the order has a valid sample."""
     total = np.where(valid, difference, 0).sum(axis=2, dtype=np.int64)
+    # Both sides times the number of samples, so that no mean is rounded.
     tied = np.abs(total) <= band * valid.sum(axis=2)
     signs = np.where(tied, 0, np.sign(total)).astype(np.int8)
     return signs, np.asarray(valid.any(axis=2))
@@ -117,6 +118,7 @@ def first_position(
     rate = share(won, of, exact=True)
     if of is None or all_differ(of):
         return FirstPosition(rate, sign_test(int(won.sum()), n))
+    # Repeated questions make examples dependent, and the exact test would count each in full.
     size = effective_size(won.astype(np.float64), of)
     if size is None:
         return FirstPosition(rate, None)
@@ -130,6 +132,7 @@ def sign_test(successes: int, n: int) -> float:
     Args: successes, n: out of n trials.
     Returns: p, 0 to 1."""
     fewer = min(successes, n - successes)
+    # The tail P(X <= fewer) by the incomplete beta function. Where both tails overlap, p is 1.
     half = scipy.special.betainc(n - fewer, fewer + 1, 0.5) if n - 2 * fewer > 1 else 0.5
     return float(2 * half)
 
@@ -141,10 +144,12 @@ def _disagreement(outcomes: Signs, valid: Booleans) -> tuple[Floats, Floats]:
     pairs_across = n.prod(axis=1)
     same_across = counts.prod(axis=1).sum(axis=1)
     pairs = n * (n - 1)
+    # Ordered pairs of different samples: a sample agrees with itself by definition.
     same_within = (counts * (counts - 1)).sum(axis=2)
     with np.errstate(invalid="ignore", divide="ignore"):
         across = 1 - same_across / pairs_across
         within_order = np.where(pairs > 0, 1 - same_within / pairs, np.nan)
+    # An order with one sample has no pair; the other order alone then tells the noise.
     has = np.isfinite(within_order)
     within = np.where(has, within_order, 0).sum(axis=1) / np.maximum(has.sum(axis=1), 1)
     return np.where(pairs_across > 0, across, np.nan), np.where(has.any(axis=1), within, np.nan)

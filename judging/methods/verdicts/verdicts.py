@@ -177,7 +177,9 @@ def entropy(shares: Iterable[Fraction]) -> float:
 
     Args: shares: exact, they sum to 1.
     Returns: nats, 0 or more."""
+    # Floats add up differently in another order, and equal BPDE must tie in the ranking.
     terms = (float(p) * math.log(float(p)) for p in sorted(shares) if p)
+    # Adding 0.0 turns -0.0, the negated empty or zero sum, into 0.0.
     return -sum(terms) + 0.0
 
 
@@ -263,6 +265,7 @@ def verdict(
     n_valid = sum(map(len, valid))
     n_asked = sum(map(len, orders))
     means = [_mean_pair(order) for order in valid if order]
+    # PORTIA compares the labels of the two orders, not their scores.
     agree = len({outcome_of(mean, band) for mean in means}) == 1
     conflict = None if len(means) < 2 else not agree
     counts = n_valid, n_asked
@@ -393,5 +396,6 @@ def cut(n: int, beta: Number) -> int:
     # Before the exact arithmetic, in which 1e9999999 and its inverse have ten million digits.
     if not 0 <= beta <= 100:
         raise ValueError(f"beta lies between 0 and 100 percent, not {beta}")
+    # Below 1 / (200 n) percent nothing is cut, and a Fraction of a tiny decimal would be huge.
     exact = Fraction(beta) if 200 * n * beta >= 1 else Fraction(0)
     return math.floor(exact * n / 100 + Fraction(1, 2))

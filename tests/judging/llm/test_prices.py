@@ -156,7 +156,7 @@ def test_the_operators_file_may_be_json(tmp_path):
 
 
 def test_prices_given_for_the_run_come_first():
-    price = find_price(OPENAI, "gpt-4o-mini", given=(D("3"), D("4")))
+    price = find_price(OPENAI, "gpt-4o-mini", run_price=(D("3"), D("4")))
     assert price == PriceSnapshot.flat(D(3), D(4), "given")
 
 
