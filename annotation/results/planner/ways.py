@@ -398,8 +398,8 @@ def _learned(
             yield Way((run,), "learned", replace(chain, votes=votes), **shape)
 
 
+def _votes_that_teach(sample: LearningSample, goal: Goal) -> list[int]:
     """Nobody knows which votes gave a known label, so the most votes come closest."""
-    """Of known labels nobody knows which votes gave them, so the most votes come closest."""
     if goal is not Goal.ACCURACY:
         return [sample.votes]
     if sample.analysis.sheet.basis == "gold":
