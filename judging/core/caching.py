@@ -67,11 +67,11 @@ def code_version() -> str:
     It is made of the code itself, so that all machines with the same release agree.
     """
     root = Path(__file__).parents[2]
-    found = sha256()
+    digest = sha256()
     for name in ("annotation", "judging"):
         for file in sorted((root / name).rglob("*.py")):
-            found.update(f"{file.relative_to(root)}\0".encode() + file.read_bytes())
-    return found.hexdigest()[:16]
+            digest.update(f"{file.relative_to(root)}\0".encode() + file.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 class Dated(Protocol):

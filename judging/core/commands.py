@@ -263,14 +263,14 @@ def _to_standard_output(options: dict[str, Any], names: Sequence[str]) -> None:
 
 def _in_place_of_standard(value: Any, path: Path) -> Any:
     if isinstance(value, list):
-        return [path if one == STANDARD else one for one in value]
+        return [path if entry == STANDARD else entry for entry in value]
     return path
 
 
 def as_document(document: Any, indent: int | None = 2) -> str:
     """Return JSON that reads back exactly, and yet steers no terminal and turns no line around."""
     text = json.dumps(document, indent=indent, ensure_ascii=False, default=_plain)
-    return UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def _plain(value: Any) -> Any:

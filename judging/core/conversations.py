@@ -158,11 +158,11 @@ def with_images(messages: Messages, text: Callable[[str], str], image: Callable[
     """Return messages with other texts, and with other addresses of images."""
 
     def part_of(part: Message) -> Message:
-        found = image_of(part)
-        if found is None:
+        picture = image_of(part)
+        if picture is None:
             return {**part, "text": text(part["text"])}
-        named: Message = {"type": "image_url", "image_url": {"url": image(found[1])}}
-        return named | ({"alt": found[0]} if found[0] else {})
+        named: Message = {"type": "image_url", "image_url": {"url": image(picture[1])}}
+        return named | ({"alt": picture[0]} if picture[0] else {})
 
     def message_of(message: Message) -> Message:
         content = message.get("content")
@@ -175,7 +175,7 @@ def with_images(messages: Messages, text: Callable[[str], str], image: Callable[
 
 def turns(messages: Sequence[Message]) -> list[Turn]:
     """Return what checked messages say, in their order."""
-    found = []
+    spoken = []
     for message in messages:
         role, content = message["role"], message.get("content")
         if isinstance(content, list):
@@ -191,9 +191,9 @@ def turns(messages: Sequence[Message]) -> list[Turn]:
         if speaker == "Tool":
             role, speaker = "tool", f"{speaker} {message.get('name') or ''}".strip()
         if content or not calls:
-            found.append(Turn(role, speaker, content or ""))
-        found += calls
-    return found
+            spoken.append(Turn(role, speaker, content or ""))
+        spoken += calls
+    return spoken
 
 
 def text_of(messages: Sequence[Message], field: str) -> str:
@@ -202,10 +202,10 @@ def text_of(messages: Sequence[Message], field: str) -> str:
     Args:
         field: question, response_1 or response_2.
     """
-    said = turns(messages)
-    if len(said) == 1 and said[0].role == ALONE[field] and not said[0].call:
-        return said[0].text
-    return "\n\n".join(f"{turn.speaker}:\n{disarmed(turn.text)}" for turn in said)
+    spoken = turns(messages)
+    if len(spoken) == 1 and spoken[0].role == ALONE[field] and not spoken[0].call:
+        return spoken[0].text
+    return "\n\n".join(f"{turn.speaker}:\n{disarmed(turn.text)}" for turn in spoken)
 
 
 def disarmed(content: str) -> str:
@@ -289,8 +289,8 @@ def texts_in(value: Any) -> Iterator[str]:
 
 def unpacked(conversation: str) -> dict[str, Messages]:
     """Return the lists of an example by field: those of its texts that are conversations."""
-    found: dict[str, Messages] = json.loads(conversation)
-    return found
+    lists: dict[str, Messages] = json.loads(conversation)
+    return lists
 
 
 def turns_by_field(texts: Sequence[str], conversation: str | None) -> Mapping[str, list[Turn]]:

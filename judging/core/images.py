@@ -98,7 +98,7 @@ def hashes_in(*texts: str) -> set[str]:
 
 def in_words(text: str) -> str:
     """Return a text or its beginning with each stored image as `[image: its description]`."""
-    return _SHOWN.sub(lambda one: f"[image: {one[1]}]" if one[1].strip() else "[image]", text)
+    return _SHOWN.sub(lambda match: f"[image: {match[1]}]" if match[1].strip() else "[image]", text)
 
 
 def without_images(text: str) -> tuple[str, int]:

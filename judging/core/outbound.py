@@ -132,12 +132,12 @@ async def _get(parts: SplitResult, largest: int, may_be_private: bool) -> bytes:
     async with _answer("GET", parts, may_be_private) as response:
         if response.status != 200:
             raise Unreachable(f"The answer has the status {response.status}.")
-        found = bytearray()
+        body = bytearray()
         async for piece in response.content.iter_chunked(_PIECE):
-            found += piece
-            if len(found) > largest:
+            body += piece
+            if len(body) > largest:
                 raise Unreachable(f"It is larger than {largest / MEBIBYTE:g} MiB.")
-        return bytes(found)
+        return bytes(body)
 
 
 async def _post(
@@ -172,13 +172,13 @@ async def _answer(
 
 async def _beginning(response: aiohttp.ClientResponse) -> str:
     """Return some of the body. The status counts, also if the body is cut off."""
-    found = b""
+    beginning = b""
     try:
-        while len(found) < _MOST_READ and (piece := await response.content.read(_MOST_READ)):
-            found += piece
+        while len(beginning) < _MOST_READ and (piece := await response.content.read(_MOST_READ)):
+            beginning += piece
     except (TimeoutError, aiohttp.ClientError, OSError):
         pass
-    text = found[:_MOST_READ].decode(errors="replace")
+    text = beginning[:_MOST_READ].decode(errors="replace")
     return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
@@ -193,11 +193,11 @@ class _Checked(AbstractResolver):
     ) -> list[ResolveResult]:
         loop = asyncio.get_running_loop()
         try:
-            found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, family=family)
+            resolved = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, family=family)
         except OSError as error:
             raise OSError(f"The host {host} can't be found: {error.strerror}.") from None
         # An IPv6 address without a scope of its own has two more members in its tuple.
-        addresses = [(kind, str(place[0])) for kind, _, _, _, place in found]
+        addresses = [(kind, str(place[0])) for kind, _, _, _, place in resolved]
         if not addresses:
             raise OSError(f"The host {host} has no address.")
         if not self._may_be_private and not all(is_public(text) for _, text in addresses):

@@ -84,10 +84,10 @@ def share(folder: Path, part: str = CONTENT, paths: Sequence[Path] | None = None
     if not is_shared():
         return
     name = folder_name(Path(*folder.parts[-2:]))
-    found = sorted(folder.rglob("*")) if paths is None else paths
+    files = sorted(folder.rglob("*")) if paths is None else paths
     with tempfile.TemporaryFile() as packed:
         with ZipFile(packed, "w", ZIP_DEFLATED, compresslevel=1) as archive:
-            for path in filter(Path.is_file, found):
+            for path in filter(Path.is_file, files):
                 archive.write(path, path.relative_to(folder))
         packed.seek(0)
         with _told() as store:
@@ -303,9 +303,9 @@ class DatabaseCache(BaseCache):
     def get_many(self, keys: Iterable[str], version: int | None = None) -> dict[str, Any]:
         key_of = {self._row(key, version): key for key in keys}
         still_kept = Q(until=None) | Q(until__gte=timezone.now())
-        found = KeptFigure.objects.filter(still_kept, pk__in=key_of).values_list("key", "content")
+        figures = KeptFigure.objects.filter(still_kept, pk__in=key_of).values_list("key", "content")
         values = {}
-        for row, kept in found:
+        for row, kept in figures:
             signature, content = bytes(kept[:32]), bytes(kept[32:])
             if hmac.compare_digest(signature, self._signature(row, content)):
                 values[key_of[row]] = pickle.loads(zlib.decompress(content))

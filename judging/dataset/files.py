@@ -73,7 +73,7 @@ LARGEST_RECORD = 64 << 20
 CUT_TOKEN = 16
 REST_IS_LOST = "The rest of the file can't be read."
 # What Python's decoder says, and what we say that was found.
-FOUND = (
+MISTAKES = (
     ("Unterminated string", "a string without its closing quote"),
     ("Invalid control character", "a control character within a string"),
     ("Invalid \\", "a backslash that escapes nothing"),
@@ -166,16 +166,16 @@ class _Repeating(dict[str, Any]):
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Keep an object within an object that repeats a key recognisable from outside."""
-    found, repeated = dict(pairs), ""
-    for value in found.values():
+    values, repeated = dict(pairs), ""
+    for value in values.values():
         if type(value) is not str and isinstance(value, (dict, list)):
             repeated = repeated or _repeated(value)
-    if len(found) < len(pairs):
+    if len(values) < len(pairs):
         repeated = Counter(name for name, _ in pairs).most_common(1)[0][0] or "an empty name"
     if repeated:
-        found = _Repeating(found)
-        found.repeated = repeated
-    return found
+        values = _Repeating(values)
+        values.repeated = repeated
+    return values
 
 
 def _repeated(value: Any) -> str:
@@ -205,14 +205,14 @@ def lines(source: Source) -> Iterator[Record | Refused]:
                 continue
             place = source.place(number)
             if len(raw) > LARGEST_RECORD:
-                found = _words(json.JSONDecodeError("Longer", "", 0))
-                yield _unexpected(place, found, fatal=True)
+                mistake = _words(json.JSONDecodeError("Longer", "", 0))
+                yield _unexpected(place, mistake, fatal=True)
                 return
             try:
                 value = _decoder.decode(raw)
             except json.JSONDecodeError as error:
-                found = f"{_words(error)} at character {error.pos + 1}"
-                yield _unexpected(place, undecoded(raw, source.encoding) or found, raw=raw)
+                mistake = f"{_words(error)} at character {error.pos + 1}"
+                yield _unexpected(place, undecoded(raw, source.encoding) or mistake, raw=raw)
             except RecursionError:
                 yield _unexpected(place, "values nested too deeply", raw=raw)
             else:
@@ -224,8 +224,8 @@ def array(source: Source) -> Iterator[Record | Refused]:
     with source.text(newline="\n") as stream:
         window = _Window(stream)
 
-        def stopped(found: str, expected: str = "a JSON object") -> Refused:
-            return _unexpected(source.place(window.line), found, expected, fatal=True)
+        def stopped(mistake: str, expected: str = "a JSON object") -> Refused:
+            return _unexpected(source.place(window.line), mistake, expected, fatal=True)
 
         if window.next_letter() == "{":
             yield from _document(source, window)
@@ -240,7 +240,9 @@ def array(source: Source) -> Iterator[Record | Refused]:
             try:
                 value, raw = window.value()
             except json.JSONDecodeError as error:
-                yield stopped(undecoded(window.rest(80), source.encoding) or _found(letter, error))
+                yield stopped(
+                    undecoded(window.rest(80), source.encoding) or _mistake(letter, error)
+                )
                 return
             except RecursionError:
                 yield stopped("values nested too deeply")
@@ -263,8 +265,8 @@ def _document(source: Source, window: _Window) -> Iterator[Record | Refused]:
     try:
         value, raw = window.value()
     except json.JSONDecodeError as error:
-        found = undecoded(window.rest(80), source.encoding) or f"{_words(error)}"
-        yield _unexpected(place, found, "a JSON object", fatal=True)
+        mistake = undecoded(window.rest(80), source.encoding) or f"{_words(error)}"
+        yield _unexpected(place, mistake, "a JSON object", fatal=True)
         return
     except RecursionError:
         yield _unexpected(place, "values nested too deeply", "a JSON object", fatal=True)
@@ -274,8 +276,8 @@ def _document(source: Source, window: _Window) -> Iterator[Record | Refused]:
         yield record
         return
     if path is None or window.next_letter():
-        found = "no [ at its start" if path is None else "text after the closing }"
-        yield _unexpected(place, found, "a JSON array", fatal=True)
+        mistake = "no [ at its start" if path is None else "text after the closing }"
+        yield _unexpected(place, mistake, "a JSON array", fatal=True)
         return
     yield from rows_of(record, _lines_of_rows(raw, path, place.line))
 
@@ -357,7 +359,7 @@ class _Window:
             self._read(max(CHUNK, len(self._text) - self._at))
 
 
-def _found(letter: str, error: json.JSONDecodeError) -> str:
+def _mistake(letter: str, error: json.JSONDecodeError) -> str:
     if not letter:
         return "the end of the file"
     return _words(error) if letter in '{["' else f"{_words(error)} at {quoted(letter)}"
@@ -367,7 +369,7 @@ def _words(error: json.JSONDecodeError) -> str:
     """Say what was found in place of the object; Python says what it would have expected."""
     if error.msg.startswith("Expecting "):
         return f"no {error.msg.removeprefix('Expecting ')}"
-    return next((words for begins, words in FOUND if error.msg.startswith(begins)), error.msg)
+    return next((words for begins, words in MISTAKES if error.msg.startswith(begins)), error.msg)
 
 
 def _record(place: Place, raw: str, value: Any, encoding: Encoding) -> Record | Refused:
@@ -383,13 +385,13 @@ def _record(place: Place, raw: str, value: Any, encoding: Encoding) -> Record | 
 
 def _unexpected(
     place: Place,
-    found: str,
+    mistake: str,
     expected: str = "one JSON object",
     *,
     raw: str = "",
     fatal: bool = False,
 ) -> Refused:
-    sentence = f"Expected {expected}, found {found}."
+    sentence = f"Expected {expected}, found {mistake}."
     if fatal:
         sentence += f" {REST_IS_LOST}"
     return refusal(place, "", sentence, raw, fatal=fatal)
@@ -657,8 +659,8 @@ def _is_header(cells: Sequence[str], names: Sequence[str]) -> bool:
 
     Folding long texts took as long as all the rest of an import, and no name is a long text.
     """
-    found = sorted(map(plain, cells)) if max(map(len, cells)) <= LONGEST_COLUMN else []
-    return found == names or (len(found) > 2 and set(found) <= KNOWN)
+    folded = sorted(map(plain, cells)) if max(map(len, cells)) <= LONGEST_COLUMN else []
+    return folded == names or (len(folded) > 2 and set(folded) <= KNOWN)
 
 
 def _broken_quotes(place: Place, raw: str, error: csv.Error) -> Refused:
@@ -947,15 +949,15 @@ def data_files(paths: Sequence[Path]) -> list[Path]:
 def _files_in(folder: Path) -> list[Path]:
     inside = sorted(path for path in folder.rglob("*") if path.is_file())
     for suffix in DATA_SUFFIXES:
-        found = [
+        data = [
             path
             for path in inside
             if Path(unpacked_name(path.name)).suffix.casefold() == suffix
             and path.name not in ABOUT
             and not path.name.startswith(".")
         ]
-        if found:
-            return found
+        if data:
+            return data
     named = "The ZIP" if folder.name == UNPACKED else f"The folder {folder}"
     raise UserError(f"{named} holds no file of {', '.join(DATA_SUFFIXES)}. Nothing was imported.")
 

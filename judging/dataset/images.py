@@ -215,13 +215,13 @@ class Images:
 
             def put(target: str, *, required: bool = False, field: str = field) -> str:
                 try:
-                    found = self._hash(row, target, required=required)
+                    sha256 = self._hash(row, target, required=required)
                 except NoImage as error:
                     problems.append(RecordProblem(row.place, field, f"{_named(target)} {error}."))
                     return ""
-                if not found and LEFT_AS_TEXT not in notes:
+                if not sha256 and LEFT_AS_TEXT not in notes:
                     notes.append(LEFT_AS_TEXT)
-                return found
+                return sha256
 
             if field in lists:
                 lists[field] = conversations.with_images(
@@ -256,7 +256,7 @@ class Images:
             if self._closed:
                 raise NoImage("was refused when the file was checked")
             try:
-                self.known[key] = self._found(Path(row.place.file), target)
+                self.known[key] = self._read(Path(row.place.file), target)
             except NoImage as error:
                 self._faults[key] = str(error)
                 raise
@@ -264,7 +264,7 @@ class Images:
             raise NoImage(_why_not(target))
         return self.known[key]
 
-    def _found(self, file: Path, target: str) -> str:
+    def _read(self, file: Path, target: str) -> str:
         if target.lower().startswith(SCHEME):
             return self._by_hash(file, target[len(SCHEME) :].lower())
         if target[:5].lower() == "data:":
@@ -354,13 +354,13 @@ class Images:
     def _rows(self, hashes: Iterable[str]) -> list[Image]:
         return [
             Image(
-                sha256=one,
-                content_type=self._kept[one].content_type,
-                width=self._kept[one].width,
-                height=self._kept[one].height,
-                content=(self._folder / one).read_bytes(),
+                sha256=sha256,
+                content_type=self._kept[sha256].content_type,
+                width=self._kept[sha256].width,
+                height=self._kept[sha256].height,
+                content=(self._folder / sha256).read_bytes(),
             )
-            for one in hashes
+            for sha256 in hashes
         ]
 
     def write(self) -> None:

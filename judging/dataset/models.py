@@ -243,19 +243,21 @@ class TagChange(models.Model):
 
 def words_of(subset: Mapping[str, Any]) -> str:
     """Say in words how a stored subset was chosen."""
-    said = []
+    phrases = []
     for name, values in subset.get("where", ()):
         shown = " or ".join(value or "(none)" for value in values)
-        said.append(f"with {name} {shown}" if name != "text" else f"with the text “{shown}”")
+        phrases.append(f"with {name} {shown}" if name != "text" else f"with the text “{shown}”")
     if "ids" in subset:
-        said.append(f"from a list of {number_of(subset['ids'], 'id')}")
+        phrases.append(f"from a list of {number_of(subset['ids'], 'id')}")
     if "without" in subset:
-        said.append(f"without the {number_of(subset['without'], 'example')} that taught the judge")
+        phrases.append(
+            f"without the {number_of(subset['without'], 'example')} that taught the judge"
+        )
     if "within" in subset:
-        said.append(f"within the examples {words_of(subset['within'])}")
+        phrases.append(f"within the examples {words_of(subset['within'])}")
     if "sample" in subset:
-        said.append(f"drawn at random (seed {subset['seed']})")
-    return ", ".join(said)
+        phrases.append(f"drawn at random (seed {subset['seed']})")
+    return ", ".join(phrases)
 
 
 class Frame(models.Model):
@@ -412,8 +414,8 @@ def frame_of(project: Project, frame: int | None = None) -> QuerySet[Example]:
 
 def tags_of_examples(keys: Collection[int]) -> Mapping[int, list[str]]:
     """Return the tags of some examples, in alphabetical order, by one query."""
-    found: defaultdict[int, list[str]] = defaultdict(list)
+    tags: defaultdict[int, list[str]] = defaultdict(list)
     rows = Tagging.objects.filter(example__in=keys).order_by("tag__name")
     for example, name in rows.values_list("example", "tag__name"):
-        found[example].append(name)
-    return found
+        tags[example].append(name)
+    return tags

@@ -83,8 +83,8 @@ def _document_of(value: Any) -> tuple[Document, list[Any]] | None:
 
 def path_of(value: Any) -> tuple[str, ...] | None:
     """Return the keys that lead to the rows of a document; None if it is no known one."""
-    found = _document_of(value)
-    return found[0].path if found else None
+    document = _document_of(value)
+    return document[0].path if document else None
 
 
 def rows_of(record: Record, lines: Sequence[int] = ()) -> list[Record]:
@@ -93,10 +93,10 @@ def rows_of(record: Record, lines: Sequence[int] = ()) -> list[Record]:
     Args:
         lines: the line of each row; by default, the record's. A table's rows are numbered instead.
     """
-    found = _document_of(record.values)
-    if found is None:
+    document_and_rows = _document_of(record.values)
+    if document_and_rows is None:
         return [record]
-    document, rows = found
+    document, rows = document_and_rows
     places = [record.place._replace(line=line) for line in lines] or [record.place] * len(rows)
     if document is SPLIT:
         places = [record.place._replace(line=n, unit="row") for n in range(1, len(rows) + 1)]
@@ -270,10 +270,10 @@ def _opened(value: Any) -> Any:
         return value
     for read in (json.loads, _literal):
         try:
-            found = read(value)
+            decoded = read(value)
         except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
             continue
-        return value if is_deep(found) else found
+        return value if is_deep(decoded) else decoded
     return value
 
 
@@ -333,13 +333,13 @@ def _said(value: Any) -> Any:
 
 def _of_prefix(values: Values, *prefixes: str) -> Any:
     """Return the object whose fields are columns such as `inputs.question`; None without any."""
-    found = {
+    fields = {
         name.removeprefix(prefix): value
         for prefix in prefixes
         for name, value in values.items()
         if name.startswith(prefix)
     }
-    return (found if len(found) > 1 else next(iter(found.values()))) if found else None
+    return (fields if len(fields) > 1 else next(iter(fields.values()))) if fields else None
 
 
 # The tools.
@@ -414,7 +414,7 @@ _JUSTIFICATION = "/justification"
 def _lists_models(values: Values) -> bool:
     """Return True for a row with several models' responses, whatever run it names."""
     lists = (value for value in values.values() if isinstance(value, list) and value)
-    return any(isinstance(one[0], dict) and "model" in one[0] for one in lists)
+    return any(isinstance(entries[0], dict) and "model" in entries[0] for entries in lists)
 
 
 def _mlflow_table(values: Values) -> dict[str, Any]:
@@ -446,11 +446,11 @@ def _mlflow_judgments(values: Values, known: Container[str]) -> Rows:
     names = dict.fromkeys(name for output in outputs for name in output.record.values)
     metrics = [n.removesuffix(_JUSTIFICATION) for n in names if n.endswith(_JUSTIFICATION)]
     if len(metrics) != 1:
-        found = f"justifies scores of {listed(metrics)}" if metrics else "holds no such scores"
+        state = f"justifies scores of {listed(metrics)}" if metrics else "holds no such scores"
         raise Unreadable(
             "",
             "A run takes the scores of one LLM judge, in columns such as relevance/v1/score and "
-            f"relevance/v1/justification. This table {found}. Delete the columns of the others.",
+            f"relevance/v1/justification. This table {state}. Delete the columns of the others.",
         )
     score, justification = f"{metrics[0]}/score", f"{metrics[0]}{_JUSTIFICATION}"
     scores, why = ([o.record.values.get(name) for o in outputs] for name in (score, justification))
@@ -460,7 +460,7 @@ def _mlflow_judgments(values: Values, known: Container[str]) -> Rows:
 def _scored(
     outputs: Sequence[Output],
     known: Container[str],
-    given: Sequence[Any],
+    both_scores: Sequence[Any],
     why: Sequence[Any],
     column: str,
     model: str = "",
@@ -468,19 +468,23 @@ def _scored(
     """Return the verdict of a judge that scored each of two outputs by itself.
 
     Args:
-        given: both scores, in the order of the outputs. None and "" mean that there is none.
+        both_scores: in the order of the outputs. None and "" mean that there is none.
         why: what the judge wrote about each.
     """
     external_id, first_is_1 = _ids_of(outputs), True
     if external_id not in known and (swapped := _ids_of(outputs[::-1])) in known:
         external_id, first_is_1 = swapped, False
-    scores = [number_in(column, one, "a number") for one in given if one not in (None, "")]
+    scores = [
+        number_in(column, score, "a number") for score in both_scores if score not in (None, "")
+    ]
     scores = scores if first_is_1 else scores[::-1]
-    said = [f"{o.model}: {as_text(one) or ''}" for o, one in zip(outputs, why, strict=True)]
+    reasons = [
+        f"{o.model}: {as_text(reason) or ''}" for o, reason in zip(outputs, why, strict=True)
+    ]
     both = {"score_1": str(scores[0]), "score_2": str(scores[1])} if len(scores) == 2 else {}
     # Nobody was shown an order, so it counts as the original one.
     return judgment_of(
-        external_id, first_is_1=True, outcome=None, model=model, reply="\n\n".join(said), **both
+        external_id, first_is_1=True, outcome=None, model=model, reply="\n\n".join(reasons), **both
     )
 
 
@@ -514,13 +518,13 @@ def _mlflow_trace_judgments(values: Values, known: Container[str]) -> Rows:
             "A run takes the feedback of one LLM judge. These rows have feedback by "
             f"{listed(names) if names else 'none'}. Delete the others from assessments.",
         )
-    both = [found.get(names[0], {}) for found in judged]
-    models = [name_in((one.get("source") or {}).get("source_id")) for one in both]
+    both = [feedback.get(names[0], {}) for feedback in judged]
+    models = [name_in((feedback.get("source") or {}).get("source_id")) for feedback in both]
     yield _scored(
         outputs,
         known,
-        [_score_in(one.get("feedback")) for one in both],
-        [one.get("rationale") for one in both],
+        [_score_in(feedback.get("feedback")) for feedback in both],
+        [feedback.get("rationale") for feedback in both],
         "assessments",
         models[0] if models[0] == models[1] else "",
     )
@@ -529,10 +533,10 @@ def _mlflow_trace_judgments(values: Values, known: Container[str]) -> Rows:
 def _feedback_on(output: Output) -> dict[str, Values]:
     """Return the last that each LLM judge said in this run. A trace keeps other runs' feedback."""
     return {
-        name_in(one.get("assessment_name")): one
-        for one in _opened(output.record.values["assessments"]) or ()
-        if (one.get("source") or {}).get("source_type") == "LLM_JUDGE"
-        and (one.get("metadata") or {}).get("mlflow.assessment.sourceRunId")
+        name_in(feedback.get("assessment_name")): feedback
+        for feedback in _opened(output.record.values["assessments"]) or ()
+        if (feedback.get("source") or {}).get("source_type") == "LLM_JUDGE"
+        and (feedback.get("metadata") or {}).get("mlflow.assessment.sourceRunId")
         in (None, "", output.run)
     }
 
@@ -579,8 +583,8 @@ def _langsmith_page(values: Values) -> dict[str, Any]:
 
 def _object_in(value: Any) -> Any:
     """Return the object that a cell holds, or the cell if it holds something else."""
-    found = _opened(value)
-    return found if isinstance(found, dict) else value
+    decoded = _opened(value)
+    return decoded if isinstance(decoded, dict) else value
 
 
 def _is_no_experiment(values: Values) -> bool:
@@ -609,10 +613,10 @@ def _langfuse(values: Values) -> dict[str, Any]:
 
 def _unquoted(value: Any) -> Any:
     try:
-        found = json.loads(value) if isinstance(value, str) and value[:1] == '"' else value
+        decoded = json.loads(value) if isinstance(value, str) and value[:1] == '"' else value
     except ValueError:
         return value
-    return found
+    return decoded
 
 
 def _of_runs(

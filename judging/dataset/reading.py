@@ -175,10 +175,12 @@ class Reader:
             if len(self.columns) == MOST_LAYOUTS:
                 self.columns.clear()
                 self._twins.clear()
-            self.columns[names] = found = recognise(names, self._mapping)
+            self.columns[names] = recognised = recognise(names, self._mapping)
             free = [name for name in names if name not in self._mapping]
-            used = [plain(name) for read in found.sources.values() for name in read if name in free]
-            alike = ([name for name in free if plain(name) == one] for one in used)
+            used = [
+                plain(name) for read in recognised.sources.values() for name in read if name in free
+            ]
+            alike = ([name for name in free if plain(name) == spelling] for spelling in used)
             self._twins[names] = next((same for same in alike if len(same) > 1), [])
         columns = self.columns[names]
         if columns.missing or (columns.absent and record.header_line):
@@ -190,15 +192,15 @@ class Reader:
 
 
 def _unusable(record: Record, columns: Columns) -> Refused:
-    found = listed(record.values)
+    names = listed(record.values)
     if columns.absent:
         column = columns.absent[0]
         sentence = (
-            f"There is no column {listed(columns.absent)}, which the mapping names. Found: {found}."
+            f"There is no column {listed(columns.absent)}, which the mapping names. Found: {names}."
         )
     else:
         column = columns.missing[0]
-        sentence = f"No column for {listed(columns.missing)}. Found: {found}. Map a column to each."
+        sentence = f"No column for {listed(columns.missing)}. Found: {names}. Map a column to each."
     return _refused_by_names(record, column, sentence)
 
 
@@ -265,7 +267,7 @@ class Summary:
     Attributes:
         labels, readings: what the codes of gold labels were read as, and what else they can mean.
             With several readings nothing may be written before somebody chooses.
-        wide: what wide rows hold, as `Wide.found` says it. Nothing may be written without a design.
+        wide: what wide rows hold, as `Wide.facts` says it. Nothing may be written without a design.
     """
 
     format: str
@@ -401,7 +403,7 @@ def check(
     summary.sha256 = reader.records.sha256
     _settle_codes(summary, reader.codes, labels, reader.columns.values())
     summary.notices = list(acceptance.notices())
-    summary.wide = reader.wide.found(earlier) if reader.wide else {}
+    summary.wide = reader.wide.facts(earlier) if reader.wide else {}
     summary.describe_columns(reader.columns)
     if summary.wide:
         # The pairs have names of our own; people map those of the file.
@@ -425,16 +427,16 @@ def _settle_codes(
         summary.labels = {code: label for code, label in labels.items() if code in seen}
         return
     # A code that no reading knows is refused by line. The others still need one.
-    found = readings(seen) or readings(seen := seen & CONVENTIONS[0].keys())
+    meanings = readings(seen) or readings(seen := seen & CONVENTIONS[0].keys())
     # A column that is called as docs/files.md says holds what it says. But 1 and 0 alone are what a
     # column of yes and no has too.
     named = all(plain(column) == "goldlabel" for column, _ in codes) and seen != {"0", "1"}
     if named or (
         seen <= {"1", "2"} and all(_LLMBAR.items() <= each.sources.items() for each in columns)
     ):
-        found = [reading for reading in found if documented(reading)] or found
-    summary.labels = found[0] if found else {}
-    summary.readings = found if len(found) > 1 else []
+        meanings = [reading for reading in meanings if documented(reading)] or meanings
+    summary.labels = meanings[0] if meanings else {}
+    summary.readings = meanings if len(meanings) > 1 else []
 
 
 def translated(
@@ -481,7 +483,7 @@ def _is_no_tools(values: Values, own: set[tuple[str, ...]]) -> bool:
     names = tuple(values)
     if names in own:
         return True
-    begins = {one.path[0] for one in DOCUMENTS}
+    begins = {document.path[0] for document in DOCUMENTS}
     maybe = bool(begins & values.keys()) or any(_names_fit(layout, values) for layout in LAYOUTS)
     if not maybe and len(own) < MOST_KEPT:
         own.add(names)

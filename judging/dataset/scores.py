@@ -215,10 +215,10 @@ def write_scores(
     if writes:
         remove_leftovers(project)
     items = _new_items(project, checked)
-    found = compare(checked.rows, _held_values(project), lambda row: row.key)
-    conflicts = tuple(found.conflicts)
-    would = ScoresImported(None, len(items), len(found.new), found.n_known, conflicts)
-    return _write(project, user, checked, items, found, would, keep) if writes else would
+    compared = compare(checked.rows, _held_values(project), lambda row: row.key)
+    conflicts = tuple(compared.conflicts)
+    would = ScoresImported(None, len(items), len(compared.new), compared.n_known, conflicts)
+    return _write(project, user, checked, items, compared, would, keep) if writes else would
 
 
 def remove_leftovers(project: Project) -> None:
@@ -281,7 +281,7 @@ def _write(
     user: Any,
     checked: CheckedScores,
     items: Sequence[ScoreRow],
-    found: Compared[ScoreRow],
+    compared: Compared[ScoreRow],
     would: ScoresImported,
     keep: Keep,
 ) -> ScoresImported:
@@ -303,8 +303,8 @@ def _write(
             checked.path,
             checked.sha256,
             len(checked.rows),
-            found,
-            summary={"items": len(items), "conflicts": found.conflicts[:SHOWN]},
+            compared,
+            summary={"items": len(items), "conflicts": compared.conflicts[:SHOWN]},
             holder=holder,
             lease_until=LEASE.end(),
             state=Import.State.WRITING,
@@ -312,7 +312,7 @@ def _write(
         last = PointItem.objects.filter(project=project).aggregate(last=Max("number"))["last"]
     ours = Import.objects.filter(pk=imported.pk, state=Import.State.WRITING)
     _add_items(imported, ours, items, 0 if last is None else last + 1)
-    _add_scores(imported, ours, found.new)
+    _add_scores(imported, ours, compared.new)
     with transaction.atomic():
         _keep(ours, imported, state=Import.State.DONE, finished_at=timezone.now())
         Import.objects.filter(pk=imported.pk).update(**leases.FREE)

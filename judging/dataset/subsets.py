@@ -80,14 +80,14 @@ class Subset:
         seed: int | None = None,
     ) -> Self:
         """Read conditions such as `category=math`. Raises UserError that says what is wrong."""
-        found: dict[str, list[str]] = {}
+        by_name: dict[str, list[str]] = {}
         for condition in where:
             name, equals, value = condition.partition("=")
             name, value = name.strip().casefold(), value.strip()
             if not equals or name not in NAMES:
                 raise UserError(
                     f"{quoted(condition)} is no condition. Write one of "
-                    f"{', '.join(f'{one}=VALUE' for one in NAMES)}. Nothing was changed."
+                    f"{', '.join(f'{known}=VALUE' for known in NAMES)}. Nothing was changed."
                 )
             if unstorable(value) or len(value) > LONGEST_VALUE:
                 raise UserError(
@@ -96,9 +96,9 @@ class Subset:
                 )
             if not value and name in ("tag", "text"):
                 raise UserError(f"{name}= needs a value. Nothing was changed.")
-            if value not in found.setdefault(name, []):
-                found[name].append(value)
-        if sum(map(len, found.values())) > MOST_VALUES:
+            if value not in by_name.setdefault(name, []):
+                by_name[name].append(value)
+        if sum(map(len, by_name.values())) > MOST_VALUES:
             raise UserError(f"At most {MOST_VALUES} conditions are possible. Nothing was changed.")
         if sample is not None and sample < 1:
             raise UserError("A sample has at least 1 example. Nothing was changed.")
@@ -106,7 +106,7 @@ class Subset:
             raise UserError(f"A seed must be from 0 to {LARGEST_SEED}, not {seed}.")
         if sample is not None and seed is None:
             seed = secrets.randbelow(LARGEST_SEED)
-        values = tuple((name, tuple(found[name])) for name in NAMES if name in found)
+        values = tuple((name, tuple(by_name[name])) for name in NAMES if name in by_name)
         listed = None if ids is None else tuple(dict.fromkeys(ids))
         return cls(values, listed, sample, (seed or 0) if sample is not None else 0)
 

@@ -339,13 +339,13 @@ class FirstPass:
 def _unpacked(paths: Sequence[Path]) -> Iterator[list[Path]]:
     """Give the paths with a folder in the place of each ZIP. After an error there are none."""
     made: list[Path] = []
-    given = list(paths)
+    inner = list(paths)
     try:
         for place, path in enumerate(paths):
             if is_archive(path) and is_bundle(path):
-                given[place] = log_as_json(path) or unpacked(path)
-                made.append(given[place])
-        yield given
+                inner[place] = log_as_json(path) or unpacked(path)
+                made.append(inner[place])
+        yield inner
     except BaseException:
         discard(made)
         raise
@@ -378,10 +378,10 @@ def first_pass(
     """
     if project is not None:
         need_texts(project, BRINGS_TEXTS)
-    with _unpacked(paths) as given:
-        files = data_files(given)
+    with _unpacked(paths) as inner:
+        files = data_files(inner)
         # A name that no file can have is told by the reader.
-        folders = [path for path in given if os.path.isdir(path)]
+        folders = [path for path in inner if os.path.isdir(path)]
         images = cache(
             partial(Images, files, folders, project.pk if project else None, before=known_images)
         )
@@ -415,12 +415,12 @@ def _first_pass(
     comparison.settle()
     if labels is None and not summary.readings and not documented(summary.labels):
         of_file = {"sheet": sheet, "design": design, "keep": keep}
-        given = (project, paths, file_format, mapping, summary.labels, images)
-        return _first_pass(*given, **of_file)
-    found: Images | None = images() if images.cache_info().currsize else None
-    if found and found.to_remember is not None:
-        options["images"] = found.to_remember
-    return FirstPass(paths, file_format, mapping, options, summary, comparison, found)
+        arguments = (project, paths, file_format, mapping, summary.labels, images)
+        return _first_pass(*arguments, **of_file)
+    cleaned: Images | None = images() if images.cache_info().currsize else None
+    if cleaned and cleaned.to_remember is not None:
+        options["images"] = cleaned.to_remember
+    return FirstPass(paths, file_format, mapping, options, summary, comparison, cleaned)
 
 
 def _staged(
@@ -477,7 +477,7 @@ def record_checked(project: Project, user: AbstractUser | None, checked: FirstPa
             file_names=[path.name for path in checked.paths],
             stored_files=[stored_name(path) for path in checked.paths],
             sha256=checked.summary.sha256,
-            **_found(checked),
+            **_fields_from(checked),
         )
         if checked.images:
             checked.images.keep(imported)
@@ -495,19 +495,19 @@ def check_again(
     sheet = imported.options.get("sheet", "")
     known = imported.options.get("images")
     with files_of(imported) as paths:
-        given = (imported.project, paths, file_format, mapping, labels)
-        checked = first_pass(*given, sheet=sheet, design=design, known_images=known)
+        arguments = (imported.project, paths, file_format, mapping, labels)
+        checked = first_pass(*arguments, sheet=sheet, design=design, known_images=known)
     if checked.images:
         checked.images.write()
     unbegun = Import.objects.filter(pk=imported.pk, state=Import.State.CHECKED)
     with transaction.atomic():
-        changed = unbegun.update(**_found(checked)) == 1
+        changed = unbegun.update(**_fields_from(checked)) == 1
         if changed and checked.images:
             checked.images.keep(imported)
     return changed
 
 
-def _found(checked: FirstPass) -> dict[str, Any]:
+def _fields_from(checked: FirstPass) -> dict[str, Any]:
     """Return the fields of an import that a first pass fills."""
     return {
         "format": checked.file_format,

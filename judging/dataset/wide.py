@@ -88,8 +88,8 @@ class PairDesign:
         low, high = SIZES.get(kind, (1, 0))
         if value.isascii() and value.isdecimal() and low <= int(value[:9]) <= high:
             return cls(kind, seed, size=int(value))
-        said = f"{kind}=NUMBER needs a number from {low} to {high}." if high else HOW
-        raise UserError(f"There is no design {quoted(text)}. {said} Nothing was imported.")
+        advice = f"{kind}=NUMBER needs a number from {low} to {high}." if high else HOW
+        raise UserError(f"There is no design {quoted(text)}. {advice} Nothing was imported.")
 
     @classmethod
     def stored_in(cls, options: Mapping[str, Any]) -> Self | None:
@@ -114,7 +114,7 @@ class PairDesign:
     def staged(self, models: Collection[str], earlier: Self | None) -> Self:
         """Return the design with these models, added to those of an earlier import."""
         before = earlier.stages if earlier else ()
-        new = tuple(sorted(set(models) - {one for stage in before for one in stage}))
+        new = tuple(sorted(set(models) - {model for stage in before for model in stage}))
         stages = (*before, new) if new else before
         if stages and comb(len(stages[0]), self.size) > MOST_BLOCKS:
             raise UserError(
@@ -152,7 +152,7 @@ class PairDesign:
 
     def lacks(self, models: Collection[str]) -> str:
         """Say which response the design needs and the question doesn't have; "" if it has all."""
-        needed = [one for stage in self.stages for one in stage]
+        needed = [model for stage in self.stages for model in stage]
         needed = [self.baseline] if self.kind == "baseline" else needed
         missing = [model for model in needed if model not in models]
         if not missing:
@@ -218,7 +218,8 @@ class Wide:
         asked = [record.values.get(columns.cells[name]) for name in named]
         # What is wrong with these is said once the pair is read. A question may be messages.
         question = cells.name("external_id") or content_id(
-            one if isinstance(one, str) else "" if is_deep(one) else dumped(one) for one in asked
+            cell if isinstance(cell, str) else "" if is_deep(cell) else dumped(cell)
+            for cell in asked
         )
         drawn = self._used.pairs(list(texts), question, number)
         self.balance.add(drawn)
@@ -238,7 +239,7 @@ class Wide:
             }
             yield Record(record.place, values, record.text, record.header_line)
 
-    def found(self, earlier: Iterable[tuple[str, str]] = ()) -> dict[str, Any]:
+    def facts(self, earlier: Iterable[tuple[str, str]] = ()) -> dict[str, Any]:
         """Return what the preview of an import says about wide rows; empty if there was none.
 
         Args:
@@ -283,24 +284,24 @@ class _Shape:
 
     def responses(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
         """Return the responses by their models, or a sentence that says what is wrong."""
-        found: dict[str, Any] = {}
+        by_model: dict[str, Any] = {}
         for number, (model, text) in enumerate(self._of(values), start=1):
             if text is None or text == "":
                 continue
             if not isinstance(model, str) or not is_name(model):
                 return {}, f"Response {number} has no model, or its name is no short line of text."
-            if model.strip() in found:
+            if model.strip() in by_model:
                 return {}, f"The question has two responses of {quoted(model.strip())}."
-            found[model.strip()] = text
-        return found, ""
+            by_model[model.strip()] = text
+        return by_model, ""
 
     def _of(self, values: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
         if not self.in_list:
             for text, model in self.pairs:
                 yield values[model] if model else text, values[text]
             return
-        for one in values[self.in_list]:
-            named = {plain(name): value for name, value in one.items()}
+        for entry in values[self.in_list]:
+            named = {plain(name): value for name, value in entry.items()}
             yield _first(named, _MODEL_KEYS), _first(named, _TEXT_KEYS)
 
 
@@ -310,7 +311,11 @@ def _first(named: Mapping[str, Any], keys: Iterable[str]) -> Any:
 
 def _is_list(value: Any) -> bool:
     """Return True for a list of objects, the first of which has a model and a text."""
-    if not isinstance(value, list) or not value or not all(isinstance(one, dict) for one in value):
+    if (
+        not isinstance(value, list)
+        or not value
+        or not all(isinstance(entry, dict) for entry in value)
+    ):
         return False
     names = set(map(plain, value[0]))
     return bool(names & set(_MODEL_KEYS)) and bool(names & set(_TEXT_KEYS))

@@ -207,8 +207,8 @@ def import_files(
     advance: Advance | None = None,
 ) -> Import:
     """Check files and write them, in this process, as `write_checked` does."""
-    given = (project, paths, file_format, mapping, labels)
-    checked = first_pass(*given, sheet=sheet, design=design, keep=True)
+    arguments = (project, paths, file_format, mapping, labels)
+    checked = first_pass(*arguments, sheet=sheet, design=design, keep=True)
     return write_checked(project, user, checked, skip_invalid=skip_invalid, advance=advance)
 
 
@@ -234,7 +234,9 @@ def write_checked(
         options=checked.options,
     )
     labels = checked.summary.labels
-    unfinished = next((one for one in same if one.summary.get("labels", labels) == labels), None)
+    unfinished = next(
+        (earlier for earlier in same if earlier.summary.get("labels", labels) == labels), None
+    )
     if unfinished:
         imported = look_after(unfinished)
     else:
@@ -325,8 +327,8 @@ def _write_files(
     imported: Import, paths: Sequence[Path], holder: str, advance: Advance, kept: Kept
 ) -> None:
     labels = imported.summary.get("labels")
-    given = (imported.format, imported.mapping, labels, imported.options)
-    reader = Reader(paths, *given)
+    arguments = (imported.format, imported.mapping, labels, imported.options)
+    reader = Reader(paths, *arguments)
     refused = RefusedFiles(reader.records) if imported.skip_invalid else None
     seen = ImportComparison(imported.project_id)
     settled = imported.n_written + imported.n_known + imported.n_conflicts

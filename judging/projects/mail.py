@@ -288,8 +288,8 @@ def _by_smtp(
     """Send by SMTP, step by step, so that it is known up to where nothing was handed over."""
     has_begun = False
 
-    def refused(code: int, said: bytes | str, *, for_good: bool = True) -> Outcome:
-        text = said.decode(errors="replace") if isinstance(said, bytes) else said
+    def refused(code: int, reply: bytes | str, *, for_good: bool = True) -> Outcome:
+        text = reply.decode(errors="replace") if isinstance(reply, bytes) else reply
         is_over = for_good and code >= _FOR_GOOD
         # A reply that is none has the code -1.
         status = code if code > 0 else None
@@ -301,30 +301,30 @@ def _by_smtp(
         client.ehlo_or_helo_if_needed()
         sender = sanitize_address(settings.DEFAULT_FROM_EMAIL, "utf-8")
         body = message.message().as_bytes(linesep="\r\n")
-        code, said = client.mail(sender)
+        code, reply = client.mail(sender)
         if code != 250:
             # Nothing is wrong with this mail: the operator can correct it within the day.
-            return refused(code, said, for_good=False)
-        code, said = client.rcpt(sanitize_address(to, "utf-8"))
+            return refused(code, reply, for_good=False)
+        code, reply = client.rcpt(sanitize_address(to, "utf-8"))
         if code not in (250, 251):
-            return refused(code, said)
+            return refused(code, reply)
         if not begin():
             return None
         has_begun = True
-        code, said = client.data(body)
+        code, reply = client.data(body)
         if code < 0:
             raise smtplib.SMTPServerDisconnected("The answer could not be read.")
-        return Outcome(DELIVERED, code) if code == 250 else refused(code, said)
+        return Outcome(DELIVERED, code) if code == 250 else refused(code, reply)
     except smtplib.SMTPDataError as error:
         return refused(error.smtp_code, error.smtp_error)
     except (smtplib.SMTPException, OSError) as error:
-        said = _clean(f"{type(error).__name__}: {error}", to)
-        return Outcome(UNSURE if has_begun else WAITING, said=said, rests=True)
+        reply = _clean(f"{type(error).__name__}: {error}", to)
+        return Outcome(UNSURE if has_begun else WAITING, said=reply, rests=True)
     finally:
         connection.fail_silently = True
         connection.close()
 
 
-def _clean(said: str, to: str) -> str:
+def _clean(reply: str, to: str) -> str:
     """Return what a server said on one line, without the address, which the log doesn't keep."""
-    return " ".join(printable(said).split()).replace(to, "the address")
+    return " ".join(printable(reply).split()).replace(to, "the address")

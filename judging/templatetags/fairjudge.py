@@ -222,18 +222,18 @@ def progress(done: int, total: int | None, word: str = "") -> SafeString:
     """
     counts = {"done": formatting.count(done), "total": formatting.count(total or 0)}
     if not total:
-        said = f"{counts['done']} {word}" if word else _("%(done)s done") % counts
-        return format_html('<span class="progress">{}</span>', said)
-    said = _("%(done)s of %(total)s done") % counts
+        words = f"{counts['done']} {word}" if word else _("%(done)s done") % counts
+        return format_html('<span class="progress">{}</span>', words)
+    words = _("%(done)s of %(total)s done") % counts
     if word:
-        said = f"{counts['done']} of {counts['total']} {word}"
+        words = f"{counts['done']} of {counts['total']} {word}"
     return format_html(
         '<span class="progress"><progress max="{}" value="{}" aria-label="{}"></progress>'
         "<span>{}</span></span>",
         total,
         done,
         word or _("done"),
-        said,
+        words,
     )
 
 

@@ -50,8 +50,8 @@ class LeavingOut(models.Manager[Any]):
     also: ClassVar[dict[str, Any]] = {}
 
     def get_queryset(self) -> QuerySet[Any]:
-        found = super().get_queryset().exclude(**self.rows)
-        return found.exclude(**self.also) if self.also else found
+        kept = super().get_queryset().exclude(**self.rows)
+        return kept.exclude(**self.also) if self.also else kept
 
 
 class Parameter(Expression):
@@ -370,17 +370,17 @@ def insert(model: Model, objects: Objects) -> None:
         row.pk = key
 
 
-def insert_columns(model: type[Row], n: int, /, **given: Any) -> list[int]:
+def insert_columns(model: type[Row], n: int, /, **filled: Any) -> list[int]:
     """Insert n rows, and return their primary keys, without making an object for each.
 
     Args:
-        given: by `attname` a tuple of n values, or the value of all rows. The others are defaults.
+        filled: by `attname` a tuple of n values, or the value of all rows. The others are defaults.
     """
     shared, made = defaults(model)
-    given = shared | {name: make() for name, make in made} | given
+    filled = shared | {name: make() for name, make in made} | filled
     columns, now = inserted_columns(model), timezone.now()
-    given |= {f.attname: now for f in columns.fields if getattr(f, "auto_now_add", False)}
-    values = [given[field.attname] for field in columns.fields]
+    filled |= {f.attname: now for f in columns.fields if getattr(f, "auto_now_add", False)}
+    values = [filled[field.attname] for field in columns.fields]
     cells = [each if type(each) is tuple else (each,) * n for each in values]
     if connection.vendor == "postgresql" and n >= COPIED:
         return _copy(model, cells)
@@ -400,7 +400,7 @@ def by_identity(values: Cells, convert: Callable[[Any], Any]) -> list[Any]:
     """Convert an object that many rows share only once. None stays."""
     ids = list(map(id, values))
     objects = dict(zip(ids, values, strict=True))
-    made = {place: None if one is None else convert(one) for place, one in objects.items()}
+    made = {place: None if value is None else convert(value) for place, value in objects.items()}
     return list(map(made.__getitem__, ids))
 
 
@@ -513,10 +513,10 @@ def update(
     table = connection.ops.quote_name(model._meta.db_table)
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
-            given, cells = columns.recordset(objects)
+            source, cells = columns.recordset(objects)
             changes = ", ".join(f"{name} = given.{name}" for name in changed)
             same = " AND ".join(f"{table}.{name} = given.{name}" for name in keys)
-            cursor.execute(f"UPDATE {table} SET {changes} FROM {given} WHERE {same}", cells)
+            cursor.execute(f"UPDATE {table} SET {changes} FROM {source} WHERE {same}", cells)
         else:
             changes = ", ".join(f"{name} = %s" for name in changed)
             same = " AND ".join(f"{name} = %s" for name in keys)

@@ -195,32 +195,32 @@ class MappingForm(forms.Form):
             )
 
     def clean(self) -> None:
-        said = self.cleaned_data
-        if said.get("design") == "baseline" and said.get("baseline") == "":
+        data = self.cleaned_data
+        if data.get("design") == "baseline" and data.get("baseline") == "":
             self.add_error("baseline", "Choose the model that the others are compared with.")
-        if said.get("design") in ("random", "blocks") and "size" in said:
-            low, high = SIZES[said["design"]]
-            if not low <= (said["size"] or 0) <= high:
+        if data.get("design") in ("random", "blocks") and "size" in data:
+            low, high = SIZES[data["design"]]
+            if not low <= (data["size"] or 0) <= high:
                 self.add_error("size", f"Enter a number from {low} to {high} for this design.")
 
     @property
     def labels(self) -> dict[str, str] | None:
         """What was said about the codes of the column that holds the gold labels."""
-        said, changed = self.cleaned_data.get("labels"), set(self.changed_data)
+        codes, changed = self.cleaned_data.get("labels"), set(self.changed_data)
         columns = {self.fields[name].initial for name in changed & self.columns.keys()}
         columns |= {self.cleaned_data[name] for name in changed & self.columns.keys()}
         other_column = "gold_label" in columns and "labels" not in changed
-        return codes_of(said) if said and not other_column else None
+        return codes_of(codes) if codes and not other_column else None
 
     @property
     def design(self) -> PairDesign | None:
         """Which pairs to make of wide rows. Raises UserError."""
-        said = self.cleaned_data
-        if not said.get("design"):
+        data = self.cleaned_data
+        if not data.get("design"):
             return None
-        values = {"baseline": said["baseline"], "all": ""}
-        value = values.get(said["design"], said["size"] or "")
-        return PairDesign.read(f"{said['design']}={value}", said["seed"] or 0)
+        values = {"baseline": data["baseline"], "all": ""}
+        value = values.get(data["design"], data["size"] or "")
+        return PairDesign.read(f"{data['design']}={value}", data["seed"] or 0)
 
     def mapping(self, before: Mapping[str, str]) -> dict[str, str]:
         """Return what was mapped before, with the form's changes."""
@@ -402,7 +402,7 @@ def _detail(
         "settled": imported.n_written + imported.n_known + imported.n_conflicts,
         "form": form,
         "version": reading_version(imported),
-        "names_models": any(one["kind"] == NAMED for one in summary.get("notices", ())),
+        "names_models": any(notice["kind"] == NAMED for notice in summary.get("notices", ())),
         "may_hide": access.includes(Role.OWNER),
         "refused_files": refused_names_of(imported),
         "worker_missing": being_written and not Worker.objects.alive().serve(settings.QUICK),

@@ -97,7 +97,7 @@ class Command(FairJudgeCommand):
         mapping = dict(one_mapping(text) for text in options["map"])
         existing = Project.objects.filter(slug=options["project"]).first()
         labels = None if options["labels"] is None else codes_of(options["labels"])
-        said = options["design"]
+        design = options["design"]
         checked = first_pass(
             existing,
             paths,
@@ -105,7 +105,7 @@ class Command(FairJudgeCommand):
             mapping,
             labels,
             sheet=options["sheet"] or "",
-            design=None if said is None else PairDesign.read(said, options["seed"]),
+            design=None if design is None else PairDesign.read(design, options["seed"]),
             keep=not options["dry_run"],
         )
         try:
@@ -182,9 +182,9 @@ class Command(FairJudgeCommand):
             shares = ", ".join(f"{count(n)} {label}" for label, n in summary.gold.items())
             write(f"  gold labels: {shares}")
         if summary.labels:
-            said = "can mean" if summary.readings else "are read as"
+            verb = "can mean" if summary.readings else "are read as"
             meant = " or ".join(map(spelled, summary.readings or [summary.labels]))
-            write(f"  codes of gold labels {said} {meant}, of response 1")
+            write(f"  codes of gold labels {verb} {meant}, of response 1")
         for notice in summary.notices:
             lines = ", ".join(str(line) for line in notice.lines)
             more = ", …" if notice.count > len(notice.lines) else ""
@@ -215,7 +215,9 @@ class Command(FairJudgeCommand):
             refused = [self.kept(path) for path in copies]
         for path in refused:
             self.stdout.write(f"{count(imported.n_refused)} refused: {path}")
-        named = [one for one in imported.summary.get("notices", []) if one["kind"] == NAMED]
+        named = [
+            notice for notice in imported.summary.get("notices", []) if notice["kind"] == NAMED
+        ]
         hidden = Project.objects.filter(pk=imported.project_id, hide_models=True).exists()
         if named and not hidden:
             self.stdout.write(

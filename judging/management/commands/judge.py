@@ -153,8 +153,8 @@ def template_file(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def portia_options(options: dict[str, Any]) -> dict[str, Any]:
-    given = {name: options[name] for name in OF_PORTIA if options[name] is not None}
-    return {"portia": PortiaOptions(**given)} if given else {}
+    chosen = {name: options[name] for name in OF_PORTIA if options[name] is not None}
+    return {"portia": PortiaOptions(**chosen)} if chosen else {}
 
 
 def add_pace_arguments(parser: CommandParser) -> None:
@@ -415,8 +415,8 @@ def check_given(options: dict[str, Any]) -> None:
 
 
 def check_fixed(run: Run, options: dict[str, Any]) -> None:
-    given = {name: options[name] for name in FIXED if options[name] is not None}
-    others = [name for name in given if name not in KEPT or given[name] != getattr(run, name)]
+    chosen = {name: options[name] for name in FIXED if options[name] is not None}
+    others = [name for name in chosen if name not in KEPT or chosen[name] != getattr(run, name)]
     if others:
         flags = " and ".join(f"--{name.replace('_', '-')}" for name in sorted(others))
         raise UserError(
@@ -465,7 +465,7 @@ def document_of(run: Run) -> dict[str, Any]:
         "expected": progress.expected,
         "settled": progress.settled,
         "calls_lost": progress.calls_lost,
-        "errors": [[one.calls, one.message] for one in progress.complaints],
+        "errors": [[complaint.calls, complaint.message] for complaint in progress.complaints],
         "usd": progress.spent_usd,
         "reused": progress.reused,
     }
