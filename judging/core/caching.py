@@ -40,6 +40,7 @@ class Keeping:
         self._attempt("set", None, key, value, seconds)
 
     def add(self, key: str, value: Any, seconds: float | None = None) -> bool:
+        # If the cache fails, each caller counts as the first: work done twice is better than none.
         return bool(self._attempt("add", True, key, value, seconds))
 
     def delete(self, key: str) -> None:

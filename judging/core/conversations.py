@@ -38,6 +38,8 @@ SPEAKERS = {
 DOT = "\u00b7"
 LONGEST_TOOL = 200
 _READ = frozenset(("role", "content", "tool_calls", "tool_call_id", "function_call"))
+# The names of tools have at most LONGEST_TOOL characters. A longer line can't be taken for a
+# speaker's.
 _SPEAKER_LINE = re.compile(
     r"^([ \t]*)(system|developer|user|assistant(?: calls [^\n]{1,200})?|tool(?: [^\n]{1,200})?)"
     r"(?=:[ \t]{0,80}\r?$)",
@@ -124,6 +126,7 @@ def _tool_name(name: Any, which: str) -> str:
 def _calls(message: Message, which: str = "") -> Iterator[tuple[str, str]]:
     """Yield the name and the arguments of each tool call."""
     calls = message.get("tool_calls") or []
+    # OpenAI's older form has one call in a message.
     if message.get("function_call"):
         calls = [*calls, {"function": message["function_call"]}]
     for call in calls if isinstance(calls, list) else [None]:
@@ -132,6 +135,8 @@ def _calls(message: Message, which: str = "") -> Iterator[tuple[str, str]]:
             raise Unusable(f"{which} has a tool call without a function.")
         arguments = function.get("arguments")
         text = (
+            # A number is a `NumberText`, which is a str as well, and is dumped as the number that
+            # it was.
             arguments if type(arguments) is str else "" if arguments is None else dumped(arguments)
         )
         yield _tool_name(function.get("name"), which), text
@@ -190,6 +195,7 @@ def turns(messages: Sequence[Message]) -> list[Turn]:
         speaker = SPEAKERS[role]
         if speaker == "Tool":
             role, speaker = "tool", f"{speaker} {message.get('name') or ''}".strip()
+        # An assistant that only calls a tool has said nothing, so it gets no empty turn.
         if content or not calls:
             spoken.append(Turn(role, speaker, content or ""))
         spoken += calls
@@ -233,6 +239,7 @@ def parted(first: Messages, second: Messages) -> tuple[Messages, Messages, Messa
     question. Raises Unusable if they share no user's message.
     """
     n = 0
+    # The last message of each is never shared, so that no response is empty.
     while n < min(len(first), len(second)) - 1 and turns(first[n : n + 1]) == turns(
         second[n : n + 1]
     ):
@@ -270,8 +277,10 @@ def _with_numbers(value: Any) -> Any:
         return {key: _with_numbers(entry) for key, entry in value.items()}
     if isinstance(value, NumberText):
         if re.fullmatch(r"-?\d+", value):
+            # Python converts no whole number of more than 4,300 digits from or to text.
             return int(value) if len(value) < 4000 else str(value)
         number = float(value)
+        # A number such as 1e999 would become Infinity, which JSON doesn't have.
         return number if math.isfinite(number) else str(value)
     return value
 

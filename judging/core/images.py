@@ -205,6 +205,7 @@ def _pixels(opened: Any) -> Any:
             # A profile that can't be read is left out, as browsers do.
             pass
     if image.mode.startswith("I;16"):
+        # Pillow would clip 16-bit grey to 255 instead of scaling it.
         image = image.convert("I").point(lambda value: value * (1 / 256)).convert("L")
     if image.has_transparency_data:
         image = image.convert("RGBA")

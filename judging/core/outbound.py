@@ -88,6 +88,7 @@ def is_allowed(parts: SplitResult, allowed: Collection[str]) -> bool:
 
 def is_public(text: str) -> bool:
     """Return True if an IP address belongs to the public internet."""
+    # An IPv6 address may end with its zone, as in fe80::1%eth0.
     address = ipaddress.ip_address(text.partition("%")[0])
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped is not None:
@@ -96,6 +97,7 @@ def is_public(text: str) -> bool:
             return is_public(str(ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)))
         if any(address in network for network in _UNUSABLE_IPV6) or address.is_site_local:
             return False
+    # For Python, multicast addresses are global, too.
     return address.is_global and not address.is_multicast and not address.is_reserved
 
 
@@ -155,6 +157,7 @@ async def _answer(
     connector = aiohttp.TCPConnector(resolver=resolver, use_dns_cache=False, force_close=True)
     timeout = aiohttp.ClientTimeout(total=SECONDS)
     try:
+        # Nothing is inflated, since a small answer could become gigabytes.
         async with (
             aiohttp.ClientSession(
                 connector=connector, timeout=timeout, auto_decompress=False, trust_env=False

@@ -14,6 +14,7 @@ def count_of(rows: QuerySet, by: str) -> Coalesce:
     Counts over joins multiply with each other: for a project of 100,000 examples with a few runs
     and rounds, the database would count millions of rows.
     """
+    # The columns of an order would join the groups, and split them.
     counted = rows.order_by().values(by).annotate(n=Count("*")).values("n")
     return Coalesce(Subquery(counted, output_field=IntegerField()), 0)
 
@@ -28,6 +29,7 @@ def merge(row: models.Model, field: str, change: Callable[[Json], Json]) -> None
     """
     rows = type(row)._base_manager.filter(pk=row.pk)
     with transaction.atomic():
+        # The lock spares the key, so that rows that refer to this one can still be stored.
         stored = rows.select_for_update(no_key=True).values_list(field, flat=True).get()
         changed = change(stored)
         rows.update(**{field: changed})

@@ -53,6 +53,7 @@ def _told() -> Iterator[Storage]:
     """Give the store, and say in a sentence what its client raises."""
     try:
         yield storages[ALIAS]
+    # That a file isn't there is an answer, and no failure of the store.
     except FileNotFoundError:
         raise
     except Exception as error:
@@ -224,6 +225,7 @@ class DatabaseStorage(Storage):
         if row is None:
             raise FileNotFoundError(name)
         content = tempfile.TemporaryFile()  # noqa: SIM115 - the reader closes it
+        # One piece at a time, so that no file is in memory as a whole.
         for place in row.pieces.order_by("place").values_list("pk", flat=True):
             content.write(row.pieces.values_list("content", flat=True).get(pk=place))
         content.seek(0)
@@ -235,6 +237,7 @@ class DatabaseStorage(Storage):
         for place, piece in enumerate(content.chunks(PIECE)):
             StoredPiece.objects.create(file=row, place=place, content=piece)
         StoredFile.objects.filter(pk=row.pk).update(whole=True, size=content.size)
+        # A later file of the name may be half written by another process, so it stays.
         StoredFile.objects.filter(name=name, pk__lt=row.pk).delete()
         return name
 
@@ -242,6 +245,7 @@ class DatabaseStorage(Storage):
         return StoredFile.objects.filter(name=name, whole=True).order_by("-pk").first()
 
     def get_available_name(self, name: str, max_length: int | None = None) -> str:
+        # Django would choose another name for a file that is there. Here the new file replaces it.
         return name
 
     def delete(self, name: str) -> None:
@@ -285,6 +289,7 @@ class DatabaseCache(BaseCache):
         super().__init__(params)
 
     def _row(self, key: str, version: int | None) -> str:
+        # Keys may have any length. The column holds the 64 digits of a hash.
         return hashlib.sha256(self.make_key(key, version).encode()).hexdigest()
 
     def _signature(self, row: str, content: bytes) -> bytes:
@@ -328,6 +333,8 @@ class DatabaseCache(BaseCache):
         """Keep a figure unless there is one. If several machines add the same key, one succeeds."""
         row = self._row(key, version)
         packed = self._packed(row, value, timeout)
+        # A figure whose time is over counts as none. The conditional UPDATE lets one of several
+        # take it.
         over = KeptFigure.objects.filter(pk=row, until__lt=timezone.now())
         if over.update(**packed):
             return True

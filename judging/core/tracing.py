@@ -103,12 +103,14 @@ def span(
 
     context, links = None, []
     if parent:
+        # An empty context, so that the span has no other parent in this thread.
         context = TraceContextTextMapPropagator().extract({"traceparent": parent}, Context())
     elif of_its_own:
         around = trace.get_current_span().get_span_context()
         context = Context()
         links = [trace.Link(around)] if around.is_valid else []
     about = {f"fairjudge.{key}": value for key, value in log_context.get()}
+    # The text of an exception may hold texts of the data, so no exception is recorded.
     with _started().start_as_current_span(
         name,
         context=context,

@@ -140,6 +140,7 @@ def _parser(start: Callable[[str, dict[str, str]], Any]) -> Any:
 
 
 def _refuse_entities(*declared: Any) -> None:
+    # Entities that consist of entities would fill the memory with a few bytes of a file.
     raise Damaged("its XML declares a document type, which no workbook has")
 
 
@@ -191,6 +192,7 @@ class _Sheet:
                 yield reader.rows.popleft()
         reader.parser.Parse(b"", True)
         yield from reader.rows
+        # The list of merged cells follows the rows in the file.
         if reader.merged:
             raise reader.merged
 
@@ -324,6 +326,8 @@ class _RowReader:
         if name == "c":
             self._column += 1
             place = f"{column_name(self._column)}{self._row}"
+            # Nearly all cells are where they are expected, so their reference is compared and not
+            # parsed.
             if values.get("r", place) != place or self._column >= MOST_COLUMNS:
                 self._column = self._index(values.get("r", place))
             self._kind, self._style = values.get("t", "n"), values.get("s", "0")

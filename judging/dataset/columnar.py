@@ -92,6 +92,8 @@ def _parquet(arrow: Any, path: Path, opened: ExitStack) -> tuple[list[str], Iter
     most = most_inflated(path.stat().st_size)
     if sum(groups) > most:
         raise TooLarge(f"it would inflate to more than {most // MEBIBYTE} MiB")
+    # Which columns repeat is known from the metadata only, and has to be said when the file is
+    # opened. `pre_buffer` would hold the columns of a whole group of rows in memory.
     file = opened.enter_context(
         read(path, read_dictionary=sorted(shared), pre_buffer=False, buffer_size=_BUFFER)
     )
@@ -148,6 +150,7 @@ def _values(arrow: Any, column: Any) -> list[Any]:
         return list(column.to_pylist())
     if types.is_integer(kind) or types.is_float32(kind) or types.is_float64(kind):
         texts = column.cast(arrow.string()).to_pylist()
+        # pandas writes a number that is missing as NaN.
         return [None if text == "nan" else text for text in texts]
     if types.is_timestamp(kind):
         # Python knows no nanoseconds.

@@ -240,6 +240,7 @@ def array(source: Source) -> Iterator[Record | Refused]:
             try:
                 value, raw = window.value()
             except json.JSONDecodeError as error:
+                # Nothing tells where the next object begins, as a line does in JSON Lines.
                 yield stopped(
                     undecoded(window.rest(80), source.encoding) or _mistake(letter, error)
                 )
@@ -348,14 +349,18 @@ class _Window:
         while True:
             try:
                 value, end = _decoder.raw_decode(self._text, self._at)
+                # A number at the end of what was read may go on in the next piece.
                 if end < len(self._text) or self._ended:
                     return value, self.take(end - self._at)
             except json.JSONDecodeError as error:
+                # A string that isn't closed yet is reported at its start, however long it is.
                 cut = error.pos >= len(self._text) - CUT_TOKEN or "Unterminated" in error.msg
                 if self._ended or not cut:
                     raise
             if len(self._text) - self._at > LARGEST_RECORD:
                 raise json.JSONDecodeError("Longer", "", 0)
+            # Each attempt decodes the value from its start, so pieces that don't grow would take
+            # quadratic time.
             self._read(max(CHUNK, len(self._text) - self._at))
 
 
@@ -450,6 +455,7 @@ def open_sheet(path: Path, delimiter: str | None = None) -> TableHeader | None:
     first = lines[blank].strip()
     # Excel's own line that names the delimiter.
     if first.casefold().startswith("sep=") and len(first) <= 5:
+        # A tab at the end of this line went with the white space around it.
         delimiter, blank = first[4:] or "\t", blank + 1
     choices = (delimiter,) if delimiter else DELIMITERS
     blanks = {mark: _quotes_after_blanks(lines[blank:], mark) for mark in choices}
@@ -527,6 +533,7 @@ def _rows(source: Source, sheet: TableHeader, stream: Iterator[str]) -> Iterator
         next(stream)
     lines = _Lines(stream)
     mark, blanks = sheet.delimiter, sheet.blanks
+    # Without `strict`, csv takes a quote that is never closed for text, with all rows after it.
     reader = csv.reader(lines, delimiter=mark, strict=True, skipinitialspace=blanks)
     names = sorted(map(plain, sheet.header))
     escaped = ESCAPE_COLUMN in sheet.header
@@ -545,6 +552,7 @@ def _rows(source: Source, sheet: TableHeader, stream: Iterator[str]) -> Iterator
         raw = lines.take()
         if not any(cells):
             continue
+        # Empty cells beyond the header hold nothing that could be lost.
         while len(cells) > len(sheet.header) and not cells[-1]:
             cells.pop()
         if fault := undecoded(raw, source.encoding):
@@ -757,6 +765,7 @@ def _roles(sources: Sequence[Source]) -> tuple[Source, Source, Source]:
             f"{len(sources)} were named."
         )
     others = [source for source in sources if not _holds_answers(source.path)]
+    # If the files don't tell which of them has the questions, it is the first one that was named.
     questions = others[0] if len(others) == 1 else sources[0]
     first, second = (source for source in sources if source is not questions)
     return questions, first, second
@@ -770,6 +779,7 @@ def _named_in(path: Path) -> str:
     """Return the model that the first row of a file of answers names, "" for any other file."""
     with open_text(path, newline="\n") as stream:
         try:
+            # A file without line breaks must not be read as a whole.
             values = json.loads(stream.readline(LARGEST_RECORD))
         except (ValueError, RecursionError):
             return ""

@@ -525,6 +525,7 @@ def _preference(number: str, values: Values) -> dict[str, Any]:
         text_form(prompt, "question"),
         *sorted(text_form(text, "response_1") for text in texts),
     ]
+    # The texts are sorted, so that the draw knows nothing of which one was chosen.
     drawn = content_id(contents)
     chosen_is_1 = int(drawn, 16) % 2 == 0
     return as_pair(
@@ -601,8 +602,10 @@ def _marked_turns(prompt: Any) -> Any:
     messages: Messages = [{"role": "user", "content": first}]
     for role, content in zip(rest[::2], rest[1::2], strict=True):
         messages.append({"role": role.lower(), "content": content})
+    # A prompt ends with the mark of the turn that the responses fill.
     if messages[-1] == {"role": "assistant", "content": ""}:
         messages.pop()
+    # A question begins and ends with a user's turn.
     by_turns = all(
         message["role"] == ("user", "assistant")[n % 2] for n, message in enumerate(messages)
     )
@@ -650,6 +653,7 @@ def _label_studio_votes(values: Values, known: Container[str]) -> Rows:
     for annotation in values["annotations"]:
         if not isinstance(annotation, dict):
             raise _unexpected("annotations", "a list of annotations", annotation)
+        # The person skipped the task.
         if annotation.get("was_cancelled") is True:
             continue
         label = _label_studio_label(annotation.get("result"))
@@ -800,6 +804,7 @@ def layout_for(
     )
 
 
+# A row is read by the first of these that it fits.
 OF_PAIRS = (
     layout_for(
         "FastChat",
@@ -941,6 +946,7 @@ def answer_of(values: Values) -> tuple[str, Any, str]:
         text = messages[-1]
     else:
         model = ""
+    # arena-hard's message has an object as its content, which holds the answer.
     while isinstance(text, dict):
         text = text.get("content", text.get("answer"))
     return number, text, model

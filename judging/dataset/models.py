@@ -358,6 +358,8 @@ def alike_questions(examples: QuerySet[Example]) -> tuple[float, int]:
     often = named.values("md5").annotate(n=Count("pk")).filter(n__gt=1)
     sizes, n = list(often.values_list("n", flat=True)), examples.count()
     alone = n - sum(sizes)
+    # Each of the examples of a question counts as many as the question has, so their sum is a
+    # square.
     return (alone + sum(size**2 for size in sizes)) / max(n, 1), alone + len(sizes)
 
 

@@ -273,6 +273,7 @@ def _opened(value: Any) -> Any:
             decoded = read(value)
         except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
             continue
+        # What can't be walked recursively stays a text.
         return value if is_deep(decoded) else decoded
     return value
 
@@ -395,10 +396,12 @@ def _inspect(values: Values) -> dict[str, Any]:
     message = choices[0].get("message") if choices and isinstance(choices[0], dict) else None
     content = message.get("content") if isinstance(message, dict) else None
     if isinstance(content, list):
+        # Parts of other types, such as reasoning, are no part of the answer.
         content = "".join(part.get("text", "") for part in content if part.get("type") == "text")
     number = str(values["id"])
     return {
         "key": (str(about.get("task")), number, epoch),
+        # Each epoch asks the same sample once more, and its answers are a pair of their own.
         "number": number if epoch == "1" else f"{number}:{epoch}",
         "question": unlisted(question, "question") if isinstance(question, list) else question,
         "response": content,

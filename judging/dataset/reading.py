@@ -108,6 +108,7 @@ class Reader:
             if isinstance(record, Refused):
                 yield record
                 continue
+            # The header was refused, and every row would be refused for the same reason.
             if record.place.file in unusable:
                 continue
             pairs = self._pairs_of(record)
@@ -464,6 +465,7 @@ def translated(
             if isinstance(record, Refused) or layout is None or _as_it_is(record, mapped):
                 yield record
             elif layout.joined is not None and holds in layout.reads:
+                # By identity, since a layout holds a dict and has no hash.
                 waiting[id(layout)].append(record)
             else:
                 judges = judges or OneJudge()

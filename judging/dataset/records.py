@@ -31,6 +31,7 @@ Value = TypeVar("Value")
 
 LONGEST_QUOTE = 60
 MOST_LISTED = 20
+# The largest number that an integer column of PostgreSQL takes.
 LARGEST_INTEGER = 2**31 - 1
 NUMBER = re.compile(r"[+-]?\d+")
 WHOLE = re.compile(r"^([+-]?\d+)[.,]0+$")
@@ -664,12 +665,14 @@ def recognise(names: Iterable[str], mapping: Mapping[str, str] | None = None) ->
     for column, target in mapping.items():
         if target != IGNORE and column in names:
             sources[target] = (*sources.get(target, ()), column)
+    # Of names that are the same but for case and punctuation, the first one stays.
     free = {plain(name): name for name in reversed(names) if name and name not in mapping}
     for target, aliases in ALIASES.items():
         for alias in aliases:
             if target not in sources and alias in free:
                 sources[target] = (free.pop(alias),)
     question = sources.get("question", ())
+    # Alpaca and the files that follow it part a question into an instruction and its input.
     if "input" in free and [plain(name) for name in question] == ["instruction"]:
         sources["question"] = (*question, free.pop("input"))
     both = None
@@ -893,6 +896,7 @@ READ_AS_MESSAGES, OTHER_KEYS, REPEATED = "read as messages", "other keys", "whol
 def _decoded(cell: str) -> Any:
     """Return the JSON in a cell, None if there is none."""
     try:
+        # Python would read NaN and Infinity as well, which JSON doesn't have.
         return json.loads(cell, parse_constant=lambda name: None)
     except (ValueError, RecursionError):
         return None
@@ -945,6 +949,7 @@ class Identities:
             self._generated[base] += 1
             count = self._generated[base]
             row = replace(row, external_id=base if count == 1 else f"{base}-{count}")
+        # One number holds both: the hash, and the line in its lower bits.
         seen = hash(row.content) << LINE_BITS | row.place.line
         earlier = self._seen.setdefault(hash(row.external_id), seen)
         if earlier >> LINE_BITS == seen >> LINE_BITS:

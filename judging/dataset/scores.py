@@ -42,7 +42,8 @@ from judging.projects import access
 from judging.projects.models import Project
 
 FORMATS = ("auto", "csv", "tsv", "jsonl", "json")
-LARGEST = Decimal(10) ** 6
+# The column of a score has six digits before the point, and six after it.
+LIMIT = Decimal(10) ** 6
 PLACES = Decimal("0.000001")
 # A call's part holds the criterion, behind `item:`.
 LONGEST_CRITERION = 50
@@ -159,6 +160,7 @@ def check_scores(
 
     records = Records([path], file_format, sheet)
     rows = (r if isinstance(r, Refused) else _row(r, rater) for r in records)
+    # `contradiction` keeps the rows, each once.
     for _ in accepted(rows, contradiction, [path], "score"):
         pass
     return CheckedScores(path, records.sha256, tuple(scores.values()))
@@ -170,8 +172,9 @@ def _row(record: Record, rater: str) -> ScoreRow | Refused:
     texts = cells.text("input"), cells.text("output"), cells.name("model")
     if not texts[1].strip() and not cells.problems:
         cells.complain("output", "output is empty: there is nothing to score.")
-    expected = f"a number of at most {LARGEST} and six decimals"
-    value = cells.decimal("score", -LARGEST, LARGEST, expected=expected, step=PLACES, required=True)
+    expected = f"a number below {LIMIT} and above -{LIMIT}, with at most six decimals"
+    most = LIMIT - PLACES
+    value = cells.decimal("score", -most, most, expected=expected, step=PLACES, required=True)
     row = ScoreRow(
         record.place,
         cells.name("external_id") or content_id(texts),

@@ -143,6 +143,7 @@ class Subset:
                 f"A sample of {count(self.sample)} is more than the {there} to draw from. Ask for "
                 "a smaller sample."
             )
+        # With a name before the seed, other draws with the same seed are independent of this one.
         drawn = set(Random(f"sample:{self.seed}").sample(keys, self.sample))
         return [key for key in keys if key in drawn]
 
@@ -214,6 +215,7 @@ def freeze(project: Project, subset: Subset, within: Frame | None = None) -> Fra
     text = json.dumps([kept, keys], sort_keys=True, ensure_ascii=False)
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
     with transaction.atomic():
+        # Of two that freeze the same choice at once, the second one waits here and finds the frame.
         Project.objects.select_for_update(no_key=True).get(pk=project.pk)
         frame, made = Frame.objects.get_or_create(
             project=project, digest=digest, defaults={"subset": kept}
@@ -229,11 +231,13 @@ def subset_from(options: Mapping[str, Any]) -> Subset:
     ids = None
     if path is not None:
         try:
+            # Spreadsheet programs put a byte-order mark in front.
             lines = path.read_text(encoding="utf-8-sig").splitlines()
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
             raise UserError(f"{path} can't be read: {reason}. Nothing was changed.") from None
         ids = [line.strip() for line in lines if line.strip()]
+        # A column of an export begins with its name.
         ids = ids[1:] if ids[:1] == ["external_id"] else ids
         if not ids:
             raise UserError(f"{path} names no example. Write one id a line. Nothing was changed.")
@@ -258,6 +262,7 @@ def _tag(project_id: int, name: str) -> Tag:
 def checked_tag(name: str) -> str:
     """Return the name as it is stored. Raises UserError if nothing can be called so."""
     name = name.strip()
+    # Files part their tags by commas and semicolons.
     if not is_name(name, LONGEST_VALUE) or unstorable(name) or set(",;") & set(name):
         raise UserError(
             f"A tag is {a_name(LONGEST_VALUE)}, without comma and semicolon. Nothing was changed."
@@ -309,6 +314,7 @@ def _set_tag(project: Project, name: str, keys: Collection[int], *, added: bool)
         taggings = Tagging.objects.filter(tag=tag, example__in=part)
         there = set(taggings.values_list("example", flat=True))
         if added:
+            # The keys come from outside, and may be of another project's examples.
             known = Example.objects.filter(project=project, pk__in=part)
             fresh = sorted(set(known.values_list("pk", flat=True)) - there)
             insert_columns(Tagging, len(fresh), tag_id=tag.pk, example_id=tuple(fresh))
@@ -316,6 +322,7 @@ def _set_tag(project: Project, name: str, keys: Collection[int], *, added: bool)
         else:
             delete_rows(Tagging, tag=tag.pk, example__in=part)
             changed += sorted(there)
+    # Forms offer every tag that there is, so one that no example has goes.
     if not Tagging.objects.filter(tag=tag).exists():
         tag.delete()
     return changed

@@ -100,6 +100,7 @@ class _RefusedFile:
             ) from None
         self._stream.write(self._encoding.mark)
         self._first = True
+        # The copy begins with the header, so that it can be imported by itself.
         if layout in ("csv", "tsv"):
             sheet = open_sheet(source, "\t" if layout == "tsv" else None)
             self._write(sheet.header_raw if sheet else "")
@@ -155,6 +156,7 @@ def shortened(name: str) -> str:
     if len(name.encode()) <= LONGEST_NAME:
         return name
     ending = Path(name).suffix if len(Path(name).suffix) <= LONGEST_ENDING else ""
+    # The cut may be within a character, whose other bytes are left out.
     return name.encode()[: LONGEST_NAME - len(ending)].decode(errors="ignore") + ending
 
 
@@ -191,6 +193,7 @@ def new_folder() -> Path:
 def discard_unused(paths: Iterable[Path]) -> None:
     """Delete what ZIPs of a command were unpacked to, unless an import needs it."""
     for folder in own_folders(map(stored_name, paths)):
+        # The folder's name is random, so finding it in the JSON text of a list is enough.
         if not Import.objects.filter(stored_files__icontains=folder.name).exists():
             discard_folder(folder)
 
@@ -413,10 +416,12 @@ def _first_pass(
     earlier = models.distinct()
     summary = check(paths, file_format, mapping, comparison.watch, labels, options, earlier, images)
     comparison.settle()
+    # The first reading took the codes for the documented ones.
     if labels is None and not summary.readings and not documented(summary.labels):
         of_file = {"sheet": sheet, "design": design, "keep": keep}
         arguments = (project, paths, file_format, mapping, summary.labels, images)
         return _first_pass(*arguments, **of_file)
+    # They are made for the first row that names an image.
     cleaned: Images | None = images() if images.cache_info().currsize else None
     if cleaned and cleaned.to_remember is not None:
         options["images"] = cleaned.to_remember
@@ -432,6 +437,7 @@ def _staged(
     sheet: str,
 ) -> PairDesign:
     """Read the files for their models, of which the design has those that it had before first."""
+    # A design of blocks needs all models before it makes the first pair.
     reader = Reader(paths, file_format, mapping, options={"sheet": sheet})
     for _ in reader:
         pass
@@ -466,6 +472,7 @@ def record_import(
 
 def record_checked(project: Project, user: AbstractUser | None, checked: FirstPass) -> Import:
     """Keep a first pass as an import of which nothing is written yet."""
+    # Images may be large, so they are written before the transaction.
     if checked.images:
         checked.images.write()
     share(checked.paths)
@@ -522,6 +529,7 @@ def _fields_from(checked: FirstPass) -> dict[str, Any]:
 def _as_json(summary: Summary, comparison: ImportComparison) -> dict[str, Any]:
     """Return what the preview shows: the beginning of texts, the first entries of lists."""
     kept = asdict(summary)
+    # It has a column of its own.
     del kept["sha256"]
     kept["problems"] = [
         {"place": str(problem.place), "column": problem.column, "sentence": problem.sentence}
@@ -545,5 +553,6 @@ def _as_json(summary: Summary, comparison: ImportComparison) -> dict[str, Any]:
 
 
 def _beginning(text: str) -> str:
+    # White space shrinks, so some more than is shown is looked at, and never a whole long text.
     text = " ".join(text[: 4 * SHOWN_TEXT].split())
     return text if len(text) <= SHOWN_TEXT else text[:SHOWN_TEXT] + "…"

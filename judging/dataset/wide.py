@@ -86,6 +86,7 @@ class PairDesign:
         if kind == "all" and not value:
             return cls(kind)
         low, high = SIZES.get(kind, (1, 0))
+        # Python refuses to convert thousands of digits, and nine tell that a number is too large.
         if value.isascii() and value.isdecimal() and low <= int(value[:9]) <= high:
             return cls(kind, seed, size=int(value))
         advice = f"{kind}=NUMBER needs a number from {low} to {high}." if high else HOW

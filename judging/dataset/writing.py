@@ -117,6 +117,7 @@ def look_after(imported: Import) -> Import:
         same = Import.objects.filter(pk=imported.pk, state=State.WRITING)
         same = LEASE.unchanged(same, imported.holder, imported.lease_until)
         with transaction.atomic():
+            # Without a holder no writer has begun, so the message that should wake one may be lost.
             if imported.holder:
                 same.update(state=State.INTERRUPTED, reason=STOPPED, **leases.FREE)
             elif same.update(lease_until=LEASE.end()):
@@ -139,6 +140,8 @@ def undo(imported: Import, user: AbstractUser | None) -> bool:
         if changed:
             subject = f"import {imported.number}"
             access.record_event(imported.project, user, "import undone", subject)
+    # Nobody sees the examples any more. If deleting them is cut off, the next import goes on with
+    # it.
     remove_leftovers(imported.project_id)
     remove_uploads(imported, with_refused=True)
     release([imported])
@@ -318,6 +321,7 @@ def write(import_id: int, advance: Advance | None = None, kept: Kept = None) -> 
         interrupt(import_id, holder, str(error))
         raise
     except BaseException:
+        # Ctrl-C counts too. With this reason, a worker resumes the import by itself.
         interrupt(import_id, holder, STOPPED)
         raise
     return True
@@ -334,10 +338,13 @@ def _write_files(
     settled = imported.n_written + imported.n_known + imported.n_conflicts
     chunks = Chunks()
     try:
+        # What was settled before an interruption is read again, for the hash of the file and the
+        # refused rows, and not written.
         rows = islice(kept or _accepted(reader, refused), settled, None)
         advance(settled)
         while chunk := list(islice(rows, min(chunks.size, CHUNK))):
             if stop_requested.is_set():
+                # `resume_imports` goes on with imports that stopped for this reason.
                 raise UserError(STOPPED)
             with chunks.transaction():
                 _write_chunk(imported, holder, chunk, seen)
@@ -384,6 +391,7 @@ def _write_chunk(
     compared = compare_examples(imported.project_id, chunk)
     seen.add(compared)
     others = Example.objects.filter(project=imported.project_id)
+    # Nobody else takes these numbers: one import of a project is written at a time.
     last = others.aggregate(last=Max("number"))["last"]
     start = 0 if last is None else last + 1
     if compared.new:

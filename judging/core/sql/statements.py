@@ -355,6 +355,7 @@ def insert(model: Model, objects: Objects) -> None:
     """Insert the objects and give them their primary keys."""
     columns = inserted_columns(model)
     now = timezone.now()
+    # The ORM sets these times in `pre_save`, which isn't called here.
     for name in [f.attname for f in columns.fields if getattr(f, "auto_now_add", False)]:
         for row in objects:
             setattr(row, name, now)
@@ -427,6 +428,8 @@ def _copy(model: Model, cells: Sequence[Cells]) -> list[int]:
         for field, name, column in zip(columns.fields, columns.names, cells, strict=True):
             is_json = isinstance(field, models.JSONField)
             as_json = partial(json.dumps, cls=field.encoder) if is_json else None
+            # By identity: 1, True and Decimal(1) are equal and have other texts, and lists can't be
+            # keys.
             ids = list(map(id, column))
             objects = dict(zip(ids, column, strict=True))
             texts = {place: _copied(value, as_json) for place, value in objects.items()}
@@ -434,6 +437,7 @@ def _copy(model: Model, cells: Sequence[Cells]) -> list[int]:
                 shared[name] = texts[ids[0]]
             else:
                 own[name] = list(map(texts.__getitem__, ids))
+        # Columns with one value for all rows come last, so that their text is joined only once.
         end = "".join(f"\t{text}" for text in shared.values()) + "\n"
         rows = map("\t".join, zip(*own.values(), strict=True))
         with cursor.copy(f"COPY {table} ({', '.join([*own, *shared])}) FROM STDIN") as copy:
@@ -580,6 +584,7 @@ def _one_moment() -> Iterator[None]:
         yield
     elif connection.vendor == "postgresql":
         with transaction.atomic(), connection.cursor() as cursor:
+            # By default, each statement would see what others committed before it.
             cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             yield
     else:
@@ -590,6 +595,8 @@ def _one_moment() -> Iterator[None]:
             with transaction.atomic(), connection.cursor() as cursor:
                 # The first reading sets the moment.
                 cursor.execute("SELECT 1 FROM sqlite_master LIMIT 1")
+                # SQLite refuses to write after a read that others have written over, so a write is
+                # a mistake here even if it would succeed.
                 cursor.execute("PRAGMA query_only = ON")
                 try:
                     yield

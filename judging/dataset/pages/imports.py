@@ -65,6 +65,7 @@ class FilesField(forms.FileField):
     widget = FilesInput
 
     def clean(self, data: Any, initial: Any = None) -> list[Any]:
+        # Django's field checks a single file, so each goes through it.
         files = data if isinstance(data, list | tuple) and data else [data or None]
         return [super(FilesField, self).clean(file, initial) for file in files]
 
@@ -209,6 +210,7 @@ class MappingForm(forms.Form):
         codes, changed = self.cleaned_data.get("labels"), set(self.changed_data)
         columns = {self.fields[name].initial for name in changed & self.columns.keys()}
         columns |= {self.cleaned_data[name] for name in changed & self.columns.keys()}
+        # What was chosen is about the codes of the column before. Another one has codes of its own.
         other_column = "gold_label" in columns and "labels" not in changed
         return codes_of(codes) if codes and not other_column else None
 
@@ -447,6 +449,7 @@ def scores(request: HttpRequest, slug: str) -> HttpResponse:
             messages.success(request, sentence)
             return redirect("scores", slug)
         finally:
+            # Scores are written within the request, so nothing needs the file afterwards.
             discard(paths)
     return _page(request, access, form, status=422 if form.errors else 200)
 
