@@ -130,6 +130,7 @@ class Project(models.Model):
     )
     cost_basis = models.CharField(max_length=8, choices=CostBasis, default=CostBasis.ASSUMED)
 
+    # By name, since the room of runs is above this one and can't be imported here.
     primary_run = models.ForeignKey(
         "judging.Run", null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
     )
@@ -282,6 +283,7 @@ class PasswordLink(models.Model):
         settings.AUTH_USER_MODEL, null=True, on_delete=models.CASCADE, related_name="+"
     )
     project = models.ForeignKey(Project, null=True, on_delete=models.CASCADE, related_name="+")
+    # 32 random bytes have 43 characters in URL-safe base64.
     nonce = models.CharField(max_length=43, unique=True, default=secrets.token_urlsafe)
     created_at = models.DateTimeField(auto_now_add=True)
 
@@ -337,6 +339,7 @@ class SecondFactor(models.Model):
     used_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
+        # It decides between two requests that add an app at the same time.
         constraints = [
             models.UniqueConstraint(
                 fields=["user"], condition=models.Q(kind="app"), name="one_app_each"
@@ -522,6 +525,7 @@ class Delivery(Sent):
     class Meta:
         constraints = [models.UniqueConstraint(fields=["webhook", "message"], name="told_once")]
         indexes = [
+            # A few rows wait, and only these are searched all the time.
             models.Index(
                 fields=["webhook", "next_at"],
                 condition=models.Q(state="waiting"),
@@ -625,6 +629,11 @@ class Preferences(models.Model):
 
 
 class AuditEvent(models.Model):
+    """What somebody did in a project or on the site.
+
+    It outlives the project and the login, whose names it keeps: `project_slug` and `actor`.
+    """
+
     project = models.ForeignKey(
         Project, null=True, on_delete=models.SET_NULL, related_name="audit_events"
     )
@@ -641,6 +650,8 @@ class AuditEvent(models.Model):
 
 
 class Export(models.Model):
+    """A table that somebody downloaded: what of which run, how, and the hash of the file."""
+
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="exports")
     run = models.ForeignKey(
         "judging.Run", null=True, on_delete=models.SET_NULL, related_name="exports"

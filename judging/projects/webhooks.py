@@ -206,6 +206,7 @@ def _attempt(hook: Webhook, delivery: Delivery, begin: Callable[[], bool]) -> Ou
         receipt = outbound.post(hook.url, body, headers, settings.FAIRJUDGE_WEBHOOK_HOSTS)
     except outbound.Unreachable as error:
         return Outcome(State.WAITING, said=str(error), rests=True)
+    # Standard Webhooks has receivers end a webhook by 410 Gone.
     if receipt.status == _GONE:
         gone = {"state": Webhook.State.GONE}
         ended = partial(_record, hook, None, "webhook ended by its receiver", status=_GONE)
@@ -220,6 +221,7 @@ def _headers(hook: Webhook, delivery: Delivery, body: bytes) -> dict[str, str]:
     salts = [hook.salt]
     if hook.former_until is not None and hook.former_until > now:
         salts.append(hook.former_salt)
+    # Standard Webhooks signs the id, the time and the body, with dots between them.
     signed = f"{delivery.message}.{stamp}.".encode() + body
     digests = (hmac.new(_key(salt), signed, hashlib.sha256).digest() for salt in salts)
     return {

@@ -63,7 +63,9 @@ def number(
     if value is None:
         return format_html('<span class="number why">{}</span>', reason or "not known")
     unit = " points" if points else formatting.NARROW_SPACE + "%" if percent else ""
+    # A share in percent has the same precision with two decimals less.
     scale, places = (100, max(digits - 2, 0)) if unit else (1, digits)
+    # Papers leave out the leading zero of shares, not of percentages.
     counted = counted or bool(unit)
     size = float(value) * scale
     shown = formatting.places_of(size, places) if percent or not counted else places
@@ -143,6 +145,7 @@ def _whose(outcome: str, model_1: str, model_2: str) -> SafeString | str:
 @register.filter
 def named(model: str) -> SafeString:
     """Show a model's name. A long one is shortened, and whole when the pointer is on it."""
+    # A name from right to left must not turn the rest of its sentence around, so it is isolated.
     short = formatting.short_name(model)
     if short == model:
         return format_html("<bdi>{}</bdi>", model)
@@ -309,6 +312,7 @@ def sort_header(context: RequestContext, text: str, field: str, css: str = "") -
     current = query.get("sort", "")
     state = {field: "ascending", f"-{field}": "descending"}.get(current, "none")
     query["sort"] = f"-{field}" if state == "ascending" else field
+    # In another order there are other pages, so it begins with the first.
     for place in ("page", "after", "before"):
         query.pop(place, None)
     return format_html(

@@ -354,6 +354,7 @@ def import_refused(request: HttpRequest, slug: str, number: int, index: int) -> 
     with refused_files_of(imported) as copies:
         if index >= len(copies):
             raise Http404("No such file.")
+        # The open file can be read after the block, when a copy from the store is gone.
         name, stream = copies[index].name, copies[index].open("rb")
     # One type whatever its name: a browser would run `x.js` or show `x.html` as this site's own.
     return FileResponse(
@@ -410,6 +411,7 @@ def _detail(
         "worker_missing": being_written and not Worker.objects.alive().serve(settings.QUICK),
     }
     part = request.htmx and request.htmx.target == "import-state"  # type: ignore[attr-defined]
+    # With the state, the rest of the page changes too.
     if part and not being_written:
         return HttpResponseClientRefresh()
     template = "_detail_state.html" if part else "detail.html"

@@ -111,6 +111,7 @@ class Command(FairJudgeCommand):
         try:
             self.write(existing, checked, options)
         finally:
+            # After a dry run or a refusal, no import needs what a ZIP was unpacked to.
             discard_unused(checked.paths)
 
     def write(self, existing: Project | None, checked: FirstPass, options: dict[str, Any]) -> None:
@@ -124,6 +125,7 @@ class Command(FairJudgeCommand):
             self.stdout.write("Nothing was written.")
             return
         if summary.n_problems and (summary.fatal or not options["skip_invalid"]):
+            # A program gets the problems by their lines. The error below is one sentence.
             self.tell(document_of(summary))
             hint = "" if summary.fatal else ", or leave these rows out with --skip-invalid"
             raise UserError(
@@ -131,6 +133,7 @@ class Command(FairJudgeCommand):
             )
         refuse_ambiguous(summary.readings)
         refuse_undesigned(summary.wide)
+        # Not before this, so that a wrong file makes no project.
         project = project_for_command(options["project"], options["owner"], create=True)
         if options["hide_models"]:
             hide_models(project, None)

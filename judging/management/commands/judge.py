@@ -112,6 +112,7 @@ def add_choice_arguments(parser: CommandParser) -> None:
     parser.add_argument(
         "--shots-random",
         action="store_true",
+        # None tells that the flag wasn't given: a resumed run accepts none that would change it.
         default=None,
         help="with --shots-from: show as many training items at random instead, for comparison",
     )
@@ -195,6 +196,7 @@ def whole(text: str) -> int:
 
 
 def seed(text: str) -> int:
+    # The largest seed has ten digits, and Python refuses to convert thousands.
     if not text.isdecimal() or len(text) > 10 or int(text) > LARGEST_SEED:
         raise ArgumentTypeError(f"{text!r} is not a whole number from 0 to {LARGEST_SEED}")
     return int(text)
@@ -324,6 +326,7 @@ class Command(FairJudgeCommand):
         elif options["resume"]:
             self.resume(find_run(project, options["resume"]), options)
         elif options["estimate"]:
+            # These say how a run works, and change nothing of what it costs.
             for name in ("seed", "unread_calls"):
                 pace.pop(name, None)
             estimate = estimate_run(project, subset=subset, **judge, **pace)
@@ -350,6 +353,7 @@ class Command(FairJudgeCommand):
             if not options["retry"]:
                 self.tell(document_of(run) | {"read": counts.read, "changed": counts.changed})
                 return
+        # If its holder has died on the way, nobody else would bring the run to that state.
         if run.state in (State.PAUSING, State.CANCELLING):
             recording.recover(run)
         self.wait_for_holder(run)
@@ -396,6 +400,7 @@ class Command(FairJudgeCommand):
         run.refresh_from_db()
         self.tell(document_of(run))
         if after.state != State.DONE:
+            # The exit code tells a script whether the run can be resumed.
             kind = Interrupted if after.state in RESUMABLE else Failed
             raise kind(after.reason or f"Run {run.name} is {run.get_state_display()}.")
 
