@@ -85,9 +85,7 @@ def _parquet(arrow: Any, path: Path, opened: ExitStack) -> tuple[list[str], Iter
     read = arrow.parquet.ParquetFile
     with read(path) as file:
         schema, about = file.schema_arrow, file.metadata
-        shared = _repeating(about) & {
-            column.name for column in schema if arrow.types.is_string(column.type)
-        }
+        shared = _repeating(about) & {f.name for f in schema if arrow.types.is_string(f.type)}
         groups = [about.row_group(n).total_byte_size for n in range(about.num_row_groups)]
     most = most_inflated(path.stat().st_size)
     if sum(groups) > most:

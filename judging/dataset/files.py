@@ -241,9 +241,7 @@ def array(source: Source) -> Iterator[Record | Refused]:
                 value, raw = window.value()
             except json.JSONDecodeError as error:
                 # Nothing tells where the next object begins, as a line does in JSON Lines.
-                yield stopped(
-                    undecoded(window.rest(80), source.encoding) or _mistake(letter, error)
-                )
+                yield stopped(undecoded(window.rest(80), source.encoding) or _fault(letter, error))
                 return
             except RecursionError:
                 yield stopped("values nested too deeply")
@@ -364,7 +362,7 @@ class _Window:
             self._read(max(CHUNK, len(self._text) - self._at))
 
 
-def _mistake(letter: str, error: json.JSONDecodeError) -> str:
+def _fault(letter: str, error: json.JSONDecodeError) -> str:
     if not letter:
         return "the end of the file"
     return _words(error) if letter in '{["' else f"{_words(error)} at {quoted(letter)}"

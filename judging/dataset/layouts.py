@@ -224,9 +224,7 @@ def _parted(
         question, *responses = conversations.parted(*whole)
     except Unusable as error:
         raise Unreadable(names[1], str(error)) from None
-    return unlisted(question, "question"), *(
-        unlisted(response, "response_1") for response in responses
-    )
+    return unlisted(question, "question"), *(unlisted(side, "response_1") for side in responses)
 
 
 def unlisted(value: Any, field: str) -> Any:
@@ -521,12 +519,9 @@ def _preference(number: str, values: Values) -> dict[str, Any]:
     sides = list(zip(texts, models, strict=True))
     scores = values.get("score_chosen"), values.get("score_rejected")
     tie = None not in scores and scores[0] == scores[1]
-    contents = [
-        text_form(prompt, "question"),
-        *sorted(text_form(text, "response_1") for text in texts),
-    ]
     # The texts are sorted, so that the draw knows nothing of which one was chosen.
-    drawn = content_id(contents)
+    in_order = sorted(text_form(text, "response_1") for text in texts)
+    drawn = content_id([text_form(prompt, "question"), *in_order])
     chosen_is_1 = int(drawn, 16) % 2 == 0
     return as_pair(
         number,
@@ -606,9 +601,7 @@ def _marked_turns(prompt: Any) -> Any:
     if messages[-1] == {"role": "assistant", "content": ""}:
         messages.pop()
     # A question begins and ends with a user's turn.
-    by_turns = all(
-        message["role"] == ("user", "assistant")[n % 2] for n, message in enumerate(messages)
-    )
+    by_turns = all(m["role"] == ("user", "assistant")[n % 2] for n, m in enumerate(messages))
     if (
         not by_turns
         or len(messages) % 2 == 0

@@ -243,21 +243,19 @@ class TagChange(models.Model):
 
 def words_of(subset: Mapping[str, Any]) -> str:
     """Say in words how a stored subset was chosen."""
-    phrases = []
+    words = []
     for name, values in subset.get("where", ()):
         shown = " or ".join(value or "(none)" for value in values)
-        phrases.append(f"with {name} {shown}" if name != "text" else f"with the text “{shown}”")
+        words.append(f"with {name} {shown}" if name != "text" else f"with the text “{shown}”")
     if "ids" in subset:
-        phrases.append(f"from a list of {number_of(subset['ids'], 'id')}")
+        words.append(f"from a list of {number_of(subset['ids'], 'id')}")
     if "without" in subset:
-        phrases.append(
-            f"without the {number_of(subset['without'], 'example')} that taught the judge"
-        )
+        words.append(f"without the {number_of(subset['without'], 'example')} that taught the judge")
     if "within" in subset:
-        phrases.append(f"within the examples {words_of(subset['within'])}")
+        words.append(f"within the examples {words_of(subset['within'])}")
     if "sample" in subset:
-        phrases.append(f"drawn at random (seed {subset['seed']})")
-    return ", ".join(phrases)
+        words.append(f"drawn at random (seed {subset['seed']})")
+    return ", ".join(words)
 
 
 class Frame(models.Model):

@@ -477,17 +477,13 @@ def _scored(
     external_id, first_is_1 = _ids_of(outputs), True
     if external_id not in known and (swapped := _ids_of(outputs[::-1])) in known:
         external_id, first_is_1 = swapped, False
-    scores = [
-        number_in(column, score, "a number") for score in both_scores if score not in (None, "")
-    ]
+    scores = [number_in(column, s, "a number") for s in both_scores if s not in (None, "")]
     scores = scores if first_is_1 else scores[::-1]
-    reasons = [
-        f"{o.model}: {as_text(reason) or ''}" for o, reason in zip(outputs, why, strict=True)
-    ]
+    texts = [f"{o.model}: {as_text(text) or ''}" for o, text in zip(outputs, why, strict=True)]
     both = {"score_1": str(scores[0]), "score_2": str(scores[1])} if len(scores) == 2 else {}
     # Nobody was shown an order, so it counts as the original one.
     return judgment_of(
-        external_id, first_is_1=True, outcome=None, model=model, reply="\n\n".join(reasons), **both
+        external_id, first_is_1=True, outcome=None, model=model, reply="\n\n".join(texts), **both
     )
 
 

@@ -176,11 +176,9 @@ class Reader:
             if len(self.columns) == MOST_LAYOUTS:
                 self.columns.clear()
                 self._twins.clear()
-            self.columns[names] = recognised = recognise(names, self._mapping)
+            self.columns[names] = known = recognise(names, self._mapping)
             free = [name for name in names if name not in self._mapping]
-            used = [
-                plain(name) for read in recognised.sources.values() for name in read if name in free
-            ]
+            used = [plain(name) for read in known.sources.values() for name in read if name in free]
             alike = ([name for name in free if plain(name) == spelling] for spelling in used)
             self._twins[names] = next((same for same in alike if len(same) > 1), [])
         columns = self.columns[names]

@@ -720,10 +720,10 @@ def to_example(
     cells = Cells(record, columns.cells)
     parts = range(len(columns.sources["question"]))
     lists = _Lists(record, columns, cells, ways) if _may_hold_lists(record, columns, ways) else None
-    messages = lists.by_field if lists else {}
+    chats = lists.by_field if lists else {}
     texts = [
-        text_of(messages["question"], "question")
-        if "question" in messages
+        text_of(chats["question"], "question")
+        if "question" in chats
         else cells.text(f"question {part}", present=True)
         for part in parts
     ]
@@ -738,9 +738,7 @@ def to_example(
         cells.name("external_id"),
         question,
         *(
-            text_of(messages[field], field)
-            if field in messages
-            else cells.text(field, present=True)
+            text_of(chats[field], field) if field in chats else cells.text(field, present=True)
             for field in ("response_1", "response_2")
         ),
         *models,
@@ -749,7 +747,7 @@ def to_example(
         **_check_of(cells),
         reference=cells.text("reference"),
         tags=cells.tags("tags"),
-        conversation=conversations.dumped(messages) if messages else None,
+        conversation=conversations.dumped(chats) if chats else None,
         notes=tuple(lists.notes) if lists else (),
     )
     if lists:

@@ -43,7 +43,7 @@ from judging.projects.models import Project
 
 FORMATS = ("auto", "csv", "tsv", "jsonl", "json")
 # The column of a score has six digits before the point, and six after it.
-LIMIT = Decimal(10) ** 6
+LARGEST = Decimal("999999.999999")
 PLACES = Decimal("0.000001")
 # A call's part holds the criterion, behind `item:`.
 LONGEST_CRITERION = 50
@@ -172,9 +172,8 @@ def _row(record: Record, rater: str) -> ScoreRow | Refused:
     texts = cells.text("input"), cells.text("output"), cells.name("model")
     if not texts[1].strip() and not cells.problems:
         cells.complain("output", "output is empty: there is nothing to score.")
-    expected = f"a number below {LIMIT} and above -{LIMIT}, with at most six decimals"
-    most = LIMIT - PLACES
-    value = cells.decimal("score", -most, most, expected=expected, step=PLACES, required=True)
+    expected = f"a number from -{LARGEST} to {LARGEST}, with at most six decimals"
+    value = cells.decimal("score", -LARGEST, LARGEST, expected=expected, step=PLACES, required=True)
     row = ScoreRow(
         record.place,
         cells.name("external_id") or content_id(texts),

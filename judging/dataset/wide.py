@@ -219,8 +219,7 @@ class Wide:
         asked = [record.values.get(columns.cells[name]) for name in named]
         # What is wrong with these is said once the pair is read. A question may be messages.
         question = cells.name("external_id") or content_id(
-            cell if isinstance(cell, str) else "" if is_deep(cell) else dumped(cell)
-            for cell in asked
+            raw if isinstance(raw, str) else "" if is_deep(raw) else dumped(raw) for raw in asked
         )
         drawn = self._used.pairs(list(texts), question, number)
         self.balance.add(drawn)
@@ -312,11 +311,7 @@ def _first(named: Mapping[str, Any], keys: Iterable[str]) -> Any:
 
 def _is_list(value: Any) -> bool:
     """Return True for a list of objects, the first of which has a model and a text."""
-    if (
-        not isinstance(value, list)
-        or not value
-        or not all(isinstance(entry, dict) for entry in value)
-    ):
+    if not isinstance(value, list) or not value or not all(isinstance(row, dict) for row in value):
         return False
     names = set(map(plain, value[0]))
     return bool(names & set(_MODEL_KEYS)) and bool(names & set(_TEXT_KEYS))

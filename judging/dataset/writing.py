@@ -237,9 +237,7 @@ def write_checked(
         options=checked.options,
     )
     labels = checked.summary.labels
-    unfinished = next(
-        (earlier for earlier in same if earlier.summary.get("labels", labels) == labels), None
-    )
+    unfinished = next((row for row in same if row.summary.get("labels", labels) == labels), None)
     if unfinished:
         imported = look_after(unfinished)
     else:

@@ -229,7 +229,5 @@ def _headers(hook: Webhook, delivery: Delivery, body: bytes) -> dict[str, str]:
         "User-Agent": "FairJudge-Webhooks",
         "webhook-id": delivery.message,
         "webhook-timestamp": stamp,
-        "webhook-signature": " ".join(
-            f"v1,{base64.b64encode(digest).decode()}" for digest in digests
-        ),
+        "webhook-signature": " ".join(f"v1,{base64.b64encode(mac).decode()}" for mac in digests),
     }

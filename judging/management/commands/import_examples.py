@@ -218,9 +218,7 @@ class Command(FairJudgeCommand):
             refused = [self.kept(path) for path in copies]
         for path in refused:
             self.stdout.write(f"{count(imported.n_refused)} refused: {path}")
-        named = [
-            notice for notice in imported.summary.get("notices", []) if notice["kind"] == NAMED
-        ]
+        named = NAMED in {notice["kind"] for notice in imported.summary.get("notices", [])}
         hidden = Project.objects.filter(pk=imported.project_id, hide_models=True).exists()
         if named and not hidden:
             self.stdout.write(
