@@ -58,7 +58,7 @@ def refuse_bomb(path: Path) -> None:
             return
         stream.seek(0)
         whole = io.BufferedReader(Inflated(stream, "gzip", packed), PIECE)
-        # Rows before the place where it is cut or broken are told apart by who reads them.
+        # Who reads it finds the rows before a cut, and refuses the file from there on.
         with contextlib.suppress(Damaged):
             while whole.read(PIECE):
                 pass

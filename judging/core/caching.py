@@ -33,7 +33,7 @@ class Keeping:
         return self._attempt("get", default, key, default)
 
     def get_many(self, keys: Iterable[str]) -> dict[str, Any]:
-        """Return the values of the keys that are there, read at once where a table keeps them."""
+        """Return the values of those keys that are there. A table is read by one query."""
         return dict(self._attempt("get_many", {}, list(keys)))
 
     def set(self, key: str, value: Any, seconds: float | None = None) -> None:
@@ -101,7 +101,7 @@ def cached(
 def kept_a_while(
     name: str, row: Dated, state: object, make: Callable[[], Any], *, is_large: bool
 ) -> Any:
-    """Return what `make` returns; of large data, what it returned a moment ago if there is that.
+    """Return what `make` returns. For large data it may be what it returned a moment ago.
 
     Pages of running work ask for the same counts every few seconds. What takes t seconds to count
     is kept for 20 t, so that looking on costs a twentieth of one processor, for any number of

@@ -226,6 +226,7 @@ def is_claim(messages: Sequence[Message]) -> bool:
 
 def after(question: Sequence[Message], messages: Messages) -> Messages | None:
     """Return what follows a question in a whole conversation; None if it has another question."""
+    # By turns, since messages may have IDs, which differ between records of the same words.
     n = len(question)
     if len(messages) > n and turns(messages[:n]) == turns(question):
         return messages[n:]

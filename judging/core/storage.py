@@ -1,7 +1,7 @@
 """The store of the site's own files and computed figures, in which each machine finds them.
 
 Work on files needs a folder of this machine, `MEDIA_ROOT`. `share` moves what is in a folder of
-uploads to the store, as one archive for each part, and `at_hand` brings it back for a while. Where
+uploads to the store, as one archive for each part, and `at_hand` brings it back for a while. If
 that folder is itself the store (FAIRJUDGE_FILES), both do nothing.
 """
 
@@ -57,7 +57,7 @@ def _told() -> Iterator[Storage]:
     except FileNotFoundError:
         raise
     except Exception as error:
-        # The client is an extra, so its errors are told by where they come from.
+        # The client is an extra and may be missing, so its errors are known by their modules.
         if not type(error).__module__.startswith(("boto", "s3transfer", "urllib3")):
             raise
         raise StoreAway(
@@ -182,7 +182,7 @@ def opened(name: str) -> Iterator[File]:
 
 
 def put(name: str, path: Path) -> None:
-    """Put one of `archives` back; where the folder of uploads is the store, unpack it there."""
+    """Put one of `archives` back. If the folder of uploads is the store, unpack it there."""
     if not is_shared():
         with ZipFile(path) as packed:
             packed.extractall(Path(settings.MEDIA_ROOT, folder_name(name)))

@@ -288,6 +288,8 @@ def _lines_of_rows(raw: str, path: Sequence[str], line: int) -> list[int]:
         space = _SPACE.match(raw, at)
         return space.end() if space else at
 
+    # The row's line is needed, and only the decoder knows where a value ends: names and values are
+    # passed over one by one.
     at = 0
     for key in path:
         name = None
@@ -498,6 +500,7 @@ def _header(lines: list[str], delimiter: str, blanks: bool) -> tuple[tuple[str, 
 def table(source: Source, delimiter: str | None = None) -> Iterator[Record | Refused]:
     """Read a CSV or TSV file row by row; blank lines and rows of empty cells are skipped."""
     with source.text(newline="") as stream:
+        # The header is read from a stream of its own, since this one can't go back.
         sheet = open_sheet(source.path, delimiter)
         if sheet is None:
             return
@@ -642,6 +645,7 @@ def _texts(cells: Iterable[Cell]) -> list[str]:
 def _of_workbook(
     place: Place, header: Sequence[str], cells: Sequence[Cell], begins: int
 ) -> Record | Refused:
+    # A row of a workbook ends with its last cell that holds something.
     named = dict(zip_longest(header, _texts(cells), fillvalue=""))
     named.pop("", None)
     record = Record(place, named, named, begins)
@@ -666,6 +670,7 @@ def _is_header(cells: Sequence[str], names: Sequence[str]) -> bool:
     Folding long texts took as long as all the rest of an import, and no name is a long text.
     """
     folded = sorted(map(plain, cells)) if max(map(len, cells)) <= LONGEST_COLUMN else []
+    # A row of one or two words that name fields may be data.
     return folded == names or (len(folded) > 2 and set(folded) <= KNOWN)
 
 

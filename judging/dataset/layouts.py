@@ -150,6 +150,7 @@ def as_text(value: Any) -> str | None:
 
 def name_in(value: Any) -> str:
     """Return a short text or a whole number as text, "" for anything else."""
+    # For Python, True and False are whole numbers.
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     return value.strip() if isinstance(value, str) else ""
@@ -206,7 +207,7 @@ def _turn(values: Values) -> int | None:
 def _parted(
     first: Any, second: Any, names: tuple[str, str], turn: int | None = None
 ) -> tuple[Any, Any, Any]:
-    """Return the question and the responses of two conversations, as texts where that is all.
+    """Return the question and the responses of two conversations, as texts if they are no more.
 
     Args:
         turn: the last one that counts. MT-bench's rows about the first turn hold the second, too.
@@ -218,6 +219,7 @@ def _parted(
         except Unusable as error:
             raise Unreadable(name, str(error)) from None
         asked = [n for n, message in enumerate(messages) if message["role"] == "user"]
+        # Turns count from 1, so this is where the turn after the last one begins.
         end = asked[turn] if turn is not None and turn < len(asked) else len(messages)
         whole.append(messages[:end])
     try:
@@ -291,6 +293,7 @@ def as_pair(
 def _conversation_votes(values: Values, known: Container[str]) -> Rows:
     """Read the vote of a person on an arena or on MT-bench."""
     judge = values.get("judge")
+    # A judge model comes as a list of its name and its prompt's.
     if isinstance(judge, list) or plain(name_in(judge)).startswith("gpt4"):
         raise Unreadable(
             "judge", "This verdict is by a judge model. Import FastChat's file of pair judgments."
@@ -303,6 +306,7 @@ def _conversation_votes(values: Values, known: Container[str]) -> Rows:
     external_id, first_is_1 = _conversation_id(values, known)
     yield {
         "external_id": external_id,
+        # Files without the person name the session in which they voted.
         "annotator": name_in(judge or values.get("evaluation_session_id")) or None,
         "label": _as_1(labels[winner], first_is_1),
         "raw_answer": "both_bad" if winner in bad else None,
@@ -435,6 +439,7 @@ def _arena_hard_judgments(values: Values, known: Container[str]) -> Rows:
     if not baseline:
         sentence = "The row doesn't name its baseline. Add it as baseline, with the model's name."
         raise Unreadable("baseline", sentence)
+    # Newer versions of arena-hard call the ID of a question uid.
     number = name_in(values.get("uid")) or name_in(values.get("question_id"))
     external_id, baseline_is_1 = _pair_of(known, number, baseline, model)
     games = values["games"]

@@ -60,6 +60,7 @@ class Import(Leased):
     kind = models.CharField(max_length=10, choices=Kind, default=Kind.EXAMPLES)
     state = models.CharField(max_length=12, choices=State, default=State.CHECKED)
     reason = models.TextField(blank=True)
+    # People know the first names. The others say where the files are: see `uploads.stored_name`.
     file_names = models.JSONField(default=list)
     stored_files = models.JSONField(default=list, blank=True)
     sha256 = models.CharField(max_length=64, blank=True)
@@ -314,6 +315,7 @@ class HumanScore(models.Model):
     point_item = models.ForeignKey(PointItem, on_delete=models.CASCADE, related_name="scores")
     criterion = models.CharField(max_length=100)
     rater = models.CharField(max_length=200)
+    # Decimals, so that the same score is equal from whichever file it comes.
     value = models.DecimalField(max_digits=12, decimal_places=6)
 
     class Meta:
@@ -389,6 +391,7 @@ def n_judged(project_id: int, frame: int | None = None) -> int:
     """Return how many examples `judged_in` has, by one query."""
     if frame is not None:
         return judged_in(project_id, frame).count()
+    # A project that is being deleted has examples, too.
     project = Project.every.filter(pk=project_id)
     return int(project.values_list(number_judged(), flat=True).get())
 

@@ -157,6 +157,7 @@ def _together(tool: str, read: Callable[[Values], Mapping[str, Any]], alone: str
             groups[output.key].append(output)
         outputs = [output for group in groups.values() for output in group]
         names = _names_of(groups.values())
+        # All inputs have the runs in the same order, that of the files.
         rank = {source: n for n, source in enumerate(dict.fromkeys(o.source for o in outputs))}
         for group in groups.values():
             group.sort(key=lambda output: (output.order, rank[output.source]))
@@ -383,6 +384,7 @@ def _promptfoo_judgments(values: Values, known: Container[str]) -> Rows:
     if len(chosen) != 2:
         raise Unreadable("gradingResult", "The outputs have no result of select-best.")
     (first, why), (second, why_not) = chosen
+    # If both were chosen, or neither, there is no verdict.
     outcome = None if first == second else "win" if first else "lose"
     reply = why if first else why_not
     yield judgment_of(_ids_of(outputs), first_is_1=True, outcome=outcome, model="", reply=reply)

@@ -218,6 +218,7 @@ def mapping_faults(mapping: Mapped) -> list[str]:
         for field in mapping.values()
         if field not in (*FIELDS, RESPONSE, IGNORE)
     ]
+    # A question may be several columns: an instruction and its input.
     fields = [field for field in mapping.values() if field not in (IGNORE, RESPONSE, "question")]
     twice = sorted({field for field in fields if fields.count(field) > 1})
     return faults + [f"Several columns are mapped to {field}." for field in twice]
@@ -225,6 +226,7 @@ def mapping_faults(mapping: Mapped) -> list[str]:
 
 def one_mapping(text: str) -> tuple[str, str]:
     """Parse `COL=FIELD`. The field's case and punctuation don't matter."""
+    # The name of a column may hold this sign, and no field's does.
     column, equals, field = text.rpartition("=")
     fields = {plain(name): name for name in (*FIELDS, RESPONSE, IGNORE)}
     for name, way in product(REQUIRED, (AS_MESSAGES, AS_TEXT)):

@@ -318,6 +318,8 @@ class Cells:
         """Return the tags of a list, or of a text that parts them by commas or semicolons."""
         value = self._value(field)
         if isinstance(value, list) and all(isinstance(name, str) for name in value):
+            # No tag may hold these signs, so a list is read like a text that parts its tags by
+            # them.
             value = ";".join(value)
             if fault := unstorable(value):
                 self.complain(field, unstorable_sentence(self.column(field), fault))
@@ -386,6 +388,7 @@ class Cells:
         try:
             number = Decimal(text)
         except InvalidOperation:
+            # It is refused below, like any number that isn't finite.
             number = Decimal("NaN")
         fits = number.is_finite() and low <= number <= high
         if fits and (step is None or number.quantize(step) == number):
@@ -593,6 +596,8 @@ def read_label(text: str, codes: Codes, models: tuple[str, str] = ("", "")) -> s
     if word in codes or word in ("win", "tie", "lose"):
         return codes.get(word, word)
     first, second = map(plain, models)
+    # A model goes before a word, since it may be called b. Two responses of one model aren't told
+    # apart by its name.
     if name and first != second and name in (first, second):
         return "win" if name == first else "lose"
     return LABELS.get(name)
@@ -914,6 +919,7 @@ def _both_models(cells: Cells) -> tuple[str, str] | None:
     if not value:
         return None
     first, _, second = value.partition("_")
+    # A name that has this sign itself can't be told from the other one.
     if value.count("_") != 1:
         cells.expect(BOTH_MODELS, "two model names with one _ between them", value)
     return first, second

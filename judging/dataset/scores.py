@@ -215,6 +215,7 @@ def write_scores(
     if project is not None:
         access.need_texts(project, access.BRINGS_TEXTS)
     if writes:
+        # An ID is there once in a project, so leftovers would keep theirs from the new items.
         remove_leftovers(project)
     items = _new_items(project, checked)
     compared = compare(checked.rows, _held_values(project), lambda row: row.key)
@@ -386,6 +387,7 @@ def _add_scores(imported: Import, ours: QuerySet[Import], rows: Sequence[ScoreRo
                 if known[row.external_id][1] != imported.pk
             ]
             if elsewhere:
+                # It is written with the chunk, so that an undo of half an import finds them, too.
                 imported.summary[BORROWED] = imported.summary.get(BORROWED, []) + elsewhere
             _keep(ours, imported, summary=imported.summary)
         done += len(chunk)

@@ -107,6 +107,7 @@ class Subset:
         if sample is not None and seed is None:
             seed = secrets.randbelow(LARGEST_SEED)
         values = tuple((name, tuple(by_name[name])) for name in NAMES if name in by_name)
+        # An ID that is listed twice is one example.
         listed = None if ids is None else tuple(dict.fromkeys(ids))
         return cls(values, listed, sample, (seed or 0) if sample is not None else 0)
 
@@ -279,6 +280,8 @@ def change_tag(
     """
     name = checked_tag(name)
     with transaction.atomic():
+        # Changes of tags come one after another, so that each records exactly what it changed
+        # itself.
         Project.objects.select_for_update(no_key=True).get(pk=project.pk)
         changed = _set_tag(project, name, keys, added=added)
         if not changed:
@@ -295,6 +298,7 @@ def undo_tag(change: TagChange, user: AbstractUser | None) -> bool:
     """Take a change of tags back; False if it was taken back before."""
     with transaction.atomic():
         Project.objects.select_for_update(no_key=True).get(pk=change.project_id)
+        # The conditional UPDATE lets one of two that undo it at once go on.
         open_ = TagChange.objects.filter(pk=change.pk, undone_at=None)
         if not open_.update(undone_at=timezone.now()):
             return False

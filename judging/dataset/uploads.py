@@ -91,6 +91,7 @@ class _RefusedFile:
         self._target = refused_path(source, layout)
         self._draft = self._target.with_name(f"{self._target.name}.part")
         self._encoding = Encoding("utf-8") if layout in IN_WORDS else encoding_in(source)
+        # A copy of an array, or of a document with rows in it, is an array of the refused rows.
         self._array = layout not in ("csv", "tsv", "jsonl", *IN_WORDS)
         try:
             self._stream: BinaryIO = self._draft.open("wb")
@@ -98,6 +99,7 @@ class _RefusedFile:
             raise UserError(
                 f"{self._target} can't be written ({error.strerror}). Make its folder writable."
             ) from None
+        # In the file's own encoding, rows stay as they were, byte for byte.
         self._stream.write(self._encoding.mark)
         self._first = True
         # The copy begins with the header, so that it can be imported by itself.
@@ -236,6 +238,8 @@ def share_refused(copies: Iterable[Path]) -> None:
     for path in copies:
         parts = path.relative_to(root).parts if path.is_relative_to(root) else ()
         if FOLDER in parts:
+            # A copy from the store lies deeper than the upload itself: in a folder that is made for
+            # a while.
             folder = root.joinpath(*parts[: parts.index(FOLDER) + 2])
             folders.setdefault(folder, []).append(path)
     for folder, paths in folders.items():

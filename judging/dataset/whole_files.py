@@ -52,6 +52,7 @@ def accepted(
             sentences = [f"{row.place}: {fault}"] if fault else []
         n_problems += len(sentences)
         shown += sentences[: SHOWN - len(shown)]
+        # Rows go on to the caller, who keeps them and writes none before the last one is checked.
         if not isinstance(row, Refused) and not sentences:
             n_rows += 1
             yield row

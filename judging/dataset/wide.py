@@ -115,6 +115,7 @@ class PairDesign:
     def staged(self, models: Collection[str], earlier: Self | None) -> Self:
         """Return the design with these models, added to those of an earlier import."""
         before = earlier.stages if earlier else ()
+        # In the order of their names, so that blocks don't depend on the order of the file.
         new = tuple(sorted(set(models) - {model for stage in before for model in stage}))
         stages = (*before, new) if new else before
         if stages and comb(len(stages[0]), self.size) > MOST_BLOCKS:
@@ -187,6 +188,7 @@ class Wide:
         """Return the pairs of a wide row; None for any other row."""
         names = tuple(record.values)
         if names not in self._shapes:
+            # JSON objects may each have other names. What is remembered of them stays bounded.
             if len(self._shapes) > MOST_RESPONSES:
                 self._shapes.clear()
             self._shapes[names] = _shape_of(names, self._columns)
@@ -199,6 +201,7 @@ class Wide:
         self, record: Record, shape: _Shape, mapping: Mapping[str, str]
     ) -> Iterator[Record | Refused]:
         number, self.questions = self.questions, self.questions + 1
+        # The preview lists the columns, and the first questions are enough for that.
         if number < MOST_RESPONSES:
             self._names |= dict.fromkeys(filter(None, record.values))
             self._taken |= shape.taken - set(self._columns)
@@ -230,6 +233,7 @@ class Wide:
             name = f"{question}:{first}:{second}"
             values = rest | {
                 columns.cells.get("external_id", "external_id"): (
+                    # The names of two models may make it longer than an ID can be.
                     name if len(name) <= LONGEST_NAME else content_id([question, first, second])
                 ),
                 "response_1": texts[first],
@@ -325,8 +329,10 @@ def _shape_of(names: Sequence[str], mapped: Collection[str]) -> _Shape | None:
     models: dict[int, str] = {}
     for name in names:
         if match := _NUMBERED.fullmatch(plain(name)):
+            # Response A and response 1 are the same one.
             place = int(match[2]) if match[2].isdecimal() else ord(match[2]) - ord("a") + 1
             (models if match[1] == "model" else texts).setdefault(place, name)
+    # Two responses in columns are a pair, and no wide row.
     if len(texts) > 2 and {1, 2} <= texts.keys():
         return _Shape(tuple((texts[place], models.get(place, "")) for place in sorted(texts)))
     lists = [name for name in names if plain(name) in _LISTS]

@@ -52,6 +52,7 @@ from judging.projects.access import tell
 from judging.projects.models import Project
 
 State = Import.State
+# Each chunk renews it, so that it runs out only if the writer has stopped.
 LEASE = Lease(timedelta(seconds=60))
 STOPPED = "The writer stopped before the end. What it wrote is hidden and safe."
 
@@ -153,6 +154,7 @@ def in_use(imported: Import) -> bool:
 
     The verdict of a run that has not reached the example yet is no use: it goes with the example.
     """
+    # All tables that refer to examples are asked, so that a new one can't be forgotten.
     return any(
         _uses(relation.related_model)
         .filter(**{f"{relation.field.name}__source": imported})
@@ -245,6 +247,7 @@ def write_checked(
         try:
             refuse_invalid(imported, skip_invalid)
         except UserError as error:
+            # Nothing of it will be written, so its images go as well.
             Import.objects.filter(pk=imported.pk).update(state=State.FAILED, reason=str(error))
             release([imported])
             raise
@@ -476,6 +479,7 @@ def resume_imports() -> int:
     pairs = Import.objects.filter(kind=Import.Kind.EXAMPLES)
     for imported in pairs.filter(state=State.WRITING):
         look_after(imported)
+    # What stopped for another reason would stop again, and waits for a person.
     stopped = pairs.filter(state=State.INTERRUPTED, reason=STOPPED)
     return sum(_resume(imported) for imported in stopped)
 

@@ -224,6 +224,7 @@ def record_event(
         # The name is kept as a text, which outlives the login.
         actor=(user.get_username() if user is not None else "") or "command line",
         action=action,
+        # A long name must not fail the action, which is in the same transaction.
         subject=subject[:_LONGEST_SUBJECT],
         detail=detail,
     )

@@ -1,4 +1,4 @@
-"""Mail, where the operator has configured a server for it: queued, sent once, and logged.
+"""Mail, if the operator has configured a server for it: queued, sent once, and logged.
 
 Each mail is one row, and each event has one mail to a person. Everything up to SMTP's command DATA
 can be repeated safely, and is tried again for a day. Right before it, the row is marked. If the
@@ -159,6 +159,7 @@ def confirm(user: AbstractUser, token: str, *, write: bool = True) -> str:
         raise UserError(_("This link is incomplete. Copy the whole link again.")) from None
     if key != user.pk:
         raise UserError(_("This link belongs to another login. Log in as the person who asked."))
+    # An old link must not undo a change of the address that came later.
     same = User.objects.filter(pk=user.pk, email=before)
     if write and not same.update(email=address) and user.email != address:
         raise UserError(_("Your address was changed since. Enter it again."))
@@ -177,6 +178,7 @@ def off_behind(token: str) -> tuple[User, str]:
         key, address, kind = signing.loads(token, salt=_OFF)
     except (signing.BadSignature, ValueError, TypeError):
         raise UserError(_("This link is incomplete. Copy the whole link again.")) from None
+    # The address is part of the link, so that it ends once the mail goes to another one.
     user = User.objects.filter(pk=key, email=address).first()
     if user is None or kind not in OPTIONAL:
         raise UserError(_("FairJudge sends no such mail to this address any more."))
@@ -261,6 +263,8 @@ def send_again(mail: Mail) -> None:
 
 def _send(mail: Mail, letter: Letter, begin: Callable[[], bool]) -> Outcome | None:
     host = settings.DEFAULT_FROM_EMAIL.rpartition("@")[2]
+    # Each attempt has the same ID, by which receivers recognise a mail that comes twice. Programs
+    # that answer mail leave one alone that says it is automatic (RFC 3834).
     headers = {"Message-ID": f"<{mail.message}@{host}>", "Auto-Submitted": "auto-generated"}
     message = EmailMultiAlternatives(
         letter.subject,
@@ -285,7 +289,7 @@ def _send(mail: Mail, letter: Letter, begin: Callable[[], bool]) -> Outcome | No
 def _by_smtp(
     connection: EmailBackend, message: EmailMultiAlternatives, to: str, begin: Callable[[], bool]
 ) -> Outcome | None:
-    """Send by SMTP, step by step, so that it is known up to where nothing was handed over."""
+    """Send by SMTP, step by step, so that it is known whether the mail was handed over."""
     has_begun = False
 
     def refused(code: int, reply: bytes | str, *, for_good: bool = True) -> Outcome:
@@ -312,6 +316,7 @@ def _by_smtp(
             return None
         has_begun = True
         code, reply = client.data(body)
+        # No answer that can be read: whether the mail was taken, nobody can tell.
         if code < 0:
             raise smtplib.SMTPServerDisconnected("The answer could not be read.")
         return Outcome(DELIVERED, code) if code == 250 else refused(code, reply)
@@ -321,6 +326,7 @@ def _by_smtp(
         reply = _clean(f"{type(error).__name__}: {error}", to)
         return Outcome(UNSURE if has_begun else WAITING, said=reply, rests=True)
     finally:
+        # The outcome is known by now, whatever saying goodbye to the server raises.
         connection.fail_silently = True
         connection.close()
 

@@ -98,6 +98,7 @@ class Project(models.Model):
     overall_from = models.CharField(
         max_length=13, choices=OverallFrom, blank=True, default=OverallFrom.ASKED
     )
+    # Weights are texts, since JSON would make them floats.
     criterion_weights = models.JSONField(default=dict, blank=True)
     tie_margin = models.DecimalField(max_digits=10, decimal_places=4, default=Decimal(0))
     rendering = models.CharField(max_length=8, choices=Rendering, default=Rendering.MARKDOWN)
@@ -408,6 +409,7 @@ class ApiToken(models.Model):
         Project, null=True, blank=True, on_delete=models.CASCADE, related_name="api_tokens"
     )
     name = models.CharField(max_length=100)
+    # A request's token is found by this part. Only then are the hashes of the whole compared.
     prefix = models.CharField(max_length=16, unique=True)
     digest = models.CharField(max_length=64)
     scopes = models.JSONField(default=list)
@@ -436,6 +438,7 @@ class KeptAnswer(models.Model):
 
     token = models.ForeignKey(ApiToken, on_delete=models.CASCADE, related_name="answers")
     key = models.CharField(max_length=200)
+    # A key that comes again with another request is a mistake, and doesn't get this answer.
     request_digest = models.CharField(max_length=64)
     status = models.PositiveSmallIntegerField(default=0)
     headers = models.JSONField(default=dict)
@@ -653,6 +656,7 @@ class Export(models.Model):
     """A table that somebody downloaded: what of which run, how, and the hash of the file."""
 
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="exports")
+    # What was exported stays on record when its run is gone.
     run = models.ForeignKey(
         "judging.Run", null=True, on_delete=models.SET_NULL, related_name="exports"
     )

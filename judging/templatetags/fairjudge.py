@@ -258,6 +258,7 @@ def part_name(part: str) -> str:
     try:
         variant = PromptVariant.parse(part)
         first = f"response {variant.shown(1, 2)[0]} shown first"
+    # Parts of other forms, such as single responses, name no order.
     except UnknownPart:
         return part
     if variant.permutation == part:

@@ -41,9 +41,11 @@ LENGTHS_KEPT = 64
 class LeavingOut(models.Manager[Any]):
     """A model's default manager that never finds some of its rows, such as half-written ones.
 
-    rows: the lookups of the rows that are left out, which a subclass names. also: those of others
-        that are left out too. Django makes the
-        managers of related rows from the class alone, so they can't be given to an instance.
+    rows: the lookups of the rows that are left out, which a subclass names.
+    also: the lookups of other rows that are left out, too.
+
+    Both are attributes of the class, since Django makes the managers of related rows from the class
+    alone.
     """
 
     rows: ClassVar[dict[str, Any]]
@@ -197,6 +199,8 @@ def _maker(queryset: QuerySet[Any, Any], compiler: Any) -> Callable[[Cells], Any
     if not issubclass(queryset._iterable_class, ModelIterable):
         return namedtuple("Row", list(map(str, queryset._fields or ())))._make
     model, places = compiler.klass_info["model"], compiler.klass_info["select_fields"]
+    # Django selects the columns of the model next to each other, and those of related models after
+    # them.
     start, end = places[0], places[-1] + 1
     names = [column.target.attname for column, _, _ in compiler.select[start:end]]
     related = get_related_populators(compiler.klass_info, compiler.select, queryset.db)
@@ -310,6 +314,7 @@ class ColumnPlaces:
         """
         names = [field.column for field in self.fields]
         cells = [dict(zip(names, row, strict=True)) for row in map(self.read, objects)]
+        # The server turns texts into the types that `typed` names.
         text = json.dumps(cells, ensure_ascii=False, default=str)
         return f"json_to_recordset(%s) AS given({self.typed})", [text]
 
@@ -524,6 +529,7 @@ def update(
         else:
             changes = ", ".join(f"{name} = %s" for name in changed)
             same = " AND ".join(f"{name} = %s" for name in keys)
+            # SQLite runs in this process, so a statement for each row costs no round trip.
             statement = f"UPDATE {table} SET {changes} WHERE {same}"
             cursor.executemany(statement, list(columns.values(objects)))
 

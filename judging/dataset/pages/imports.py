@@ -162,6 +162,8 @@ class MappingForm(forms.Form):
         sources = {
             column: field
             for field, columns in summary["columns"].items()
+            # An instruction and its input are shown with a plus between them, and one name may have
+            # a plus as well.
             for column in [columns, *columns.split(" + ")]
         }
         read = summary["columns"]
@@ -169,6 +171,7 @@ class MappingForm(forms.Form):
         labels = summary.get("labels", {})
         if labels:
             meanings = readings(labels.keys())
+            # What somebody said by --labels may be none of the usual readings.
             meanings += [codes for codes in [labels] if codes not in meanings]
             self.fields["labels"] = forms.ChoiceField(
                 label="What do the codes of gold labels mean?",
@@ -318,6 +321,7 @@ def import_check(request: HttpRequest, slug: str, number: int) -> HttpResponse:
 def import_begin(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     """Confirm a checked import, or resume an interrupted one."""
     access, imported = import_for(request, slug, number)
+    # What was chosen at the start holds when an interrupted import is resumed.
     skip = imported.skip_invalid or "skip_invalid" in request.POST
     try:
         refuse_overtaken(imported, request.POST.get("made_for"))
@@ -385,9 +389,9 @@ def _detail(
     models = {model.casefold() for row in rows for model in row["models"] if model}
     is_blind = bool(models) and not access.has_seen_judge
     # IDs, files and columns may tell whose the responses are, as those of FastChat do.
-    beside = [*imported.file_names, *(summary.get("names") or ())]
-    beside += [row[name] or "" for row in rows for name in ("external_id", "category")]
-    told = any(model in text.casefold() for model in models for text in beside)
+    around = [*imported.file_names, *(summary.get("names") or ())]
+    around += [row[name] or "" for row in rows for name in ("external_id", "category")]
+    told = any(model in text.casefold() for model in models for text in around)
     context = {
         **access.under("examples"),
         "import": imported,

@@ -95,6 +95,7 @@ class Command(FairJudgeCommand):
         if not paths:
             raise UserError("No file was named. Nothing was imported.")
         mapping = dict(one_mapping(text) for text in options["map"])
+        # The file is compared to the project, and a new project has nothing to compare to.
         existing = Project.objects.filter(slug=options["project"]).first()
         labels = None if options["labels"] is None else codes_of(options["labels"])
         design = options["design"]

@@ -230,6 +230,7 @@ PACE = (
     "reuse",
 )
 # Options that a run keeps from its start.
+# A repeated sample may need more tokens, and a paused run more money. All else makes another run.
 FIXED = {*MODE, *OF_CHOICE, *OF_PORTIA, *JUDGE, *PACE} - {"max_tokens", "budget"}
 # Options that --resume accepts if they say what the run already has.
 KEPT = {"endpoint", "model", "method", "form", "k", *PACE} - {"reuse"}
@@ -294,6 +295,7 @@ class Command(FairJudgeCommand):
         try:
             self.judge(options)
         except ModelNotChosen as error:
+            # Pages show this error, too, so it can't name the flag itself.
             raise UserError(f"{error} The flag is --model.") from None
 
     def judge(self, options: dict[str, Any]) -> None:
