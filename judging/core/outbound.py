@@ -168,9 +168,9 @@ async def _answer(
     except TimeoutError:
         raise Unreachable(f"No answer came within {SECONDS:.0f} seconds.") from None
     except aiohttp.ClientConnectorDNSError as error:
-        raise Unreachable(_said(error.os_error)) from None
+        raise Unreachable(_reason(error.os_error)) from None
     except (aiohttp.ClientError, OSError, ValueError) as error:
-        raise Unreachable(f"No answer came: {_said(error)}") from None
+        raise Unreachable(f"No answer came: {_reason(error)}") from None
 
 
 async def _beginning(response: aiohttp.ClientResponse) -> str:
@@ -236,6 +236,6 @@ def _is_loopback(host: str) -> bool:
     return ipaddress.ip_address(address).is_loopback if address else host == "localhost"
 
 
-def _said(error: BaseException) -> str:
+def _reason(error: BaseException) -> str:
     text = str(error).strip() or type(error).__name__
     return text if text.endswith(".") else f"{text}."

@@ -49,7 +49,7 @@ def is_shared() -> bool:
 
 
 @contextmanager
-def _told() -> Iterator[Storage]:
+def _store() -> Iterator[Storage]:
     """Give the store, and say in a sentence what its client raises."""
     try:
         yield storages[ALIAS]
@@ -91,7 +91,7 @@ def share(folder: Path, part: str = CONTENT, paths: Sequence[Path] | None = None
             for path in filter(Path.is_file, files):
                 archive.write(path, path.relative_to(folder))
         packed.seek(0)
-        with _told() as store:
+        with _store() as store:
             store.save(_archive(name, part), File(packed, name=part))
     if paths is None:
         shutil.rmtree(folder, ignore_errors=True)
@@ -128,7 +128,7 @@ def at_hand(names: Iterable[str]) -> Iterator[Path]:
 
 def _fetch(folder: str, part: str, target: Path) -> None:
     try:
-        with _told() as store, store.open(_archive(folder, part)) as packed:
+        with _store() as store, store.open(_archive(folder, part)) as packed:
             ZipFile(packed).extractall(target)
     except FileNotFoundError:
         return
@@ -143,7 +143,7 @@ def holds(folder: str) -> bool:
     """Return True if the store has anything of a folder."""
     if not is_shared():
         return False
-    with _told() as store:
+    with _store() as store:
         return any(store.exists(_archive(folder, part)) for part in PARTS)
 
 
@@ -151,7 +151,7 @@ def forget(folder: str, parts: Sequence[str] = PARTS) -> None:
     """Delete parts of a folder from the store. Those that aren't there are no fault."""
     if is_shared():
         for part in parts:
-            with _told() as store:
+            with _store() as store:
                 store.delete(_archive(folder, part))
 
 
@@ -159,7 +159,7 @@ def stored() -> Iterator[tuple[str, datetime]]:
     """Yield each folder in the store, and when its content was put there."""
     if not is_shared():
         return
-    with _told() as store:
+    with _store() as store:
         for uuid in store.listdir(FOLDER)[0]:
             folder = f"{FOLDER}/{uuid}"
             for part in PARTS:
@@ -177,7 +177,7 @@ def archives() -> Iterator[str]:
 @contextmanager
 def opened(name: str) -> Iterator[File]:
     """Open a file of the store. Raises FileNotFoundError if there is none."""
-    with _told() as store, store.open(name) as stream:
+    with _store() as store, store.open(name) as stream:
         yield stream
 
 
@@ -187,7 +187,7 @@ def put(name: str, path: Path) -> None:
         with ZipFile(path) as packed:
             packed.extractall(Path(settings.MEDIA_ROOT, folder_name(name)))
         return
-    with path.open("rb") as stream, _told() as store:
+    with path.open("rb") as stream, _store() as store:
         store.save(name, File(stream, name=name))
 
 

@@ -13,7 +13,8 @@ from typing import Any
 # What a line of the log or a span is about, such as {"request": "9f2c…"} or {"run": "vicuna/3"}.
 log_context: ContextVar[tuple[tuple[str, str], ...]] = ContextVar("log_context", default=())
 
-# The name under which this process is traced; "" if it isn't. Callers whose time matters look here first.
+# The name under which this process is traced; "" if it isn't. Callers whose time matters look here
+# first.
 service = ""
 _tracer: Any = None
 _lock = threading.Lock()

@@ -307,7 +307,7 @@ def _chat_of(value: Any) -> Any:
     return value if _is_message(value) else None
 
 
-def _told(value: Any, field: str) -> Any:
+def _content(value: Any, field: str) -> Any:
     """Return an input or output as a text or a list of messages; None if there is none.
 
     Of an object with one value it is the value. Any other object is shown as JSON.
@@ -315,7 +315,7 @@ def _told(value: Any, field: str) -> Any:
     if (chat := _chat_of(value)) is not None:
         return unlisted(chat if isinstance(chat, list) else [chat], field)
     if isinstance(value, dict) and len(value) == 1:
-        return _told(next(iter(value.values())), field)
+        return _content(next(iter(value.values())), field)
     if value is None or isinstance(value, str):
         return value
     if is_deep(value):
@@ -323,14 +323,14 @@ def _told(value: Any, field: str) -> Any:
     return dumped(value)
 
 
-def _asked(value: Any) -> Any:
+def _input(value: Any) -> Any:
     """Return an input. What a cell holds as JSON is one."""
-    return _told(_opened(value), "question")
+    return _content(_opened(value), "question")
 
 
-def _said(value: Any) -> Any:
+def _output(value: Any) -> Any:
     """Return an output. A text stays as it is, even if a model wrote JSON."""
-    return _told(value, "response_1")
+    return _content(value, "response_1")
 
 
 def _of_prefix(values: Values, *prefixes: str) -> Any:
@@ -430,7 +430,7 @@ def _mlflow_table(values: Values) -> dict[str, Any]:
         names = listed([name for name in values if name != "file"])
         sentence = f"No column for the question. Found: {names}. Rename the input's to question."
         raise Unreadable("", sentence)
-    question = _told(asked[0], "question")
+    question = _content(asked[0], "question")
     if len(asked) > 1:
         # An instruction and its input.
         question = "\n\n".join(str(text) for text in asked if text)
@@ -438,7 +438,7 @@ def _mlflow_table(values: Values) -> dict[str, Any]:
     return {
         "key": (text_form(question, "question"),),
         "question": question,
-        "response": _said(values[next(filter(_RESPONSE.fullmatch, values))]),
+        "response": _output(values[next(filter(_RESPONSE.fullmatch, values))]),
         "model": run,
         "run": run,
         "reference": as_text(values.get(columns.cells.get("reference", ""))),
@@ -493,11 +493,11 @@ def _mlflow_trace(values: Values) -> dict[str, Any]:
     """Read a row of the results of mlflow.genai.evaluate."""
     about = _opened(values["trace_metadata"])
     run = name_in(about.get("mlflow.sourceRun")) if isinstance(about, dict) else ""
-    question = _asked(values["request"])
+    question = _input(values["request"])
     return {
         "key": (text_form(question, "question"),),
         "question": question,
-        "response": _said(values["response"]),
+        "response": _output(values["response"]),
         "model": run,
         "run": run,
         "reference": as_text(values.get("expected_response/value")),
@@ -555,9 +555,9 @@ def _langsmith(values: Values) -> dict[str, Any]:
     return {
         "key": (number,),
         "number": number,
-        "question": _asked(_of_prefix(values, "inputs.", "input.")),
-        "response": _said(_of_prefix(values, "outputs.")),
-        "reference": as_text(_said(_of_prefix(values, "reference."))),
+        "question": _input(_of_prefix(values, "inputs.", "input.")),
+        "response": _output(_of_prefix(values, "outputs.")),
+        "reference": as_text(_output(_of_prefix(values, "reference."))),
     }
 
 
@@ -569,7 +569,7 @@ def _langsmith_page(values: Values) -> dict[str, Any]:
     """
     if error := values.get("error"):
         raise Unreadable("error", f"The run failed: {as_text(error)}. Delete the row or rerun it.")
-    question = _asked(values["inputs"])
+    question = _input(values["inputs"])
     experiment = name_in(values.get("session_name"))
     return {
         "key": (text_form(question, "question"),),
@@ -577,8 +577,8 @@ def _langsmith_page(values: Values) -> dict[str, Any]:
         "model": experiment,
         "run": experiment,
         "question": question,
-        "response": _said(_object_in(values["outputs"])),
-        "reference": as_text(_said(_object_in(values.get("reference_outputs")))),
+        "response": _output(_object_in(values["outputs"])),
+        "reference": as_text(_output(_object_in(values.get("reference_outputs")))),
     }
 
 
@@ -601,12 +601,12 @@ def _langfuse(values: Values) -> dict[str, Any]:
     """
     if str(values["id"])[:1] == '"':
         values = {name: _unquoted(value) for name, value in values.items()}
-    question = _asked(values["input"])
+    question = _input(values["input"])
     model = name_in(values.get("model") or values.get("providedModelName"))
     return {
         "key": (text_form(question, "question"),),
         "question": question,
-        "response": _said(values["output"]),
+        "response": _output(values["output"]),
         "model": model,
         "run": model,
     }
