@@ -21,7 +21,7 @@ from annotation.rendering import render_shown, shown_of, without_names
 from annotation.rendering.spans import ShownText, painted
 from annotation.votes.voting import choose_first, decide, sides_for, withdraw
 from judging.core.errors import UserError
-from judging.core.queries import count_of
+from judging.core.models import count_of
 from judging.dataset.models import Example
 from judging.projects.access import Access, preferences_of, version_of
 from judging.projects.models import Project

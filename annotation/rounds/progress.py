@@ -14,7 +14,7 @@ from django.utils import timezone
 from annotation.models import Annotator, Intervention, Item, Repeat, Round, Seat, Slot, Vote
 from annotation.people.annotators import voters_of
 from judging.core.formatting import number_of
-from judging.core.queries import count_of
+from judging.core.models import count_of
 from judging.methods.review.cost import HumanRate, human_usd, human_usd_of_active_time
 from judging.projects.models import Project
 

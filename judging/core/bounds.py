@@ -52,12 +52,13 @@ def refuse_bomb(path: Path) -> None:
     with path.open("rb") as stream:
         packed = stream.seek(0, io.SEEK_END)
         stream.seek(max(packed - 4, 0))
-        # A file that was cut ends with any number.
+        # The last four bytes of a gzip file are its inflated size modulo 2^32 (RFC 1952). A file
+        # that was cut ends with any number.
         if int.from_bytes(stream.read(4), "little") <= most_inflated(packed):
             return
         stream.seek(0)
         whole = io.BufferedReader(Inflated(stream, "gzip", packed), PIECE)
-        # Rows before the place where it is cut or broken are told apart by who reads them.
+        # Who reads it finds the rows before a cut, and refuses the file from there on.
         with contextlib.suppress(Damaged):
             while whole.read(PIECE):
                 pass
@@ -154,6 +155,7 @@ class _Directory(io.BufferedReader):
     """A ZIP file whose directory, which is read as a whole, has a bound."""
 
     def read(self, size: int | None = -1, /) -> bytes:
+        # `zipfile` reads the directory in one piece of the size that the file claims for it.
         if size is not None and size > LARGEST_DIRECTORY:
             raise TooLarge("it has too many members")
         return super().read(size)
@@ -177,6 +179,7 @@ class Archive:
             self._zip = zipfile.ZipFile(self._file)
             self._check(bounds)
         except BaseException:
+            # `zipfile` doesn't close a file that it was handed already open.
             self._file.close()
             raise
 

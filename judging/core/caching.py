@@ -33,13 +33,14 @@ class Keeping:
         return self._attempt("get", default, key, default)
 
     def get_many(self, keys: Iterable[str]) -> dict[str, Any]:
-        """Return the values of the keys that are there, read at once where a table keeps them."""
+        """Return the values of those keys that are there. A table is read by one query."""
         return dict(self._attempt("get_many", {}, list(keys)))
 
     def set(self, key: str, value: Any, seconds: float | None = None) -> None:
         self._attempt("set", None, key, value, seconds)
 
     def add(self, key: str, value: Any, seconds: float | None = None) -> bool:
+        # If the cache fails, each caller counts as the first: work done twice is better than none.
         return bool(self._attempt("add", True, key, value, seconds))
 
     def delete(self, key: str) -> None:
@@ -67,11 +68,11 @@ def code_version() -> str:
     It is made of the code itself, so that all machines with the same release agree.
     """
     root = Path(__file__).parents[2]
-    found = sha256()
+    digest = sha256()
     for name in ("annotation", "judging"):
         for file in sorted((root / name).rglob("*.py")):
-            found.update(f"{file.relative_to(root)}\0".encode() + file.read_bytes())
-    return found.hexdigest()[:16]
+            digest.update(f"{file.relative_to(root)}\0".encode() + file.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 class Dated(Protocol):
@@ -100,7 +101,7 @@ def cached(
 def kept_a_while(
     name: str, row: Dated, state: object, make: Callable[[], Any], *, is_large: bool
 ) -> Any:
-    """Return what `make` returns; of large data, what it returned a moment ago if there is that.
+    """Return what `make` returns. For large data it may be what it returned a moment ago.
 
     Pages of running work ask for the same counts every few seconds. What takes t seconds to count
     is kept for 20 t, so that looking on costs a twentieth of one processor, for any number of

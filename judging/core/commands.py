@@ -109,6 +109,8 @@ class FairJudgeCommand(BaseCommand):
         self.document = None
         if options.get("json"):
             self.document = options.get("stdout") or self.stdout
+            # Standard output then holds the document alone, so that a program can read it as it
+            # comes.
             options["stdout"] = options.get("stderr") or Printable(sys.stderr)
         try:
             return self._execute(*args, **options)
@@ -211,6 +213,7 @@ class FairJudgeCommand(BaseCommand):
 
     def refuse_empty(self, options: dict[str, Any]) -> None:
         """Refuse `--flag ""`, which a shell makes of an unset variable, rather than ignore it."""
+        # argparse has no public list of a parser's options.
         for action in self.create_parser("manage.py", "")._actions:
             value = options.get(action.dest)
             if action.default is None and isinstance(value, str) and not value.strip():
@@ -263,14 +266,14 @@ def _to_standard_output(options: dict[str, Any], names: Sequence[str]) -> None:
 
 def _in_place_of_standard(value: Any, path: Path) -> Any:
     if isinstance(value, list):
-        return [path if one == STANDARD else one for one in value]
+        return [path if entry == STANDARD else entry for entry in value]
     return path
 
 
 def as_document(document: Any, indent: int | None = 2) -> str:
     """Return JSON that reads back exactly, and yet steers no terminal and turns no line around."""
     text = json.dumps(document, indent=indent, ensure_ascii=False, default=_plain)
-    return UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def _plain(value: Any) -> Any:
@@ -285,6 +288,8 @@ def _plain(value: Any) -> Any:
 def stopped_by_request() -> Iterator[None]:
     """Treat a request to end (SIGTERM), as a CI server sends it, like Ctrl-C."""
     ours = threading.current_thread() is threading.main_thread()
+    # Python sets signal handlers in the main thread only. One that is there already, such as a
+    # worker's, stays.
     if not ours or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
         yield
         return
@@ -335,6 +340,7 @@ class ProgressBar:
     def write_line(self) -> None:
         of_total = "" if self.total is None else f" of {self.total}"
         note = f", {self.note}" if self.note else ""
+        # The stream's usual style is that of errors, and progress is none.
         self.stream.write(f"{self.what}: {self.done}{of_total}{note}", lambda text: text)
         self.line_due = time.monotonic() + LINE_EVERY
 
@@ -386,6 +392,7 @@ def prepare_database() -> None:
     call_command("migrate", verbosity=0, interactive=False)
 
 
+# Any number will do for PostgreSQL, if all releases use the same and nothing else does.
 MIGRATE_LOCK = 7_216_551
 
 
@@ -395,10 +402,12 @@ def migrating_alone() -> Iterator[None]:
     connection = connections[DEFAULT_DB_ALIAS]
     if connection.vendor == "sqlite":
         with open(settings.FAIRJUDGE_DATA / "migrate.lock", "w") as lock:
+            # The system releases this lock however the process ends.
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
         return
     with connection.cursor() as cursor:
+        # A lock of the session, not of a transaction: migrations commit one by one.
         cursor.execute("SELECT pg_advisory_lock(%s)", [MIGRATE_LOCK])
     try:
         yield

@@ -38,6 +38,8 @@ SPEAKERS = {
 DOT = "\u00b7"
 LONGEST_TOOL = 200
 _READ = frozenset(("role", "content", "tool_calls", "tool_call_id", "function_call"))
+# The names of tools have at most LONGEST_TOOL characters. A longer line can't be taken for a
+# speaker's.
 _SPEAKER_LINE = re.compile(
     r"^([ \t]*)(system|developer|user|assistant(?: calls [^\n]{1,200})?|tool(?: [^\n]{1,200})?)"
     r"(?=:[ \t]{0,80}\r?$)",
@@ -124,6 +126,7 @@ def _tool_name(name: Any, which: str) -> str:
 def _calls(message: Message, which: str = "") -> Iterator[tuple[str, str]]:
     """Yield the name and the arguments of each tool call."""
     calls = message.get("tool_calls") or []
+    # OpenAI's older form has one call in a message.
     if message.get("function_call"):
         calls = [*calls, {"function": message["function_call"]}]
     for call in calls if isinstance(calls, list) else [None]:
@@ -132,6 +135,8 @@ def _calls(message: Message, which: str = "") -> Iterator[tuple[str, str]]:
             raise Unusable(f"{which} has a tool call without a function.")
         arguments = function.get("arguments")
         text = (
+            # A number is a `NumberText`, which is a str as well, and is dumped as the number that
+            # it was.
             arguments if type(arguments) is str else "" if arguments is None else dumped(arguments)
         )
         yield _tool_name(function.get("name"), which), text
@@ -158,11 +163,11 @@ def with_images(messages: Messages, text: Callable[[str], str], image: Callable[
     """Return messages with other texts, and with other addresses of images."""
 
     def part_of(part: Message) -> Message:
-        found = image_of(part)
-        if found is None:
+        picture = image_of(part)
+        if picture is None:
             return {**part, "text": text(part["text"])}
-        named: Message = {"type": "image_url", "image_url": {"url": image(found[1])}}
-        return named | ({"alt": found[0]} if found[0] else {})
+        named: Message = {"type": "image_url", "image_url": {"url": image(picture[1])}}
+        return named | ({"alt": picture[0]} if picture[0] else {})
 
     def message_of(message: Message) -> Message:
         content = message.get("content")
@@ -175,7 +180,7 @@ def with_images(messages: Messages, text: Callable[[str], str], image: Callable[
 
 def turns(messages: Sequence[Message]) -> list[Turn]:
     """Return what checked messages say, in their order."""
-    found = []
+    spoken = []
     for message in messages:
         role, content = message["role"], message.get("content")
         if isinstance(content, list):
@@ -190,10 +195,11 @@ def turns(messages: Sequence[Message]) -> list[Turn]:
         speaker = SPEAKERS[role]
         if speaker == "Tool":
             role, speaker = "tool", f"{speaker} {message.get('name') or ''}".strip()
+        # An assistant that only calls a tool has said nothing, so it gets no empty turn.
         if content or not calls:
-            found.append(Turn(role, speaker, content or ""))
-        found += calls
-    return found
+            spoken.append(Turn(role, speaker, content or ""))
+        spoken += calls
+    return spoken
 
 
 def text_of(messages: Sequence[Message], field: str) -> str:
@@ -202,10 +208,10 @@ def text_of(messages: Sequence[Message], field: str) -> str:
     Args:
         field: question, response_1 or response_2.
     """
-    said = turns(messages)
-    if len(said) == 1 and said[0].role == ALONE[field] and not said[0].call:
-        return said[0].text
-    return "\n\n".join(f"{turn.speaker}:\n{disarmed(turn.text)}" for turn in said)
+    spoken = turns(messages)
+    if len(spoken) == 1 and spoken[0].role == ALONE[field] and not spoken[0].call:
+        return spoken[0].text
+    return "\n\n".join(f"{turn.speaker}:\n{disarmed(turn.text)}" for turn in spoken)
 
 
 def disarmed(content: str) -> str:
@@ -220,6 +226,7 @@ def is_claim(messages: Sequence[Message]) -> bool:
 
 def after(question: Sequence[Message], messages: Messages) -> Messages | None:
     """Return what follows a question in a whole conversation; None if it has another question."""
+    # By turns, since messages may have IDs, which differ between records of the same words.
     n = len(question)
     if len(messages) > n and turns(messages[:n]) == turns(question):
         return messages[n:]
@@ -233,6 +240,7 @@ def parted(first: Messages, second: Messages) -> tuple[Messages, Messages, Messa
     question. Raises Unusable if they share no user's message.
     """
     n = 0
+    # The last message of each is never shared, so that no response is empty.
     while n < min(len(first), len(second)) - 1 and turns(first[n : n + 1]) == turns(
         second[n : n + 1]
     ):
@@ -270,8 +278,10 @@ def _with_numbers(value: Any) -> Any:
         return {key: _with_numbers(entry) for key, entry in value.items()}
     if isinstance(value, NumberText):
         if re.fullmatch(r"-?\d+", value):
+            # Python converts no whole number of more than 4,300 digits from or to text.
             return int(value) if len(value) < 4000 else str(value)
         number = float(value)
+        # A number such as 1e999 would become Infinity, which JSON doesn't have.
         return number if math.isfinite(number) else str(value)
     return value
 
@@ -289,8 +299,8 @@ def texts_in(value: Any) -> Iterator[str]:
 
 def unpacked(conversation: str) -> dict[str, Messages]:
     """Return the lists of an example by field: those of its texts that are conversations."""
-    found: dict[str, Messages] = json.loads(conversation)
-    return found
+    lists: dict[str, Messages] = json.loads(conversation)
+    return lists
 
 
 def turns_by_field(texts: Sequence[str], conversation: str | None) -> Mapping[str, list[Turn]]:

@@ -16,6 +16,7 @@ class LabelledEnum(StrEnum):
     choices: ClassVar[list[tuple[str, str]]]
 
     def __new__(cls, value: str, label: str = "") -> Self:
+        # `StrEnum` would pass the label on to str, which takes a second argument for an encoding.
         member = str.__new__(cls, value)
         member._value_ = value
         member.label = label or value.replace("_", " ")

@@ -33,6 +33,7 @@ def decimals(value: float, digits: int = 3, *, signed: bool = False, counted: bo
     text = f"{abs(value):,.{digits}f}".replace(",", NARROW_SPACE)
     if digits and not counted and text.startswith("0."):
         text = text[1:]
+    # A sign before .000 would claim a direction that the digits don't show.
     rounds_to_zero = not text.strip("0.")
     if value < 0 and not rounds_to_zero:
         return MINUS + text
@@ -70,6 +71,7 @@ def usd(amount: Decimal | float | None) -> str:
     """Format dollars and cents, or two significant digits below a dollar. None is unknown."""
     if amount is None:
         return UNKNOWN
+    # A float's own text has its shortest digits. Decimal(0.1) would have 55 of them.
     amount = Decimal(str(amount))
     sign, size = (MINUS if amount < 0 else ""), abs(amount)
     if size == 0:
@@ -91,6 +93,7 @@ def duration(seconds: float | None) -> str:
     if seconds < 10:
         tenths = round(max(seconds, 0), 1)
         return _("%(n)s s") % {"n": number_format(tenths, 0 if tenths == int(tenths) else 1)}
+    # From here on, seconds would have three digits.
     if seconds < 99.5:
         return _("%(n)s s") % {"n": f"{seconds:.0f}"}
     minutes = round(seconds / 60)

@@ -98,7 +98,7 @@ def hashes_in(*texts: str) -> set[str]:
 
 def in_words(text: str) -> str:
     """Return a text or its beginning with each stored image as `[image: its description]`."""
-    return _SHOWN.sub(lambda one: f"[image: {one[1]}]" if one[1].strip() else "[image]", text)
+    return _SHOWN.sub(lambda match: f"[image: {match[1]}]" if match[1].strip() else "[image]", text)
 
 
 def without_images(text: str) -> tuple[str, int]:
@@ -205,6 +205,7 @@ def _pixels(opened: Any) -> Any:
             # A profile that can't be read is left out, as browsers do.
             pass
     if image.mode.startswith("I;16"):
+        # Pillow would clip 16-bit grey to 255 instead of scaling it.
         image = image.convert("I").point(lambda value: value * (1 / 256)).convert("L")
     if image.has_transparency_data:
         image = image.convert("RGBA")

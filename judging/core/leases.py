@@ -137,6 +137,7 @@ def kept(renew: Callable[[], bool], every: float, what: str) -> Iterator[None]:
             except DATABASE_AWAY as error:
                 # The database may be back before the lease has run out.
                 log.warning("The lease of %s was not renewed: %s", what, error)
+                # Django has a connection for each thread, and nothing else closes this one's.
                 connection.close()
         connection.close()
 
@@ -146,6 +147,7 @@ def kept(renew: Callable[[], bool], every: float, what: str) -> Iterator[None]:
         yield
     finally:
         ended.set()
+        # The block may give the row back next, and no renewal may come after that.
         keeper.join()
 
 
@@ -194,7 +196,8 @@ def start_time(pid: int) -> int | None:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return None
-    # The name, in brackets, may hold spaces; the state follows it.
+    # The name, in brackets, may hold spaces. After it comes field 3 of proc(5), the state. The time
+    # of the start is field 22.
     fields = stat.rpartition(")")[2].split()
     return None if fields[0] in "ZX" else int(fields[19])
 
@@ -256,6 +259,7 @@ class Chunks:
         is_file = connection.vendor == "sqlite"
         least = LEAST if is_file else LEAST_ON_A_SERVER
         self.size = min(max(int(self.size * factor), least), MOST)
+        # Within an outer transaction the lock is kept, and a pause would help nobody.
         if is_file and not connection.in_atomic_block:
             time.sleep(max(min(seconds / 2, LONGEST_PAUSE) - others_had, 0))
 
@@ -280,6 +284,8 @@ def in_chunks(rows: QuerySet[Any], write: Callable[[list[int]], object], most: i
     """Call `write` with the keys of all rows, in order, a chunk of them in each transaction."""
     chunks, last = Chunks(), 0
     keys = rows.order_by("pk").values_list("pk", flat=True)
+    # Each chunk begins after the last key and not at an offset: `write` may take rows out of
+    # `rows`.
     while chunk := list(keys.filter(pk__gt=last)[: min(chunks.size, most)]):
         with chunks.transaction():
             write(chunk)
@@ -288,6 +294,7 @@ def in_chunks(rows: QuerySet[Any], write: Callable[[list[int]], object], most: i
 
 def write_in_chunks(rows: QuerySet[Any], **values: Any) -> None:
     """Write the same values into all rows, a chunk of them in each transaction."""
+    # A default manager may leave rows out, such as those of deleted projects.
     every = rows.model._base_manager
     in_chunks(rows, lambda keys: every.filter(pk__in=keys).update(**values))
 
@@ -324,6 +331,7 @@ class KeptRows(Generic[KeptRow]):
         self._waiting.append(self._cells(row))
         if len(self._waiting) == self.BLOCK:
             pickle.dump(self._waiting, self._file, pickle.HIGHEST_PROTOCOL)
+            # A full disk shows while rows are added, and not in the second pass.
             self._file.flush()
             self._waiting.clear()
 

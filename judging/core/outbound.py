@@ -88,6 +88,7 @@ def is_allowed(parts: SplitResult, allowed: Collection[str]) -> bool:
 
 def is_public(text: str) -> bool:
     """Return True if an IP address belongs to the public internet."""
+    # An IPv6 address may end with its zone, as in fe80::1%eth0.
     address = ipaddress.ip_address(text.partition("%")[0])
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped is not None:
@@ -96,6 +97,7 @@ def is_public(text: str) -> bool:
             return is_public(str(ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)))
         if any(address in network for network in _UNUSABLE_IPV6) or address.is_site_local:
             return False
+    # For Python, multicast addresses are global, too.
     return address.is_global and not address.is_multicast and not address.is_reserved
 
 
@@ -132,12 +134,12 @@ async def _get(parts: SplitResult, largest: int, may_be_private: bool) -> bytes:
     async with _answer("GET", parts, may_be_private) as response:
         if response.status != 200:
             raise Unreachable(f"The answer has the status {response.status}.")
-        found = bytearray()
+        body = bytearray()
         async for piece in response.content.iter_chunked(_PIECE):
-            found += piece
-            if len(found) > largest:
+            body += piece
+            if len(body) > largest:
                 raise Unreachable(f"It is larger than {largest / MEBIBYTE:g} MiB.")
-        return bytes(found)
+        return bytes(body)
 
 
 async def _post(
@@ -155,6 +157,7 @@ async def _answer(
     connector = aiohttp.TCPConnector(resolver=resolver, use_dns_cache=False, force_close=True)
     timeout = aiohttp.ClientTimeout(total=SECONDS)
     try:
+        # Nothing is inflated, since a small answer could become gigabytes.
         async with (
             aiohttp.ClientSession(
                 connector=connector, timeout=timeout, auto_decompress=False, trust_env=False
@@ -165,20 +168,20 @@ async def _answer(
     except TimeoutError:
         raise Unreachable(f"No answer came within {SECONDS:.0f} seconds.") from None
     except aiohttp.ClientConnectorDNSError as error:
-        raise Unreachable(_said(error.os_error)) from None
+        raise Unreachable(_reason(error.os_error)) from None
     except (aiohttp.ClientError, OSError, ValueError) as error:
-        raise Unreachable(f"No answer came: {_said(error)}") from None
+        raise Unreachable(f"No answer came: {_reason(error)}") from None
 
 
 async def _beginning(response: aiohttp.ClientResponse) -> str:
     """Return some of the body. The status counts, also if the body is cut off."""
-    found = b""
+    beginning = b""
     try:
-        while len(found) < _MOST_READ and (piece := await response.content.read(_MOST_READ)):
-            found += piece
+        while len(beginning) < _MOST_READ and (piece := await response.content.read(_MOST_READ)):
+            beginning += piece
     except (TimeoutError, aiohttp.ClientError, OSError):
         pass
-    text = found[:_MOST_READ].decode(errors="replace")
+    text = beginning[:_MOST_READ].decode(errors="replace")
     return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
@@ -193,11 +196,11 @@ class _Checked(AbstractResolver):
     ) -> list[ResolveResult]:
         loop = asyncio.get_running_loop()
         try:
-            found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, family=family)
+            resolved = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, family=family)
         except OSError as error:
             raise OSError(f"The host {host} can't be found: {error.strerror}.") from None
         # An IPv6 address without a scope of its own has two more members in its tuple.
-        addresses = [(kind, str(place[0])) for kind, _, _, _, place in found]
+        addresses = [(kind, str(place[0])) for kind, _, _, _, place in resolved]
         if not addresses:
             raise OSError(f"The host {host} has no address.")
         if not self._may_be_private and not all(is_public(text) for _, text in addresses):
@@ -233,6 +236,6 @@ def _is_loopback(host: str) -> bool:
     return ipaddress.ip_address(address).is_loopback if address else host == "localhost"
 
 
-def _said(error: BaseException) -> str:
+def _reason(error: BaseException) -> str:
     text = str(error).strip() or type(error).__name__
     return text if text.endswith(".") else f"{text}."

@@ -1,7 +1,7 @@
 """The store of the site's own files and computed figures, in which each machine finds them.
 
 Work on files needs a folder of this machine, `MEDIA_ROOT`. `share` moves what is in a folder of
-uploads to the store, as one archive for each part, and `at_hand` brings it back for a while. Where
+uploads to the store, as one archive for each part, and `at_hand` brings it back for a while. If
 that folder is itself the store (FAIRJUDGE_FILES), both do nothing.
 """
 
@@ -49,14 +49,15 @@ def is_shared() -> bool:
 
 
 @contextmanager
-def _told() -> Iterator[Storage]:
+def _store() -> Iterator[Storage]:
     """Give the store, and say in a sentence what its client raises."""
     try:
         yield storages[ALIAS]
+    # That a file isn't there is an answer, and no failure of the store.
     except FileNotFoundError:
         raise
     except Exception as error:
-        # The client is an extra, so its errors are told by where they come from.
+        # The client is an extra and may be missing, so its errors are known by their modules.
         if not type(error).__module__.startswith(("boto", "s3transfer", "urllib3")):
             raise
         raise StoreAway(
@@ -84,13 +85,13 @@ def share(folder: Path, part: str = CONTENT, paths: Sequence[Path] | None = None
     if not is_shared():
         return
     name = folder_name(Path(*folder.parts[-2:]))
-    found = sorted(folder.rglob("*")) if paths is None else paths
+    files = sorted(folder.rglob("*")) if paths is None else paths
     with tempfile.TemporaryFile() as packed:
         with ZipFile(packed, "w", ZIP_DEFLATED, compresslevel=1) as archive:
-            for path in filter(Path.is_file, found):
+            for path in filter(Path.is_file, files):
                 archive.write(path, path.relative_to(folder))
         packed.seek(0)
-        with _told() as store:
+        with _store() as store:
             store.save(_archive(name, part), File(packed, name=part))
     if paths is None:
         shutil.rmtree(folder, ignore_errors=True)
@@ -127,7 +128,7 @@ def at_hand(names: Iterable[str]) -> Iterator[Path]:
 
 def _fetch(folder: str, part: str, target: Path) -> None:
     try:
-        with _told() as store, store.open(_archive(folder, part)) as packed:
+        with _store() as store, store.open(_archive(folder, part)) as packed:
             ZipFile(packed).extractall(target)
     except FileNotFoundError:
         return
@@ -142,7 +143,7 @@ def holds(folder: str) -> bool:
     """Return True if the store has anything of a folder."""
     if not is_shared():
         return False
-    with _told() as store:
+    with _store() as store:
         return any(store.exists(_archive(folder, part)) for part in PARTS)
 
 
@@ -150,7 +151,7 @@ def forget(folder: str, parts: Sequence[str] = PARTS) -> None:
     """Delete parts of a folder from the store. Those that aren't there are no fault."""
     if is_shared():
         for part in parts:
-            with _told() as store:
+            with _store() as store:
                 store.delete(_archive(folder, part))
 
 
@@ -158,7 +159,7 @@ def stored() -> Iterator[tuple[str, datetime]]:
     """Yield each folder in the store, and when its content was put there."""
     if not is_shared():
         return
-    with _told() as store:
+    with _store() as store:
         for uuid in store.listdir(FOLDER)[0]:
             folder = f"{FOLDER}/{uuid}"
             for part in PARTS:
@@ -176,17 +177,17 @@ def archives() -> Iterator[str]:
 @contextmanager
 def opened(name: str) -> Iterator[File]:
     """Open a file of the store. Raises FileNotFoundError if there is none."""
-    with _told() as store, store.open(name) as stream:
+    with _store() as store, store.open(name) as stream:
         yield stream
 
 
 def put(name: str, path: Path) -> None:
-    """Put one of `archives` back; where the folder of uploads is the store, unpack it there."""
+    """Put one of `archives` back. If the folder of uploads is the store, unpack it there."""
     if not is_shared():
         with ZipFile(path) as packed:
             packed.extractall(Path(settings.MEDIA_ROOT, folder_name(name)))
         return
-    with path.open("rb") as stream, _told() as store:
+    with path.open("rb") as stream, _store() as store:
         store.save(name, File(stream, name=name))
 
 
@@ -224,6 +225,7 @@ class DatabaseStorage(Storage):
         if row is None:
             raise FileNotFoundError(name)
         content = tempfile.TemporaryFile()  # noqa: SIM115 - the reader closes it
+        # One piece at a time, so that no file is in memory as a whole.
         for place in row.pieces.order_by("place").values_list("pk", flat=True):
             content.write(row.pieces.values_list("content", flat=True).get(pk=place))
         content.seek(0)
@@ -235,6 +237,7 @@ class DatabaseStorage(Storage):
         for place, piece in enumerate(content.chunks(PIECE)):
             StoredPiece.objects.create(file=row, place=place, content=piece)
         StoredFile.objects.filter(pk=row.pk).update(whole=True, size=content.size)
+        # A later file of the name may be half written by another process, so it stays.
         StoredFile.objects.filter(name=name, pk__lt=row.pk).delete()
         return name
 
@@ -242,6 +245,7 @@ class DatabaseStorage(Storage):
         return StoredFile.objects.filter(name=name, whole=True).order_by("-pk").first()
 
     def get_available_name(self, name: str, max_length: int | None = None) -> str:
+        # Django would choose another name for a file that is there. Here the new file replaces it.
         return name
 
     def delete(self, name: str) -> None:
@@ -285,6 +289,7 @@ class DatabaseCache(BaseCache):
         super().__init__(params)
 
     def _row(self, key: str, version: int | None) -> str:
+        # Keys may have any length. The column holds the 64 digits of a hash.
         return hashlib.sha256(self.make_key(key, version).encode()).hexdigest()
 
     def _signature(self, row: str, content: bytes) -> bytes:
@@ -303,9 +308,9 @@ class DatabaseCache(BaseCache):
     def get_many(self, keys: Iterable[str], version: int | None = None) -> dict[str, Any]:
         key_of = {self._row(key, version): key for key in keys}
         still_kept = Q(until=None) | Q(until__gte=timezone.now())
-        found = KeptFigure.objects.filter(still_kept, pk__in=key_of).values_list("key", "content")
+        figures = KeptFigure.objects.filter(still_kept, pk__in=key_of).values_list("key", "content")
         values = {}
-        for row, kept in found:
+        for row, kept in figures:
             signature, content = bytes(kept[:32]), bytes(kept[32:])
             if hmac.compare_digest(signature, self._signature(row, content)):
                 values[key_of[row]] = pickle.loads(zlib.decompress(content))
@@ -328,6 +333,8 @@ class DatabaseCache(BaseCache):
         """Keep a figure unless there is one. If several machines add the same key, one succeeds."""
         row = self._row(key, version)
         packed = self._packed(row, value, timeout)
+        # A figure whose time is over counts as none. The conditional UPDATE lets one of several
+        # take it.
         over = KeptFigure.objects.filter(pk=row, until__lt=timezone.now())
         if over.update(**packed):
             return True

@@ -229,10 +229,10 @@ def _names_pattern(names: tuple[str, ...]) -> tuple[frozenset[str], re.Pattern[s
         return frozenset(), None
     # The longest first, so that no part of a longer name is left over.
     longest = sorted(anywhere, key=len, reverse=True)
-    said = "|".join([*longest, *sorted(introduced, key=len, reverse=True)])
-    found = [*longest, f"(?P<before>{_INTRODUCED})(?:{said})"]
-    found.append(f"(?P<as>{_AS})(?:{said}){_AS_END}")
-    return frozenset(firsts), re.compile("|".join(found), re.IGNORECASE)
+    any_name = "|".join([*longest, *sorted(introduced, key=len, reverse=True)])
+    patterns = [*longest, f"(?P<before>{_INTRODUCED})(?:{any_name})"]
+    patterns.append(f"(?P<as>{_AS})(?:{any_name}){_AS_END}")
+    return frozenset(firsts), re.compile("|".join(patterns), re.IGNORECASE)
 
 
 def _spelled(parts: list[str], enough: int) -> str:
@@ -290,5 +290,5 @@ def _introduction(match: re.Match[str]) -> str:
 def places_of_names(text: str, *names: str) -> list[tuple[int, int]]:
     """Return where each name begins and ends that `hide_names` replaces, in order."""
     pattern = _names_in(text, names)
-    found = pattern.finditer(text) if pattern else ()
-    return [(one.start() + len(_introduction(one)), one.end()) for one in found]
+    matches = pattern.finditer(text) if pattern else ()
+    return [(match.start() + len(_introduction(match)), match.end()) for match in matches]

@@ -1,4 +1,4 @@
-"""Spans of OpenTelemetry, where the operator has set its variables. Otherwise nothing is imported.
+"""Spans of OpenTelemetry, if the operator has set its variables. Otherwise nothing is imported.
 
 Spans hold times, names and numbers: no text of the data, no reply, no key, and no address of a
 page, which may be a link that lets somebody in.
@@ -13,14 +13,15 @@ from typing import Any
 # What a line of the log or a span is about, such as {"request": "9f2c…"} or {"run": "vicuna/3"}.
 log_context: ContextVar[tuple[tuple[str, str], ...]] = ContextVar("log_context", default=())
 
-# The name under which this process is traced; "" if it isn't. Callers look first where it matters.
+# The name under which this process is traced; "" if it isn't. Callers whose time matters look here
+# first.
 service = ""
 _tracer: Any = None
 _lock = threading.Lock()
 
 
 class NoSpan:
-    """What a block gets where nothing is traced."""
+    """What a block gets if nothing is traced."""
 
     def set(self, **attributes: Any) -> None:
         """Take attributes, and do nothing."""
@@ -103,12 +104,14 @@ def span(
 
     context, links = None, []
     if parent:
+        # An empty context, so that the span has no other parent in this thread.
         context = TraceContextTextMapPropagator().extract({"traceparent": parent}, Context())
     elif of_its_own:
         around = trace.get_current_span().get_span_context()
         context = Context()
         links = [trace.Link(around)] if around.is_valid else []
     about = {f"fairjudge.{key}": value for key, value in log_context.get()}
+    # The text of an exception may hold texts of the data, so no exception is recorded.
     with _started().start_as_current_span(
         name,
         context=context,

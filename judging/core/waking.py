@@ -47,4 +47,5 @@ def wake(task: str, *values: Any) -> bool:
 
 def wake_on_commit(task: str, *values: Any) -> None:
     """Send the task's message once the transaction is committed."""
+    # The work is committed by then, so an error in sending must not fail the request.
     transaction.on_commit(partial(wake, task, *values), robust=True)

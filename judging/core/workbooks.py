@@ -125,10 +125,10 @@ def sheet_rows(path: Path, sheet: str = "") -> Iterator[WorkbookRow]:
 
 def _elements(archive: Archive, name: str) -> list[tuple[str, dict[str, str]]]:
     """Return all elements of a small member in their order, by their local names."""
-    found: list[tuple[str, dict[str, str]]] = []
-    parser = _parser(lambda name, values: found.append((name.rpartition(":")[2], values)))
+    elements: list[tuple[str, dict[str, str]]] = []
+    parser = _parser(lambda name, values: elements.append((name.rpartition(":")[2], values)))
     parser.Parse(archive.read(name, _SMALL), True)
-    return found
+    return elements
 
 
 def _parser(start: Callable[[str, dict[str, str]], Any]) -> Any:
@@ -140,6 +140,7 @@ def _parser(start: Callable[[str, dict[str, str]], Any]) -> Any:
 
 
 def _refuse_entities(*declared: Any) -> None:
+    # Entities that consist of entities would fill the memory with a few bytes of a file.
     raise Damaged("its XML declares a document type, which no workbook has")
 
 
@@ -158,12 +159,12 @@ def _sheets(archive: Archive) -> list[tuple[str, str]]:
         for element, values in _elements(archive, f"{folder}/_rels/{name}.rels")
         if element == "Relationship" and values.get("Type", "").endswith("/worksheet")
     }
-    found = []
+    sheets = []
     for element, values in _elements(archive, book):
         key = next((values[name] for name in values if name.rpartition(":")[2] == "id"), "")
         if element == "sheet" and key in targets:
-            found.append((values["name"], targets[key]))
-    return found
+            sheets.append((values["name"], targets[key]))
+    return sheets
 
 
 class _Sheet:
@@ -191,6 +192,7 @@ class _Sheet:
                 yield reader.rows.popleft()
         reader.parser.Parse(b"", True)
         yield from reader.rows
+        # The list of merged cells follows the rows in the file.
         if reader.merged:
             raise reader.merged
 
@@ -284,7 +286,7 @@ def _formats(archive: Archive, member: str) -> _Formats:
 
 
 def _unescaped(text: str) -> str:
-    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text) if "_x" in text else text
+    return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text) if "_x" in text else text
 
 
 @lru_cache(maxsize=1000)
@@ -324,6 +326,8 @@ class _RowReader:
         if name == "c":
             self._column += 1
             place = f"{column_name(self._column)}{self._row}"
+            # Nearly all cells are where they are expected, so their reference is compared and not
+            # parsed.
             if values.get("r", place) != place or self._column >= MOST_COLUMNS:
                 self._column = self._index(values.get("r", place))
             self._kind, self._style = values.get("t", "n"), values.get("s", "0")
@@ -352,8 +356,8 @@ class _RowReader:
 
     def _index(self, reference: str) -> int:
         """Return the column of a cell such as `B7`, from 0."""
-        found, index = _REFERENCE.fullmatch(reference), 0
-        for letter in found[1] if found else "":
+        match, index = _REFERENCE.fullmatch(reference), 0
+        for letter in match[1] if match else "":
             index = 26 * index + ord(letter) - 64
         if not 0 < index <= MOST_COLUMNS or index - 1 < len(self._cells):
             raise Damaged(f"it has a cell {reference[:20]!r} out of its place")
@@ -513,5 +517,5 @@ def _row(number: int, cells: Sequence[Any], style: int = 0) -> bytes:
 
 def _xml(text: str) -> str:
     if _UNWRITABLE.search(text):
-        text = _UNWRITABLE.sub(lambda found: f"_x{ord(found[0]):04X}_", text)
+        text = _UNWRITABLE.sub(lambda match: f"_x{ord(match[0]):04X}_", text)
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -85,11 +85,13 @@ def _parquet(arrow: Any, path: Path, opened: ExitStack) -> tuple[list[str], Iter
     read = arrow.parquet.ParquetFile
     with read(path) as file:
         schema, about = file.schema_arrow, file.metadata
-        shared = _repeating(about) & {one.name for one in schema if arrow.types.is_string(one.type)}
+        shared = _repeating(about) & {f.name for f in schema if arrow.types.is_string(f.type)}
         groups = [about.row_group(n).total_byte_size for n in range(about.num_row_groups)]
     most = most_inflated(path.stat().st_size)
     if sum(groups) > most:
         raise TooLarge(f"it would inflate to more than {most // MEBIBYTE} MiB")
+    # Which columns repeat is known from the metadata only, and has to be said when the file is
+    # opened. `pre_buffer` would hold the columns of a whole group of rows in memory.
     file = opened.enter_context(
         read(path, read_dictionary=sorted(shared), pre_buffer=False, buffer_size=_BUFFER)
     )
@@ -104,14 +106,14 @@ def _repeating(about: Any) -> set[str]:
     Their texts are in memory once, however many rows have them. To look for equal texts among those
     of other columns would take twice the time, and hold them all.
     """
-    found = set()
+    repeating = set()
     for group in map(about.row_group, range(about.num_row_groups)):
         for chunk in map(group.column, range(group.num_columns)):
             if chunk.has_dictionary_page and chunk.dictionary_page_offset:
                 size = chunk.data_page_offset - chunk.dictionary_page_offset
                 if 2 * size >= chunk.total_compressed_size:
-                    found.add(chunk.path_in_schema)
-    return found
+                    repeating.add(chunk.path_in_schema)
+    return repeating
 
 
 def _arrow(arrow: Any, path: Path, opened: ExitStack) -> tuple[list[str], Iterable[Any]]:
@@ -146,6 +148,7 @@ def _values(arrow: Any, column: Any) -> list[Any]:
         return list(column.to_pylist())
     if types.is_integer(kind) or types.is_float32(kind) or types.is_float64(kind):
         texts = column.cast(arrow.string()).to_pylist()
+        # pandas writes a number that is missing as NaN.
         return [None if text == "nan" else text for text in texts]
     if types.is_timestamp(kind):
         # Python knows no nanoseconds.

@@ -73,7 +73,7 @@ LARGEST_RECORD = 64 << 20
 CUT_TOKEN = 16
 REST_IS_LOST = "The rest of the file can't be read."
 # What Python's decoder says, and what we say that was found.
-FOUND = (
+MISTAKES = (
     ("Unterminated string", "a string without its closing quote"),
     ("Invalid control character", "a control character within a string"),
     ("Invalid \\", "a backslash that escapes nothing"),
@@ -166,16 +166,16 @@ class _Repeating(dict[str, Any]):
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Keep an object within an object that repeats a key recognisable from outside."""
-    found, repeated = dict(pairs), ""
-    for value in found.values():
+    values, repeated = dict(pairs), ""
+    for value in values.values():
         if type(value) is not str and isinstance(value, (dict, list)):
             repeated = repeated or _repeated(value)
-    if len(found) < len(pairs):
+    if len(values) < len(pairs):
         repeated = Counter(name for name, _ in pairs).most_common(1)[0][0] or "an empty name"
     if repeated:
-        found = _Repeating(found)
-        found.repeated = repeated
-    return found
+        values = _Repeating(values)
+        values.repeated = repeated
+    return values
 
 
 def _repeated(value: Any) -> str:
@@ -205,14 +205,14 @@ def lines(source: Source) -> Iterator[Record | Refused]:
                 continue
             place = source.place(number)
             if len(raw) > LARGEST_RECORD:
-                found = _words(json.JSONDecodeError("Longer", "", 0))
-                yield _unexpected(place, found, fatal=True)
+                mistake = _words(json.JSONDecodeError("Longer", "", 0))
+                yield _unexpected(place, mistake, fatal=True)
                 return
             try:
                 value = _decoder.decode(raw)
             except json.JSONDecodeError as error:
-                found = f"{_words(error)} at character {error.pos + 1}"
-                yield _unexpected(place, undecoded(raw, source.encoding) or found, raw=raw)
+                mistake = f"{_words(error)} at character {error.pos + 1}"
+                yield _unexpected(place, undecoded(raw, source.encoding) or mistake, raw=raw)
             except RecursionError:
                 yield _unexpected(place, "values nested too deeply", raw=raw)
             else:
@@ -224,8 +224,8 @@ def array(source: Source) -> Iterator[Record | Refused]:
     with source.text(newline="\n") as stream:
         window = _Window(stream)
 
-        def stopped(found: str, expected: str = "a JSON object") -> Refused:
-            return _unexpected(source.place(window.line), found, expected, fatal=True)
+        def stopped(mistake: str, expected: str = "a JSON object") -> Refused:
+            return _unexpected(source.place(window.line), mistake, expected, fatal=True)
 
         if window.next_letter() == "{":
             yield from _document(source, window)
@@ -240,7 +240,8 @@ def array(source: Source) -> Iterator[Record | Refused]:
             try:
                 value, raw = window.value()
             except json.JSONDecodeError as error:
-                yield stopped(undecoded(window.rest(80), source.encoding) or _found(letter, error))
+                # Nothing tells where the next object begins, as a line does in JSON Lines.
+                yield stopped(undecoded(window.rest(80), source.encoding) or _fault(letter, error))
                 return
             except RecursionError:
                 yield stopped("values nested too deeply")
@@ -263,8 +264,8 @@ def _document(source: Source, window: _Window) -> Iterator[Record | Refused]:
     try:
         value, raw = window.value()
     except json.JSONDecodeError as error:
-        found = undecoded(window.rest(80), source.encoding) or f"{_words(error)}"
-        yield _unexpected(place, found, "a JSON object", fatal=True)
+        mistake = undecoded(window.rest(80), source.encoding) or f"{_words(error)}"
+        yield _unexpected(place, mistake, "a JSON object", fatal=True)
         return
     except RecursionError:
         yield _unexpected(place, "values nested too deeply", "a JSON object", fatal=True)
@@ -274,8 +275,8 @@ def _document(source: Source, window: _Window) -> Iterator[Record | Refused]:
         yield record
         return
     if path is None or window.next_letter():
-        found = "no [ at its start" if path is None else "text after the closing }"
-        yield _unexpected(place, found, "a JSON array", fatal=True)
+        mistake = "no [ at its start" if path is None else "text after the closing }"
+        yield _unexpected(place, mistake, "a JSON array", fatal=True)
         return
     yield from rows_of(record, _lines_of_rows(raw, path, place.line))
 
@@ -287,6 +288,8 @@ def _lines_of_rows(raw: str, path: Sequence[str], line: int) -> list[int]:
         space = _SPACE.match(raw, at)
         return space.end() if space else at
 
+    # The row's line is needed, and only the decoder knows where a value ends: names and values are
+    # passed over one by one.
     at = 0
     for key in path:
         name = None
@@ -346,18 +349,22 @@ class _Window:
         while True:
             try:
                 value, end = _decoder.raw_decode(self._text, self._at)
+                # A number at the end of what was read may go on in the next piece.
                 if end < len(self._text) or self._ended:
                     return value, self.take(end - self._at)
             except json.JSONDecodeError as error:
+                # A string that isn't closed yet is reported at its start, however long it is.
                 cut = error.pos >= len(self._text) - CUT_TOKEN or "Unterminated" in error.msg
                 if self._ended or not cut:
                     raise
             if len(self._text) - self._at > LARGEST_RECORD:
                 raise json.JSONDecodeError("Longer", "", 0)
+            # Each attempt decodes the value from its start, so pieces that don't grow would take
+            # quadratic time.
             self._read(max(CHUNK, len(self._text) - self._at))
 
 
-def _found(letter: str, error: json.JSONDecodeError) -> str:
+def _fault(letter: str, error: json.JSONDecodeError) -> str:
     if not letter:
         return "the end of the file"
     return _words(error) if letter in '{["' else f"{_words(error)} at {quoted(letter)}"
@@ -367,7 +374,7 @@ def _words(error: json.JSONDecodeError) -> str:
     """Say what was found in place of the object; Python says what it would have expected."""
     if error.msg.startswith("Expecting "):
         return f"no {error.msg.removeprefix('Expecting ')}"
-    return next((words for begins, words in FOUND if error.msg.startswith(begins)), error.msg)
+    return next((words for begins, words in MISTAKES if error.msg.startswith(begins)), error.msg)
 
 
 def _record(place: Place, raw: str, value: Any, encoding: Encoding) -> Record | Refused:
@@ -383,13 +390,13 @@ def _record(place: Place, raw: str, value: Any, encoding: Encoding) -> Record | 
 
 def _unexpected(
     place: Place,
-    found: str,
+    mistake: str,
     expected: str = "one JSON object",
     *,
     raw: str = "",
     fatal: bool = False,
 ) -> Refused:
-    sentence = f"Expected {expected}, found {found}."
+    sentence = f"Expected {expected}, found {mistake}."
     if fatal:
         sentence += f" {REST_IS_LOST}"
     return refusal(place, "", sentence, raw, fatal=fatal)
@@ -448,6 +455,7 @@ def open_sheet(path: Path, delimiter: str | None = None) -> TableHeader | None:
     first = lines[blank].strip()
     # Excel's own line that names the delimiter.
     if first.casefold().startswith("sep=") and len(first) <= 5:
+        # A tab at the end of this line went with the white space around it.
         delimiter, blank = first[4:] or "\t", blank + 1
     choices = (delimiter,) if delimiter else DELIMITERS
     blanks = {mark: _quotes_after_blanks(lines[blank:], mark) for mark in choices}
@@ -492,6 +500,7 @@ def _header(lines: list[str], delimiter: str, blanks: bool) -> tuple[tuple[str, 
 def table(source: Source, delimiter: str | None = None) -> Iterator[Record | Refused]:
     """Read a CSV or TSV file row by row; blank lines and rows of empty cells are skipped."""
     with source.text(newline="") as stream:
+        # The header is read from a stream of its own, since this one can't go back.
         sheet = open_sheet(source.path, delimiter)
         if sheet is None:
             return
@@ -525,6 +534,7 @@ def _rows(source: Source, sheet: TableHeader, stream: Iterator[str]) -> Iterator
         next(stream)
     lines = _Lines(stream)
     mark, blanks = sheet.delimiter, sheet.blanks
+    # Without `strict`, csv takes a quote that is never closed for text, with all rows after it.
     reader = csv.reader(lines, delimiter=mark, strict=True, skipinitialspace=blanks)
     names = sorted(map(plain, sheet.header))
     escaped = ESCAPE_COLUMN in sheet.header
@@ -543,6 +553,7 @@ def _rows(source: Source, sheet: TableHeader, stream: Iterator[str]) -> Iterator
         raw = lines.take()
         if not any(cells):
             continue
+        # Empty cells beyond the header hold nothing that could be lost.
         while len(cells) > len(sheet.header) and not cells[-1]:
             cells.pop()
         if fault := undecoded(raw, source.encoding):
@@ -634,6 +645,7 @@ def _texts(cells: Iterable[Cell]) -> list[str]:
 def _of_workbook(
     place: Place, header: Sequence[str], cells: Sequence[Cell], begins: int
 ) -> Record | Refused:
+    # A row of a workbook ends with its last cell that holds something.
     named = dict(zip_longest(header, _texts(cells), fillvalue=""))
     named.pop("", None)
     record = Record(place, named, named, begins)
@@ -657,8 +669,9 @@ def _is_header(cells: Sequence[str], names: Sequence[str]) -> bool:
 
     Folding long texts took as long as all the rest of an import, and no name is a long text.
     """
-    found = sorted(map(plain, cells)) if max(map(len, cells)) <= LONGEST_COLUMN else []
-    return found == names or (len(found) > 2 and set(found) <= KNOWN)
+    folded = sorted(map(plain, cells)) if max(map(len, cells)) <= LONGEST_COLUMN else []
+    # A row of one or two words that name fields may be data.
+    return folded == names or (len(folded) > 2 and set(folded) <= KNOWN)
 
 
 def _broken_quotes(place: Place, raw: str, error: csv.Error) -> Refused:
@@ -755,6 +768,7 @@ def _roles(sources: Sequence[Source]) -> tuple[Source, Source, Source]:
             f"{len(sources)} were named."
         )
     others = [source for source in sources if not _holds_answers(source.path)]
+    # If the files don't tell which of them has the questions, it is the first one that was named.
     questions = others[0] if len(others) == 1 else sources[0]
     first, second = (source for source in sources if source is not questions)
     return questions, first, second
@@ -768,6 +782,7 @@ def _named_in(path: Path) -> str:
     """Return the model that the first row of a file of answers names, "" for any other file."""
     with open_text(path, newline="\n") as stream:
         try:
+            # A file without line breaks must not be read as a whole.
             values = json.loads(stream.readline(LARGEST_RECORD))
         except (ValueError, RecursionError):
             return ""
@@ -947,15 +962,15 @@ def data_files(paths: Sequence[Path]) -> list[Path]:
 def _files_in(folder: Path) -> list[Path]:
     inside = sorted(path for path in folder.rglob("*") if path.is_file())
     for suffix in DATA_SUFFIXES:
-        found = [
+        data = [
             path
             for path in inside
             if Path(unpacked_name(path.name)).suffix.casefold() == suffix
             and path.name not in ABOUT
             and not path.name.startswith(".")
         ]
-        if found:
-            return found
+        if data:
+            return data
     named = "The ZIP" if folder.name == UNPACKED else f"The folder {folder}"
     raise UserError(f"{named} holds no file of {', '.join(DATA_SUFFIXES)}. Nothing was imported.")
 

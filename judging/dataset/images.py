@@ -49,6 +49,7 @@ SECONDS_OF_FETCHING = 90.0
 LONGEST_NAME = 200
 # A key of `reading.SENTENCES`.
 LEFT_AS_TEXT = "images left as text"
+# An image may have megabytes, and all images of a statement are in memory.
 _WRITTEN_TOGETHER = 20
 _HASH = re.compile(r"[0-9a-f]{64}")
 _DATA = re.compile(r"data:[^,]{0,200};base64,", re.IGNORECASE)
@@ -61,6 +62,7 @@ def is_bundle(path: Path) -> bool:
     try:
         with Archive(path, BOUNDS) as archive:
             return _OF_WORKBOOKS not in archive.names
+    # The reader that its name asks for refuses it, and says why.
     except TooLarge:
         return path.suffix.lower() == ".zip"
     except (OSError, zipfile.BadZipFile):
@@ -113,6 +115,7 @@ def _inside(path: Path, name: str) -> PurePosixPath | None:
     parts = PurePosixPath(name).parts
     if not parts or any(part.startswith((".", "__MACOSX")) and part != ".." for part in parts):
         return None
+    # No name may lead out of the folder, or be one that another file system can't have.
     long = any(len(part.encode(errors="replace")) > LONGEST_NAME for part in parts)
     if long or ".." in parts or name.startswith("/") or not name.isprintable() or "\\" in name:
         raise _unusable(path, f"it holds the file {quoted(name)}, whose name is not allowed")
@@ -156,6 +159,7 @@ def _write_log(path: Path, archive: Archive, head: str, target: Path) -> None:
     except (ValueError, LookupError, TypeError):
         raise _unusable(path, f"its {head} doesn't say what was evaluated") from None
     with target.open("wb") as stream:
+        # By the line break, `format_of` takes the file for one document and not for JSON Lines.
         stream.write(b'{\n"eval": ' + json.dumps(about).encode() + b',\n"samples": [')
         for place, name in enumerate(filter(_OF_A_LOG.fullmatch, archive.names)):
             stream.write(b",\n" if place else b"\n")
@@ -215,13 +219,13 @@ class Images:
 
             def put(target: str, *, required: bool = False, field: str = field) -> str:
                 try:
-                    found = self._hash(row, target, required=required)
+                    sha256 = self._hash(row, target, required=required)
                 except NoImage as error:
                     problems.append(RecordProblem(row.place, field, f"{_named(target)} {error}."))
                     return ""
-                if not found and LEFT_AS_TEXT not in notes:
+                if not sha256 and LEFT_AS_TEXT not in notes:
                     notes.append(LEFT_AS_TEXT)
-                return found
+                return sha256
 
             if field in lists:
                 lists[field] = conversations.with_images(
@@ -256,7 +260,7 @@ class Images:
             if self._closed:
                 raise NoImage("was refused when the file was checked")
             try:
-                self.known[key] = self._found(Path(row.place.file), target)
+                self.known[key] = self._read(Path(row.place.file), target)
             except NoImage as error:
                 self._faults[key] = str(error)
                 raise
@@ -264,7 +268,7 @@ class Images:
             raise NoImage(_why_not(target))
         return self.known[key]
 
-    def _found(self, file: Path, target: str) -> str:
+    def _read(self, file: Path, target: str) -> str:
         if target.lower().startswith(SCHEME):
             return self._by_hash(file, target[len(SCHEME) :].lower())
         if target[:5].lower() == "data:":
@@ -305,6 +309,7 @@ class Images:
         if name.is_absolute() or ".." in name.parts or not unquote(target).isprintable():
             return None, must
         for path in (file.parent / name, folder / name):
+            # A link in the folder may lead out of it.
             if path.is_file() and path.resolve().is_relative_to(folder.resolve()):
                 return path, must
         return None, must
@@ -327,6 +332,8 @@ class Images:
             )
         started = time.monotonic()
         try:
+            # From which hosts images come is one list. Which hosts may be in a private network is
+            # another.
             content = outbound.get(
                 url, settings.FAIRJUDGE_WEBHOOK_HOSTS, settings.FAIRJUDGE_MAX_IMAGE_BYTES
             )
@@ -347,6 +354,7 @@ class Images:
             if not self._kept:
                 self._folder = Path(tempfile.mkdtemp(prefix="fairjudge-images-"))
                 weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+            # The contents of a large data set's images don't fit into memory.
             (self._folder / made.sha256).write_bytes(made.content)
             self._kept[made.sha256] = replace(made, content=b"")
         return made.sha256
@@ -354,13 +362,13 @@ class Images:
     def _rows(self, hashes: Iterable[str]) -> list[Image]:
         return [
             Image(
-                sha256=one,
-                content_type=self._kept[one].content_type,
-                width=self._kept[one].width,
-                height=self._kept[one].height,
-                content=(self._folder / one).read_bytes(),
+                sha256=sha256,
+                content_type=self._kept[sha256].content_type,
+                width=self._kept[sha256].width,
+                height=self._kept[sha256].height,
+                content=(self._folder / sha256).read_bytes(),
             )
-            for one in hashes
+            for sha256 in hashes
         ]
 
     def write(self) -> None:
@@ -369,6 +377,7 @@ class Images:
         new = sorted(self._kept.keys() - there)
         for start in range(0, len(new), _WRITTEN_TOGETHER):
             rows = self._rows(new[start : start + _WRITTEN_TOGETHER])
+            # Another import may write the same image at this moment.
             Image.objects.bulk_create(rows, ignore_conflicts=True)
 
     def keep(self, imported: Import) -> None:
@@ -376,6 +385,7 @@ class Images:
         used = set(filter(None, self.known.values()))
         # Another project may have ended meanwhile, and its images with it.
         locked = Image.objects.select_for_update(no_key=True).filter(pk__in=used)
+        # In one order for all, so that no two imports wait for each other's locks.
         there = set(locked.order_by("pk").values_list("pk", flat=True))
         Image.objects.bulk_create(self._rows(sorted(self._kept.keys() - there)))
         imported.images.set(used & (there | self._kept.keys()))

@@ -61,8 +61,8 @@ class Unreadable(ValueError):
         self.column = column
 
 
-def _unexpected(column: str, expected: str, found: object) -> Unreadable:
-    return Unreadable(column, expected_sentence(column, expected, found))
+def _unexpected(column: str, expected: str, value: object) -> Unreadable:
+    return Unreadable(column, expected_sentence(column, expected, value))
 
 
 @dataclass(frozen=True)
@@ -150,6 +150,7 @@ def as_text(value: Any) -> str | None:
 
 def name_in(value: Any) -> str:
     """Return a short text or a whole number as text, "" for anything else."""
+    # For Python, True and False are whole numbers.
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     return value.strip() if isinstance(value, str) else ""
@@ -194,19 +195,19 @@ def _as_1(label: str, first_is_1: bool) -> str:
 
 def _turn(values: Values) -> int | None:
     """Return which turn of a conversation a row is about; None if it doesn't say."""
-    found = values.get("turn")
-    if found is None or found == "":
+    turn = values.get("turn")
+    if turn is None or turn == "":
         return None
-    number = canonical(str(found))
+    number = canonical(str(turn))
     if not number.isdecimal() or not 1 <= int(number) <= MOST_TURNS:
-        raise _unexpected("turn", f"a whole number from 1 to {MOST_TURNS}", found)
+        raise _unexpected("turn", f"a whole number from 1 to {MOST_TURNS}", turn)
     return int(number)
 
 
 def _parted(
     first: Any, second: Any, names: tuple[str, str], turn: int | None = None
 ) -> tuple[Any, Any, Any]:
-    """Return the question and the responses of two conversations, as texts where that is all.
+    """Return the question and the responses of two conversations, as texts if they are no more.
 
     Args:
         turn: the last one that counts. MT-bench's rows about the first turn hold the second, too.
@@ -218,13 +219,14 @@ def _parted(
         except Unusable as error:
             raise Unreadable(name, str(error)) from None
         asked = [n for n, message in enumerate(messages) if message["role"] == "user"]
+        # Turns count from 1, so this is where the turn after the last one begins.
         end = asked[turn] if turn is not None and turn < len(asked) else len(messages)
         whole.append(messages[:end])
     try:
         question, *responses = conversations.parted(*whole)
     except Unusable as error:
         raise Unreadable(names[1], str(error)) from None
-    return unlisted(question, "question"), *(unlisted(said, "response_1") for said in responses)
+    return unlisted(question, "question"), *(unlisted(side, "response_1") for side in responses)
 
 
 def unlisted(value: Any, field: str) -> Any:
@@ -291,6 +293,7 @@ def as_pair(
 def _conversation_votes(values: Values, known: Container[str]) -> Rows:
     """Read the vote of a person on an arena or on MT-bench."""
     judge = values.get("judge")
+    # A judge model comes as a list of its name and its prompt's.
     if isinstance(judge, list) or plain(name_in(judge)).startswith("gpt4"):
         raise Unreadable(
             "judge", "This verdict is by a judge model. Import FastChat's file of pair judgments."
@@ -303,6 +306,7 @@ def _conversation_votes(values: Values, known: Container[str]) -> Rows:
     external_id, first_is_1 = _conversation_id(values, known)
     yield {
         "external_id": external_id,
+        # Files without the person name the session in which they voted.
         "annotator": name_in(judge or values.get("evaluation_session_id")) or None,
         "label": _as_1(labels[winner], first_is_1),
         "raw_answer": "both_bad" if winner in bad else None,
@@ -336,10 +340,10 @@ def _battle_pairs(values: Values, known: Container[str]) -> Rows:
 def _texts_in(value: Any, name: str) -> list[str]:
     """Return the texts that a cell lists as JSON; an answer that is null is empty."""
     try:
-        found = json.loads(value) if isinstance(value, str) and value[:1] == "[" else value
+        decoded = json.loads(value) if isinstance(value, str) and value[:1] == "[" else value
     except ValueError:
-        found = value
-    texts = found if isinstance(found, list) else [found]
+        decoded = value
+    texts = decoded if isinstance(decoded, list) else [decoded]
     if not texts or not all(text is None or isinstance(text, str) for text in texts):
         raise _unexpected(name, "a list of texts", value)
     return [text or "" for text in texts]
@@ -380,13 +384,13 @@ def _alpaca_judgments(values: Values, known: Container[str]) -> Rows:
     alpaca_eval draws the order for each pair and doesn't keep it.
     """
     (pair,) = _alpaca_pairs(values, known)
-    found = values["preference"]
+    preference = values["preference"]
     outcome = None
-    if found is not None and found != "":
-        number = number_in("preference", found, "a number from 1 to 2")
+    if preference is not None and preference != "":
+        number = number_in("preference", preference, "a number from 1 to 2")
         # Older files write 0 for a tie.
         if number and not 1 <= number <= 2:
-            raise _unexpected("preference", "a number from 1 to 2", found)
+            raise _unexpected("preference", "a number from 1 to 2", preference)
         middle = Decimal("1.5")
         outcome = "tie" if number in (0, middle) else "win" if number < middle else "lose"
     names = ("preference_raw_completion", "raw_completion")
@@ -401,13 +405,13 @@ def _alpaca_judgments(values: Values, known: Container[str]) -> Rows:
     )
 
 
-def number_in(column: str, found: Any, expected: str) -> Decimal:
+def number_in(column: str, value: Any, expected: str) -> Decimal:
     try:
-        number = Decimal(str(found).strip())
+        number = Decimal(str(value).strip())
     except InvalidOperation:
         number = Decimal("NaN")
     if not number.is_finite():
-        raise _unexpected(column, expected, found)
+        raise _unexpected(column, expected, value)
     return number
 
 
@@ -422,11 +426,11 @@ _ARENA_HARD = {
 _CUT_OUT = re.compile("[AB<>=]+")
 
 
-def _verdict(column: str, found: Any) -> str | None:
+def _verdict(column: str, verdict: Any) -> str | None:
     """Return what A>B and the like say about A; None for a reply without a verdict."""
-    if found is None or (isinstance(found, str) and _CUT_OUT.fullmatch(found)):
-        return _ARENA_HARD.get(found or "")
-    raise _unexpected(column, "A>>B, A>B, A=B, B>A or B>>A", found)
+    if verdict is None or (isinstance(verdict, str) and _CUT_OUT.fullmatch(verdict)):
+        return _ARENA_HARD.get(verdict or "")
+    raise _unexpected(column, "A>>B, A>B, A=B, B>A or B>>A", verdict)
 
 
 def _arena_hard_judgments(values: Values, known: Container[str]) -> Rows:
@@ -435,6 +439,7 @@ def _arena_hard_judgments(values: Values, known: Container[str]) -> Rows:
     if not baseline:
         sentence = "The row doesn't name its baseline. Add it as baseline, with the model's name."
         raise Unreadable("baseline", sentence)
+    # Newer versions of arena-hard call the ID of a question uid.
     number = name_in(values.get("uid")) or name_in(values.get("question_id"))
     external_id, baseline_is_1 = _pair_of(known, number, baseline, model)
     games = values["games"]
@@ -506,7 +511,7 @@ _MOST_PREFERENCES = 1_000
 
 
 def _is_texts(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(one, str) for one in value)
+    return isinstance(value, list) and bool(value) and all(isinstance(text, str) for text in value)
 
 
 def _preference(number: str, values: Values) -> dict[str, Any]:
@@ -519,8 +524,9 @@ def _preference(number: str, values: Values) -> dict[str, Any]:
     sides = list(zip(texts, models, strict=True))
     scores = values.get("score_chosen"), values.get("score_rejected")
     tie = None not in scores and scores[0] == scores[1]
-    said = [text_form(prompt, "question"), *sorted(text_form(text, "response_1") for text in texts)]
-    drawn = content_id(said)
+    # The texts are sorted, so that the draw knows nothing of which one was chosen.
+    in_order = sorted(text_form(text, "response_1") for text in texts)
+    drawn = content_id([text_form(prompt, "question"), *in_order])
     chosen_is_1 = int(drawn, 16) % 2 == 0
     return as_pair(
         number,
@@ -575,13 +581,13 @@ def _helpsteer3_pairs(values: Values, known: Container[str]) -> Rows:
     yield as_pair("", question, sides, category=category, gold_label=gold)
 
 
-def _strength(column: str, found: Any) -> str | None:
-    strength = number_in(column, found, "a number from -3 to 3")
+def _strength(column: str, value: Any) -> str | None:
+    strength = number_in(column, value, "a number from -3 to 3")
     # -100 says that neither response is valid.
     if strength == -100:
         return None
     if abs(strength) > 3:
-        raise _unexpected(column, "a number from -3 to 3", found)
+        raise _unexpected(column, "a number from -3 to 3", value)
     return "tie" if strength == 0 else "win" if strength < 0 else "lose"
 
 
@@ -596,9 +602,11 @@ def _marked_turns(prompt: Any) -> Any:
     messages: Messages = [{"role": "user", "content": first}]
     for role, content in zip(rest[::2], rest[1::2], strict=True):
         messages.append({"role": role.lower(), "content": content})
+    # A prompt ends with the mark of the turn that the responses fill.
     if messages[-1] == {"role": "assistant", "content": ""}:
         messages.pop()
-    by_turns = all(one["role"] == ("user", "assistant")[n % 2] for n, one in enumerate(messages))
+    # A question begins and ends with a user's turn.
+    by_turns = all(m["role"] == ("user", "assistant")[n % 2] for n, m in enumerate(messages))
     if (
         not by_turns
         or len(messages) % 2 == 0
@@ -626,10 +634,10 @@ def _fields_of(task: Values, about: Values, fallback_id: Any) -> dict[str, Any]:
 
 def _left(about: Values) -> int:
     """Return which response a task shows on the left: 1, unless it says 2."""
-    found = canonical(str(about.get("left_response") or "1"))
-    if found not in ("1", "2"):
-        raise _unexpected("left_response", "1 or 2", found)
-    return int(found)
+    response = canonical(str(about.get("left_response") or "1"))
+    if response not in ("1", "2"):
+        raise _unexpected("left_response", "1 or 2", response)
+    return int(response)
 
 
 def _label_studio_pairs(values: Values, known: Container[str]) -> Rows:
@@ -643,6 +651,7 @@ def _label_studio_votes(values: Values, known: Container[str]) -> Rows:
     for annotation in values["annotations"]:
         if not isinstance(annotation, dict):
             raise _unexpected("annotations", "a list of annotations", annotation)
+        # The person skipped the task.
         if annotation.get("was_cancelled") is True:
             continue
         label = _label_studio_label(annotation.get("result"))
@@ -666,11 +675,11 @@ def _label_studio_label(result: Any) -> str:
         value = part.get("value") if isinstance(part, dict) else None
         if not isinstance(value, dict):
             continue
-        said = value.get("selected")
+        answer = value.get("selected")
         if part.get("type") == "choices" and value.get("choices"):
-            said = value["choices"][0]
-        if isinstance(said, str) and plain(said) in answers:
-            return answers[plain(said)]
+            answer = value["choices"][0]
+        if isinstance(answer, str) and plain(answer) in answers:
+            return answers[plain(answer)]
     raise Unreadable("result", "An annotation has no answer: left, right, or a choice tie.")
 
 
@@ -685,8 +694,8 @@ def _label_studio_task(values: Values) -> Values:
     result = []
     for value in (value for name, value in data.items() if name not in texts):
         is_cell = isinstance(value, str) and value.startswith('[{"selected"')
-        found = json.loads(value) if is_cell else value
-        answers = found if isinstance(found, list) else [{"selected": found}]
+        decoded = json.loads(value) if is_cell else value
+        answers = decoded if isinstance(decoded, list) else [{"selected": decoded}]
         result += [{"value": answer} for answer in answers]
     about = {name: values[name] for name in ("created_at", "lead_time")} | {"result": result}
     about["completed_by"] = name_in(values["annotator"]) or None
@@ -718,7 +727,7 @@ def _unflattened(values: Values) -> dict[str, Any]:
     for column, answers in values.items():
         if column.endswith(_ARGILLA_ANSWERS) and answers:
             more = [values.get(f"{column}.{name}") for name in ("users", "status")]
-            people, states = (given or [None] * len(answers) for given in more)
+            people, states = (cells or [None] * len(answers) for cells in more)
             responses[column.removesuffix(_ARGILLA_ANSWERS)] = [
                 {"value": answer, "user_id": person}
                 for answer, person, state in zip(answers, people, states, strict=True)
@@ -737,7 +746,7 @@ def _argilla_votes(values: Values, known: Container[str]) -> Rows:
     about = values.get("metadata")
     held = {**(about if isinstance(about, dict) else {}), **values["fields"]}
     left = _left(held)
-    asked = {name: given for name, given in values["responses"].items() if given}
+    asked = {name: responses for name, responses in values["responses"].items() if responses}
     if not asked:
         return
     named = [name for name in asked if plain(name) in ("preference", "label", "winner", "overall")]
@@ -749,11 +758,11 @@ def _argilla_votes(values: Values, known: Container[str]) -> Rows:
             "responses preference.",
         )
     for response in asked[names[0]]:
-        said = response.get("value") if isinstance(response, dict) else None
-        said = said[0] if isinstance(said, list) and said else said
-        if not isinstance(said, str):
-            raise _unexpected("value", "the answer as text", said)
-        label, raw_answer = _answer(said, left)
+        answer = response.get("value") if isinstance(response, dict) else None
+        answer = answer[0] if isinstance(answer, list) and answer else answer
+        if not isinstance(answer, str):
+            raise _unexpected("value", "the answer as text", answer)
+        label, raw_answer = _answer(answer, left)
         yield {
             "external_id": held.get("external_id") or values["id"],
             "annotator": response.get("user_id"),
@@ -763,14 +772,14 @@ def _argilla_votes(values: Values, known: Container[str]) -> Rows:
         }
 
 
-def _answer(said: str, left: int) -> tuple[str, str | None]:
+def _answer(answer: str, left: int) -> tuple[str, str | None]:
     """Return an answer about the shown responses as one about response 1, and what was meant.
 
     A model's name means the same in both orders.
     """
-    label = {"left": "win", "right": "lose"}.get(plain(said)) or read_label(said, {})
-    raw_answer = "both_bad" if "bothbad" in plain(said) else None
-    return (said if label is None else _as_1(label, left == 1)), raw_answer
+    label = {"left": "win", "right": "lose"}.get(plain(answer)) or read_label(answer, {})
+    raw_answer = "both_bad" if "bothbad" in plain(answer) else None
+    return (answer if label is None else _as_1(label, left == 1)), raw_answer
 
 
 def layout_for(
@@ -793,6 +802,7 @@ def layout_for(
     )
 
 
+# A row is read by the first of these that it fits.
 OF_PAIRS = (
     layout_for(
         "FastChat",
@@ -934,6 +944,7 @@ def answer_of(values: Values) -> tuple[str, Any, str]:
         text = messages[-1]
     else:
         model = ""
+    # arena-hard's message has an object as its content, which holds the answer.
     while isinstance(text, dict):
         text = text.get("content", text.get("answer"))
     return number, text, model

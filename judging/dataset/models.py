@@ -60,6 +60,7 @@ class Import(Leased):
     kind = models.CharField(max_length=10, choices=Kind, default=Kind.EXAMPLES)
     state = models.CharField(max_length=12, choices=State, default=State.CHECKED)
     reason = models.TextField(blank=True)
+    # People know the first names. The others say where the files are: see `uploads.stored_name`.
     file_names = models.JSONField(default=list)
     stored_files = models.JSONField(default=list, blank=True)
     sha256 = models.CharField(max_length=64, blank=True)
@@ -243,19 +244,19 @@ class TagChange(models.Model):
 
 def words_of(subset: Mapping[str, Any]) -> str:
     """Say in words how a stored subset was chosen."""
-    said = []
+    words = []
     for name, values in subset.get("where", ()):
         shown = " or ".join(value or "(none)" for value in values)
-        said.append(f"with {name} {shown}" if name != "text" else f"with the text “{shown}”")
+        words.append(f"with {name} {shown}" if name != "text" else f"with the text “{shown}”")
     if "ids" in subset:
-        said.append(f"from a list of {number_of(subset['ids'], 'id')}")
+        words.append(f"from a list of {number_of(subset['ids'], 'id')}")
     if "without" in subset:
-        said.append(f"without the {number_of(subset['without'], 'example')} that taught the judge")
+        words.append(f"without the {number_of(subset['without'], 'example')} that taught the judge")
     if "within" in subset:
-        said.append(f"within the examples {words_of(subset['within'])}")
+        words.append(f"within the examples {words_of(subset['within'])}")
     if "sample" in subset:
-        said.append(f"drawn at random (seed {subset['seed']})")
-    return ", ".join(said)
+        words.append(f"drawn at random (seed {subset['seed']})")
+    return ", ".join(words)
 
 
 class Frame(models.Model):
@@ -314,6 +315,7 @@ class HumanScore(models.Model):
     point_item = models.ForeignKey(PointItem, on_delete=models.CASCADE, related_name="scores")
     criterion = models.CharField(max_length=100)
     rater = models.CharField(max_length=200)
+    # Decimals, so that the same score is equal from whichever file it comes.
     value = models.DecimalField(max_digits=12, decimal_places=6)
 
     class Meta:
@@ -356,6 +358,8 @@ def alike_questions(examples: QuerySet[Example]) -> tuple[float, int]:
     often = named.values("md5").annotate(n=Count("pk")).filter(n__gt=1)
     sizes, n = list(often.values_list("n", flat=True)), examples.count()
     alone = n - sum(sizes)
+    # Each of the examples of a question counts as many as the question has, so their sum is a
+    # square.
     return (alone + sum(size**2 for size in sizes)) / max(n, 1), alone + len(sizes)
 
 
@@ -387,6 +391,7 @@ def n_judged(project_id: int, frame: int | None = None) -> int:
     """Return how many examples `judged_in` has, by one query."""
     if frame is not None:
         return judged_in(project_id, frame).count()
+    # A project that is being deleted has examples, too.
     project = Project.every.filter(pk=project_id)
     return int(project.values_list(number_judged(), flat=True).get())
 
@@ -412,8 +417,8 @@ def frame_of(project: Project, frame: int | None = None) -> QuerySet[Example]:
 
 def tags_of_examples(keys: Collection[int]) -> Mapping[int, list[str]]:
     """Return the tags of some examples, in alphabetical order, by one query."""
-    found: defaultdict[int, list[str]] = defaultdict(list)
+    tags: defaultdict[int, list[str]] = defaultdict(list)
     rows = Tagging.objects.filter(example__in=keys).order_by("tag__name")
     for example, name in rows.values_list("example", "tag__name"):
-        found[example].append(name)
-    return found
+        tags[example].append(name)
+    return tags

@@ -83,8 +83,8 @@ def _document_of(value: Any) -> tuple[Document, list[Any]] | None:
 
 def path_of(value: Any) -> tuple[str, ...] | None:
     """Return the keys that lead to the rows of a document; None if it is no known one."""
-    found = _document_of(value)
-    return found[0].path if found else None
+    document = _document_of(value)
+    return document[0].path if document else None
 
 
 def rows_of(record: Record, lines: Sequence[int] = ()) -> list[Record]:
@@ -93,10 +93,10 @@ def rows_of(record: Record, lines: Sequence[int] = ()) -> list[Record]:
     Args:
         lines: the line of each row; by default, the record's. A table's rows are numbered instead.
     """
-    found = _document_of(record.values)
-    if found is None:
+    document_and_rows = _document_of(record.values)
+    if document_and_rows is None:
         return [record]
-    document, rows = found
+    document, rows = document_and_rows
     places = [record.place._replace(line=line) for line in lines] or [record.place] * len(rows)
     if document is SPLIT:
         places = [record.place._replace(line=n, unit="row") for n in range(1, len(rows) + 1)]
@@ -157,6 +157,7 @@ def _together(tool: str, read: Callable[[Values], Mapping[str, Any]], alone: str
             groups[output.key].append(output)
         outputs = [output for group in groups.values() for output in group]
         names = _names_of(groups.values())
+        # All inputs have the runs in the same order, that of the files.
         rank = {source: n for n, source in enumerate(dict.fromkeys(o.source for o in outputs))}
         for group in groups.values():
             group.sort(key=lambda output: (output.order, rank[output.source]))
@@ -270,10 +271,11 @@ def _opened(value: Any) -> Any:
         return value
     for read in (json.loads, _literal):
         try:
-            found = read(value)
+            decoded = read(value)
         except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
             continue
-        return value if is_deep(found) else found
+        # What can't be walked recursively stays a text.
+        return value if is_deep(decoded) else decoded
     return value
 
 
@@ -305,7 +307,7 @@ def _chat_of(value: Any) -> Any:
     return value if _is_message(value) else None
 
 
-def _told(value: Any, field: str) -> Any:
+def _content(value: Any, field: str) -> Any:
     """Return an input or output as a text or a list of messages; None if there is none.
 
     Of an object with one value it is the value. Any other object is shown as JSON.
@@ -313,7 +315,7 @@ def _told(value: Any, field: str) -> Any:
     if (chat := _chat_of(value)) is not None:
         return unlisted(chat if isinstance(chat, list) else [chat], field)
     if isinstance(value, dict) and len(value) == 1:
-        return _told(next(iter(value.values())), field)
+        return _content(next(iter(value.values())), field)
     if value is None or isinstance(value, str):
         return value
     if is_deep(value):
@@ -321,25 +323,25 @@ def _told(value: Any, field: str) -> Any:
     return dumped(value)
 
 
-def _asked(value: Any) -> Any:
+def _input(value: Any) -> Any:
     """Return an input. What a cell holds as JSON is one."""
-    return _told(_opened(value), "question")
+    return _content(_opened(value), "question")
 
 
-def _said(value: Any) -> Any:
+def _output(value: Any) -> Any:
     """Return an output. A text stays as it is, even if a model wrote JSON."""
-    return _told(value, "response_1")
+    return _content(value, "response_1")
 
 
 def _of_prefix(values: Values, *prefixes: str) -> Any:
     """Return the object whose fields are columns such as `inputs.question`; None without any."""
-    found = {
+    fields = {
         name.removeprefix(prefix): value
         for prefix in prefixes
         for name, value in values.items()
         if name.startswith(prefix)
     }
-    return (found if len(found) > 1 else next(iter(found.values()))) if found else None
+    return (fields if len(fields) > 1 else next(iter(fields.values()))) if fields else None
 
 
 # The tools.
@@ -382,6 +384,7 @@ def _promptfoo_judgments(values: Values, known: Container[str]) -> Rows:
     if len(chosen) != 2:
         raise Unreadable("gradingResult", "The outputs have no result of select-best.")
     (first, why), (second, why_not) = chosen
+    # If both were chosen, or neither, there is no verdict.
     outcome = None if first == second else "win" if first else "lose"
     reply = why if first else why_not
     yield judgment_of(_ids_of(outputs), first_is_1=True, outcome=outcome, model="", reply=reply)
@@ -395,10 +398,12 @@ def _inspect(values: Values) -> dict[str, Any]:
     message = choices[0].get("message") if choices and isinstance(choices[0], dict) else None
     content = message.get("content") if isinstance(message, dict) else None
     if isinstance(content, list):
+        # Parts of other types, such as reasoning, are no part of the answer.
         content = "".join(part.get("text", "") for part in content if part.get("type") == "text")
     number = str(values["id"])
     return {
         "key": (str(about.get("task")), number, epoch),
+        # Each epoch asks the same sample once more, and its answers are a pair of their own.
         "number": number if epoch == "1" else f"{number}:{epoch}",
         "question": unlisted(question, "question") if isinstance(question, list) else question,
         "response": content,
@@ -414,7 +419,7 @@ _JUSTIFICATION = "/justification"
 def _lists_models(values: Values) -> bool:
     """Return True for a row with several models' responses, whatever run it names."""
     lists = (value for value in values.values() if isinstance(value, list) and value)
-    return any(isinstance(one[0], dict) and "model" in one[0] for one in lists)
+    return any(isinstance(entries[0], dict) and "model" in entries[0] for entries in lists)
 
 
 def _mlflow_table(values: Values) -> dict[str, Any]:
@@ -425,7 +430,7 @@ def _mlflow_table(values: Values) -> dict[str, Any]:
         names = listed([name for name in values if name != "file"])
         sentence = f"No column for the question. Found: {names}. Rename the input's to question."
         raise Unreadable("", sentence)
-    question = _told(asked[0], "question")
+    question = _content(asked[0], "question")
     if len(asked) > 1:
         # An instruction and its input.
         question = "\n\n".join(str(text) for text in asked if text)
@@ -433,7 +438,7 @@ def _mlflow_table(values: Values) -> dict[str, Any]:
     return {
         "key": (text_form(question, "question"),),
         "question": question,
-        "response": _said(values[next(filter(_RESPONSE.fullmatch, values))]),
+        "response": _output(values[next(filter(_RESPONSE.fullmatch, values))]),
         "model": run,
         "run": run,
         "reference": as_text(values.get(columns.cells.get("reference", ""))),
@@ -446,11 +451,11 @@ def _mlflow_judgments(values: Values, known: Container[str]) -> Rows:
     names = dict.fromkeys(name for output in outputs for name in output.record.values)
     metrics = [n.removesuffix(_JUSTIFICATION) for n in names if n.endswith(_JUSTIFICATION)]
     if len(metrics) != 1:
-        found = f"justifies scores of {listed(metrics)}" if metrics else "holds no such scores"
+        state = f"justifies scores of {listed(metrics)}" if metrics else "holds no such scores"
         raise Unreadable(
             "",
             "A run takes the scores of one LLM judge, in columns such as relevance/v1/score and "
-            f"relevance/v1/justification. This table {found}. Delete the columns of the others.",
+            f"relevance/v1/justification. This table {state}. Delete the columns of the others.",
         )
     score, justification = f"{metrics[0]}/score", f"{metrics[0]}{_JUSTIFICATION}"
     scores, why = ([o.record.values.get(name) for o in outputs] for name in (score, justification))
@@ -460,7 +465,7 @@ def _mlflow_judgments(values: Values, known: Container[str]) -> Rows:
 def _scored(
     outputs: Sequence[Output],
     known: Container[str],
-    given: Sequence[Any],
+    both_scores: Sequence[Any],
     why: Sequence[Any],
     column: str,
     model: str = "",
@@ -468,19 +473,19 @@ def _scored(
     """Return the verdict of a judge that scored each of two outputs by itself.
 
     Args:
-        given: both scores, in the order of the outputs. None and "" mean that there is none.
+        both_scores: in the order of the outputs. None and "" mean that there is none.
         why: what the judge wrote about each.
     """
     external_id, first_is_1 = _ids_of(outputs), True
     if external_id not in known and (swapped := _ids_of(outputs[::-1])) in known:
         external_id, first_is_1 = swapped, False
-    scores = [number_in(column, one, "a number") for one in given if one not in (None, "")]
+    scores = [number_in(column, s, "a number") for s in both_scores if s not in (None, "")]
     scores = scores if first_is_1 else scores[::-1]
-    said = [f"{o.model}: {as_text(one) or ''}" for o, one in zip(outputs, why, strict=True)]
+    texts = [f"{o.model}: {as_text(text) or ''}" for o, text in zip(outputs, why, strict=True)]
     both = {"score_1": str(scores[0]), "score_2": str(scores[1])} if len(scores) == 2 else {}
     # Nobody was shown an order, so it counts as the original one.
     return judgment_of(
-        external_id, first_is_1=True, outcome=None, model=model, reply="\n\n".join(said), **both
+        external_id, first_is_1=True, outcome=None, model=model, reply="\n\n".join(texts), **both
     )
 
 
@@ -488,11 +493,11 @@ def _mlflow_trace(values: Values) -> dict[str, Any]:
     """Read a row of the results of mlflow.genai.evaluate."""
     about = _opened(values["trace_metadata"])
     run = name_in(about.get("mlflow.sourceRun")) if isinstance(about, dict) else ""
-    question = _asked(values["request"])
+    question = _input(values["request"])
     return {
         "key": (text_form(question, "question"),),
         "question": question,
-        "response": _said(values["response"]),
+        "response": _output(values["response"]),
         "model": run,
         "run": run,
         "reference": as_text(values.get("expected_response/value")),
@@ -514,13 +519,13 @@ def _mlflow_trace_judgments(values: Values, known: Container[str]) -> Rows:
             "A run takes the feedback of one LLM judge. These rows have feedback by "
             f"{listed(names) if names else 'none'}. Delete the others from assessments.",
         )
-    both = [found.get(names[0], {}) for found in judged]
-    models = [name_in((one.get("source") or {}).get("source_id")) for one in both]
+    both = [feedback.get(names[0], {}) for feedback in judged]
+    models = [name_in((feedback.get("source") or {}).get("source_id")) for feedback in both]
     yield _scored(
         outputs,
         known,
-        [_score_in(one.get("feedback")) for one in both],
-        [one.get("rationale") for one in both],
+        [_score_in(feedback.get("feedback")) for feedback in both],
+        [feedback.get("rationale") for feedback in both],
         "assessments",
         models[0] if models[0] == models[1] else "",
     )
@@ -529,10 +534,10 @@ def _mlflow_trace_judgments(values: Values, known: Container[str]) -> Rows:
 def _feedback_on(output: Output) -> dict[str, Values]:
     """Return the last that each LLM judge said in this run. A trace keeps other runs' feedback."""
     return {
-        name_in(one.get("assessment_name")): one
-        for one in _opened(output.record.values["assessments"]) or ()
-        if (one.get("source") or {}).get("source_type") == "LLM_JUDGE"
-        and (one.get("metadata") or {}).get("mlflow.assessment.sourceRunId")
+        name_in(feedback.get("assessment_name")): feedback
+        for feedback in _opened(output.record.values["assessments"]) or ()
+        if (feedback.get("source") or {}).get("source_type") == "LLM_JUDGE"
+        and (feedback.get("metadata") or {}).get("mlflow.assessment.sourceRunId")
         in (None, "", output.run)
     }
 
@@ -550,9 +555,9 @@ def _langsmith(values: Values) -> dict[str, Any]:
     return {
         "key": (number,),
         "number": number,
-        "question": _asked(_of_prefix(values, "inputs.", "input.")),
-        "response": _said(_of_prefix(values, "outputs.")),
-        "reference": as_text(_said(_of_prefix(values, "reference."))),
+        "question": _input(_of_prefix(values, "inputs.", "input.")),
+        "response": _output(_of_prefix(values, "outputs.")),
+        "reference": as_text(_output(_of_prefix(values, "reference."))),
     }
 
 
@@ -564,7 +569,7 @@ def _langsmith_page(values: Values) -> dict[str, Any]:
     """
     if error := values.get("error"):
         raise Unreadable("error", f"The run failed: {as_text(error)}. Delete the row or rerun it.")
-    question = _asked(values["inputs"])
+    question = _input(values["inputs"])
     experiment = name_in(values.get("session_name"))
     return {
         "key": (text_form(question, "question"),),
@@ -572,15 +577,15 @@ def _langsmith_page(values: Values) -> dict[str, Any]:
         "model": experiment,
         "run": experiment,
         "question": question,
-        "response": _said(_object_in(values["outputs"])),
-        "reference": as_text(_said(_object_in(values.get("reference_outputs")))),
+        "response": _output(_object_in(values["outputs"])),
+        "reference": as_text(_output(_object_in(values.get("reference_outputs")))),
     }
 
 
 def _object_in(value: Any) -> Any:
     """Return the object that a cell holds, or the cell if it holds something else."""
-    found = _opened(value)
-    return found if isinstance(found, dict) else value
+    decoded = _opened(value)
+    return decoded if isinstance(decoded, dict) else value
 
 
 def _is_no_experiment(values: Values) -> bool:
@@ -596,12 +601,12 @@ def _langfuse(values: Values) -> dict[str, Any]:
     """
     if str(values["id"])[:1] == '"':
         values = {name: _unquoted(value) for name, value in values.items()}
-    question = _asked(values["input"])
+    question = _input(values["input"])
     model = name_in(values.get("model") or values.get("providedModelName"))
     return {
         "key": (text_form(question, "question"),),
         "question": question,
-        "response": _said(values["output"]),
+        "response": _output(values["output"]),
         "model": model,
         "run": model,
     }
@@ -609,10 +614,10 @@ def _langfuse(values: Values) -> dict[str, Any]:
 
 def _unquoted(value: Any) -> Any:
     try:
-        found = json.loads(value) if isinstance(value, str) and value[:1] == '"' else value
+        decoded = json.loads(value) if isinstance(value, str) and value[:1] == '"' else value
     except ValueError:
         return value
-    return found
+    return decoded
 
 
 def _of_runs(

@@ -108,6 +108,7 @@ class Reader:
             if isinstance(record, Refused):
                 yield record
                 continue
+            # The header was refused, and every row would be refused for the same reason.
             if record.place.file in unusable:
                 continue
             pairs = self._pairs_of(record)
@@ -175,10 +176,10 @@ class Reader:
             if len(self.columns) == MOST_LAYOUTS:
                 self.columns.clear()
                 self._twins.clear()
-            self.columns[names] = found = recognise(names, self._mapping)
+            self.columns[names] = known = recognise(names, self._mapping)
             free = [name for name in names if name not in self._mapping]
-            used = [plain(name) for read in found.sources.values() for name in read if name in free]
-            alike = ([name for name in free if plain(name) == one] for one in used)
+            used = [plain(name) for read in known.sources.values() for name in read if name in free]
+            alike = ([name for name in free if plain(name) == spelling] for spelling in used)
             self._twins[names] = next((same for same in alike if len(same) > 1), [])
         columns = self.columns[names]
         if columns.missing or (columns.absent and record.header_line):
@@ -190,15 +191,15 @@ class Reader:
 
 
 def _unusable(record: Record, columns: Columns) -> Refused:
-    found = listed(record.values)
+    names = listed(record.values)
     if columns.absent:
         column = columns.absent[0]
         sentence = (
-            f"There is no column {listed(columns.absent)}, which the mapping names. Found: {found}."
+            f"There is no column {listed(columns.absent)}, which the mapping names. Found: {names}."
         )
     else:
         column = columns.missing[0]
-        sentence = f"No column for {listed(columns.missing)}. Found: {found}. Map a column to each."
+        sentence = f"No column for {listed(columns.missing)}. Found: {names}. Map a column to each."
     return _refused_by_names(record, column, sentence)
 
 
@@ -217,6 +218,7 @@ def mapping_faults(mapping: Mapped) -> list[str]:
         for field in mapping.values()
         if field not in (*FIELDS, RESPONSE, IGNORE)
     ]
+    # A question may be several columns: an instruction and its input.
     fields = [field for field in mapping.values() if field not in (IGNORE, RESPONSE, "question")]
     twice = sorted({field for field in fields if fields.count(field) > 1})
     return faults + [f"Several columns are mapped to {field}." for field in twice]
@@ -224,6 +226,7 @@ def mapping_faults(mapping: Mapped) -> list[str]:
 
 def one_mapping(text: str) -> tuple[str, str]:
     """Parse `COL=FIELD`. The field's case and punctuation don't matter."""
+    # The name of a column may hold this sign, and no field's does.
     column, equals, field = text.rpartition("=")
     fields = {plain(name): name for name in (*FIELDS, RESPONSE, IGNORE)}
     for name, way in product(REQUIRED, (AS_MESSAGES, AS_TEXT)):
@@ -265,7 +268,7 @@ class Summary:
     Attributes:
         labels, readings: what the codes of gold labels were read as, and what else they can mean.
             With several readings nothing may be written before somebody chooses.
-        wide: what wide rows hold, as `Wide.found` says it. Nothing may be written without a design.
+        wide: what wide rows hold, as `Wide.facts` says it. Nothing may be written without a design.
     """
 
     format: str
@@ -401,7 +404,7 @@ def check(
     summary.sha256 = reader.records.sha256
     _settle_codes(summary, reader.codes, labels, reader.columns.values())
     summary.notices = list(acceptance.notices())
-    summary.wide = reader.wide.found(earlier) if reader.wide else {}
+    summary.wide = reader.wide.facts(earlier) if reader.wide else {}
     summary.describe_columns(reader.columns)
     if summary.wide:
         # The pairs have names of our own; people map those of the file.
@@ -425,16 +428,16 @@ def _settle_codes(
         summary.labels = {code: label for code, label in labels.items() if code in seen}
         return
     # A code that no reading knows is refused by line. The others still need one.
-    found = readings(seen) or readings(seen := seen & CONVENTIONS[0].keys())
+    meanings = readings(seen) or readings(seen := seen & CONVENTIONS[0].keys())
     # A column that is called as docs/files.md says holds what it says. But 1 and 0 alone are what a
     # column of yes and no has too.
     named = all(plain(column) == "goldlabel" for column, _ in codes) and seen != {"0", "1"}
     if named or (
         seen <= {"1", "2"} and all(_LLMBAR.items() <= each.sources.items() for each in columns)
     ):
-        found = [reading for reading in found if documented(reading)] or found
-    summary.labels = found[0] if found else {}
-    summary.readings = found if len(found) > 1 else []
+        meanings = [reading for reading in meanings if documented(reading)] or meanings
+    summary.labels = meanings[0] if meanings else {}
+    summary.readings = meanings if len(meanings) > 1 else []
 
 
 def translated(
@@ -462,6 +465,7 @@ def translated(
             if isinstance(record, Refused) or layout is None or _as_it_is(record, mapped):
                 yield record
             elif layout.joined is not None and holds in layout.reads:
+                # By identity, since a layout holds a dict and has no hash.
                 waiting[id(layout)].append(record)
             else:
                 judges = judges or OneJudge()
@@ -481,7 +485,7 @@ def _is_no_tools(values: Values, own: set[tuple[str, ...]]) -> bool:
     names = tuple(values)
     if names in own:
         return True
-    begins = {one.path[0] for one in DOCUMENTS}
+    begins = {document.path[0] for document in DOCUMENTS}
     maybe = bool(begins & values.keys()) or any(_names_fit(layout, values) for layout in LAYOUTS)
     if not maybe and len(own) < MOST_KEPT:
         own.add(names)

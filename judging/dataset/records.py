@@ -31,6 +31,7 @@ Value = TypeVar("Value")
 
 LONGEST_QUOTE = 60
 MOST_LISTED = 20
+# The largest number that an integer column of PostgreSQL takes.
 LARGEST_INTEGER = 2**31 - 1
 NUMBER = re.compile(r"[+-]?\d+")
 WHOLE = re.compile(r"^([+-]?\d+)[.,]0+$")
@@ -161,7 +162,7 @@ def _twins(names: tuple[str, ...]) -> dict[str, list[str]]:
     by_plain: dict[str, list[str]] = {}
     for name in names:
         by_plain.setdefault(plain(name), []).append(name)
-    return {same: found for same, found in by_plain.items() if len(found) > 1}
+    return {same: alike for same, alike in by_plain.items() if len(alike) > 1}
 
 
 def canonical(text: str) -> str:
@@ -211,8 +212,8 @@ def kind(value: Any) -> str:
     return names.get(type(value), "a text or number")
 
 
-def expected_sentence(column: str, expected: str, found: object) -> str:
-    return f"{column} should be {expected}, found {quoted(found) if found else 'nothing'}."
+def expected_sentence(column: str, expected: str, value: object) -> str:
+    return f"{column} should be {expected}, found {quoted(value) if value else 'nothing'}."
 
 
 def unstorable_sentence(column: str, fault: str) -> str:
@@ -257,9 +258,9 @@ class Cells:
         """Note a problem with a field."""
         self.problems.append(RecordProblem(self._record.place, self.column(field), sentence))
 
-    def expect(self, field: str, expected: str, found: object) -> None:
+    def expect(self, field: str, expected: str, value: object) -> None:
         """Note that a field should be something else than what was found."""
-        self.complain(field, expected_sentence(self.column(field), expected, found))
+        self.complain(field, expected_sentence(self.column(field), expected, value))
 
     def refuse_twins(self) -> None:
         """Note each field for which the file has two columns, such as `label` and `Label`."""
@@ -292,8 +293,8 @@ class Cells:
             if isinstance(value, bool) and self._booleans:
                 value = "true" if value else "false"
             if not isinstance(value, str):
-                found = kind(value) if field in self._columns else "nothing"
-                self.complain(field, f"{self.column(field)} should be text, found {found}.")
+                actual = kind(value) if field in self._columns else "nothing"
+                self.complain(field, f"{self.column(field)} should be text, found {actual}.")
                 return ""
             # A number of JSON is a text of its own kind.
             value = str(value)
@@ -317,6 +318,8 @@ class Cells:
         """Return the tags of a list, or of a text that parts them by commas or semicolons."""
         value = self._value(field)
         if isinstance(value, list) and all(isinstance(name, str) for name in value):
+            # No tag may hold these signs, so a list is read like a text that parts its tags by
+            # them.
             value = ";".join(value)
             if fault := unstorable(value):
                 self.complain(field, unstorable_sentence(self.column(field), fault))
@@ -385,6 +388,7 @@ class Cells:
         try:
             number = Decimal(text)
         except InvalidOperation:
+            # It is refused below, like any number that isn't finite.
             number = Decimal("NaN")
         fits = number.is_finite() and low <= number <= high
         if fits and (step is None or number.quantize(step) == number):
@@ -592,6 +596,8 @@ def read_label(text: str, codes: Codes, models: tuple[str, str] = ("", "")) -> s
     if word in codes or word in ("win", "tie", "lose"):
         return codes.get(word, word)
     first, second = map(plain, models)
+    # A model goes before a word, since it may be called b. Two responses of one model aren't told
+    # apart by its name.
     if name and first != second and name in (first, second):
         return "win" if name == first else "lose"
     return LABELS.get(name)
@@ -604,12 +610,12 @@ def readings(codes: Collection[str]) -> list[dict[str, str]]:
     tie where 0 is a win.
     """
     fitting = [convention for convention in CONVENTIONS if codes and set(codes) <= set(convention)]
-    found: list[dict[str, str]] = []
+    distinct: list[dict[str, str]] = []
     for convention in fitting:
         reading = {code: convention[code] for code in sorted(codes)}
-        if reading not in found:
-            found.append(reading)
-    return found
+        if reading not in distinct:
+            distinct.append(reading)
+    return distinct
 
 
 def documented(codes: Codes) -> bool:
@@ -664,12 +670,14 @@ def recognise(names: Iterable[str], mapping: Mapping[str, str] | None = None) ->
     for column, target in mapping.items():
         if target != IGNORE and column in names:
             sources[target] = (*sources.get(target, ()), column)
+    # Of names that are the same but for case and punctuation, the first one stays.
     free = {plain(name): name for name in reversed(names) if name and name not in mapping}
     for target, aliases in ALIASES.items():
         for alias in aliases:
             if target not in sources and alias in free:
                 sources[target] = (free.pop(alias),)
     question = sources.get("question", ())
+    # Alpaca and the files that follow it part a question into an instruction and its input.
     if "input" in free and [plain(name) for name in question] == ["instruction"]:
         sources["question"] = (*question, free.pop("input"))
     both = None
@@ -717,10 +725,10 @@ def to_example(
     cells = Cells(record, columns.cells)
     parts = range(len(columns.sources["question"]))
     lists = _Lists(record, columns, cells, ways) if _may_hold_lists(record, columns, ways) else None
-    found = lists.found if lists else {}
+    chats = lists.by_field if lists else {}
     texts = [
-        text_of(found["question"], "question")
-        if "question" in found
+        text_of(chats["question"], "question")
+        if "question" in chats
         else cells.text(f"question {part}", present=True)
         for part in parts
     ]
@@ -735,7 +743,7 @@ def to_example(
         cells.name("external_id"),
         question,
         *(
-            text_of(found[field], field) if field in found else cells.text(field, present=True)
+            text_of(chats[field], field) if field in chats else cells.text(field, present=True)
             for field in ("response_1", "response_2")
         ),
         *models,
@@ -744,7 +752,7 @@ def to_example(
         **_check_of(cells),
         reference=cells.text("reference"),
         tags=cells.tags("tags"),
-        conversation=conversations.dumped(found) if found else None,
+        conversation=conversations.dumped(chats) if chats else None,
         notes=tuple(lists.notes) if lists else (),
     )
     if lists:
@@ -791,7 +799,7 @@ class _Lists:
     def __init__(
         self, record: Record, columns: Columns, cells: Cells, ways: Mapping[str, str]
     ) -> None:
-        self.found: dict[str, Messages] = {}
+        self.by_field: dict[str, Messages] = {}
         self.notes: list[str] = []
         self._cells = cells
         self._exported = CONVERSATION in columns.cells
@@ -831,14 +839,14 @@ class _Lists:
         if fault:
             self._refuse(field, unstorable_sentence(self._cells.column(field), fault))
             return
-        self.found[field] = messages
+        self.by_field[field] = messages
         if conversations.other_keys(messages) and OTHER_KEYS not in self.notes:
             self.notes.append(OTHER_KEYS)
 
     def _refuse(self, field: str, sentence: str) -> None:
         """Note a problem. The list replaces the text, which is not asked for as well."""
         self._cells.complain(field, sentence)
-        self.found[field] = [{"role": conversations.ALONE[field], "content": ""}]
+        self.by_field[field] = [{"role": conversations.ALONE[field], "content": ""}]
 
     def _read_exported(self, value: Any) -> None:
         if value is None or value == "":
@@ -852,9 +860,9 @@ class _Lists:
 
     def settle(self, question: str) -> None:
         """Leave the question out of responses that begin with it. Its text is a user's message."""
-        asked = self.found.get("question", [{"role": "user", "content": question}])
+        asked = self.by_field.get("question", [{"role": "user", "content": question}])
         for name in ("response_1", "response_2"):
-            messages = self.found.get(name)
+            messages = self.by_field.get(name)
             if self._exported or self._cells.problems or messages is None:
                 continue
             if not conversations.is_claim(messages):
@@ -867,7 +875,7 @@ class _Lists:
                     "response holds its own messages, or the question's messages before them.",
                 )
                 continue
-            self.found[name] = rest
+            self.by_field[name] = rest
             if REPEATED not in self.notes:
                 self.notes.append(REPEATED)
 
@@ -875,7 +883,7 @@ class _Lists:
         """Note texts of an export that were changed without their lists of messages."""
         if not self._exported or self._cells.problems:
             return
-        for name in self.found:
+        for name in self.by_field:
             if self._cells.text(name) not in ("", getattr(row, name)):
                 self._cells.complain(
                     name,
@@ -891,6 +899,7 @@ READ_AS_MESSAGES, OTHER_KEYS, REPEATED = "read as messages", "other keys", "whol
 def _decoded(cell: str) -> Any:
     """Return the JSON in a cell, None if there is none."""
     try:
+        # Python would read NaN and Infinity as well, which JSON doesn't have.
         return json.loads(cell, parse_constant=lambda name: None)
     except (ValueError, RecursionError):
         return None
@@ -910,6 +919,7 @@ def _both_models(cells: Cells) -> tuple[str, str] | None:
     if not value:
         return None
     first, _, second = value.partition("_")
+    # A name that has this sign itself can't be told from the other one.
     if value.count("_") != 1:
         cells.expect(BOTH_MODELS, "two model names with one _ between them", value)
     return first, second
@@ -943,6 +953,7 @@ class Identities:
             self._generated[base] += 1
             count = self._generated[base]
             row = replace(row, external_id=base if count == 1 else f"{base}-{count}")
+        # One number holds both: the hash, and the line in its lower bits.
         seen = hash(row.content) << LINE_BITS | row.place.line
         earlier = self._seen.setdefault(hash(row.external_id), seen)
         if earlier >> LINE_BITS == seen >> LINE_BITS:

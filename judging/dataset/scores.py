@@ -42,7 +42,8 @@ from judging.projects import access
 from judging.projects.models import Project
 
 FORMATS = ("auto", "csv", "tsv", "jsonl", "json")
-LARGEST = Decimal(10) ** 6
+# The column of a score has six digits before the point, and six after it.
+LARGEST = Decimal("999999.999999")
 PLACES = Decimal("0.000001")
 # A call's part holds the criterion, behind `item:`.
 LONGEST_CRITERION = 50
@@ -159,6 +160,7 @@ def check_scores(
 
     records = Records([path], file_format, sheet)
     rows = (r if isinstance(r, Refused) else _row(r, rater) for r in records)
+    # `contradiction` keeps the rows, each once.
     for _ in accepted(rows, contradiction, [path], "score"):
         pass
     return CheckedScores(path, records.sha256, tuple(scores.values()))
@@ -170,7 +172,7 @@ def _row(record: Record, rater: str) -> ScoreRow | Refused:
     texts = cells.text("input"), cells.text("output"), cells.name("model")
     if not texts[1].strip() and not cells.problems:
         cells.complain("output", "output is empty: there is nothing to score.")
-    expected = f"a number of at most {LARGEST} and six decimals"
+    expected = f"a number from -{LARGEST} to {LARGEST}, with at most six decimals"
     value = cells.decimal("score", -LARGEST, LARGEST, expected=expected, step=PLACES, required=True)
     row = ScoreRow(
         record.place,
@@ -213,12 +215,13 @@ def write_scores(
     if project is not None:
         access.need_texts(project, access.BRINGS_TEXTS)
     if writes:
+        # An ID is there once in a project, so leftovers would keep theirs from the new items.
         remove_leftovers(project)
     items = _new_items(project, checked)
-    found = compare(checked.rows, _held_values(project), lambda row: row.key)
-    conflicts = tuple(found.conflicts)
-    would = ScoresImported(None, len(items), len(found.new), found.n_known, conflicts)
-    return _write(project, user, checked, items, found, would, keep) if writes else would
+    compared = compare(checked.rows, _held_values(project), lambda row: row.key)
+    conflicts = tuple(compared.conflicts)
+    would = ScoresImported(None, len(items), len(compared.new), compared.n_known, conflicts)
+    return _write(project, user, checked, items, compared, would, keep) if writes else would
 
 
 def remove_leftovers(project: Project) -> None:
@@ -281,7 +284,7 @@ def _write(
     user: Any,
     checked: CheckedScores,
     items: Sequence[ScoreRow],
-    found: Compared[ScoreRow],
+    compared: Compared[ScoreRow],
     would: ScoresImported,
     keep: Keep,
 ) -> ScoresImported:
@@ -303,8 +306,8 @@ def _write(
             checked.path,
             checked.sha256,
             len(checked.rows),
-            found,
-            summary={"items": len(items), "conflicts": found.conflicts[:SHOWN]},
+            compared,
+            summary={"items": len(items), "conflicts": compared.conflicts[:SHOWN]},
             holder=holder,
             lease_until=LEASE.end(),
             state=Import.State.WRITING,
@@ -312,7 +315,7 @@ def _write(
         last = PointItem.objects.filter(project=project).aggregate(last=Max("number"))["last"]
     ours = Import.objects.filter(pk=imported.pk, state=Import.State.WRITING)
     _add_items(imported, ours, items, 0 if last is None else last + 1)
-    _add_scores(imported, ours, found.new)
+    _add_scores(imported, ours, compared.new)
     with transaction.atomic():
         _keep(ours, imported, state=Import.State.DONE, finished_at=timezone.now())
         Import.objects.filter(pk=imported.pk).update(**leases.FREE)
@@ -384,6 +387,7 @@ def _add_scores(imported: Import, ours: QuerySet[Import], rows: Sequence[ScoreRo
                 if known[row.external_id][1] != imported.pk
             ]
             if elsewhere:
+                # It is written with the chunk, so that an undo of half an import finds them, too.
                 imported.summary[BORROWED] = imported.summary.get(BORROWED, []) + elsewhere
             _keep(ours, imported, summary=imported.summary)
         done += len(chunk)

@@ -80,14 +80,14 @@ class Subset:
         seed: int | None = None,
     ) -> Self:
         """Read conditions such as `category=math`. Raises UserError that says what is wrong."""
-        found: dict[str, list[str]] = {}
+        by_name: dict[str, list[str]] = {}
         for condition in where:
             name, equals, value = condition.partition("=")
             name, value = name.strip().casefold(), value.strip()
             if not equals or name not in NAMES:
                 raise UserError(
                     f"{quoted(condition)} is no condition. Write one of "
-                    f"{', '.join(f'{one}=VALUE' for one in NAMES)}. Nothing was changed."
+                    f"{', '.join(f'{known}=VALUE' for known in NAMES)}. Nothing was changed."
                 )
             if unstorable(value) or len(value) > LONGEST_VALUE:
                 raise UserError(
@@ -96,9 +96,9 @@ class Subset:
                 )
             if not value and name in ("tag", "text"):
                 raise UserError(f"{name}= needs a value. Nothing was changed.")
-            if value not in found.setdefault(name, []):
-                found[name].append(value)
-        if sum(map(len, found.values())) > MOST_VALUES:
+            if value not in by_name.setdefault(name, []):
+                by_name[name].append(value)
+        if sum(map(len, by_name.values())) > MOST_VALUES:
             raise UserError(f"At most {MOST_VALUES} conditions are possible. Nothing was changed.")
         if sample is not None and sample < 1:
             raise UserError("A sample has at least 1 example. Nothing was changed.")
@@ -106,7 +106,8 @@ class Subset:
             raise UserError(f"A seed must be from 0 to {LARGEST_SEED}, not {seed}.")
         if sample is not None and seed is None:
             seed = secrets.randbelow(LARGEST_SEED)
-        values = tuple((name, tuple(found[name])) for name in NAMES if name in found)
+        values = tuple((name, tuple(by_name[name])) for name in NAMES if name in by_name)
+        # An ID that is listed twice is one example.
         listed = None if ids is None else tuple(dict.fromkeys(ids))
         return cls(values, listed, sample, (seed or 0) if sample is not None else 0)
 
@@ -143,6 +144,7 @@ class Subset:
                 f"A sample of {count(self.sample)} is more than the {there} to draw from. Ask for "
                 "a smaller sample."
             )
+        # With a name before the seed, other draws with the same seed are independent of this one.
         drawn = set(Random(f"sample:{self.seed}").sample(keys, self.sample))
         return [key for key in keys if key in drawn]
 
@@ -214,6 +216,7 @@ def freeze(project: Project, subset: Subset, within: Frame | None = None) -> Fra
     text = json.dumps([kept, keys], sort_keys=True, ensure_ascii=False)
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
     with transaction.atomic():
+        # Of two that freeze the same choice at once, the second one waits here and finds the frame.
         Project.objects.select_for_update(no_key=True).get(pk=project.pk)
         frame, made = Frame.objects.get_or_create(
             project=project, digest=digest, defaults={"subset": kept}
@@ -229,11 +232,13 @@ def subset_from(options: Mapping[str, Any]) -> Subset:
     ids = None
     if path is not None:
         try:
+            # Spreadsheet programs put a byte-order mark in front.
             lines = path.read_text(encoding="utf-8-sig").splitlines()
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
             raise UserError(f"{path} can't be read: {reason}. Nothing was changed.") from None
         ids = [line.strip() for line in lines if line.strip()]
+        # A column of an export begins with its name.
         ids = ids[1:] if ids[:1] == ["external_id"] else ids
         if not ids:
             raise UserError(f"{path} names no example. Write one id a line. Nothing was changed.")
@@ -258,6 +263,7 @@ def _tag(project_id: int, name: str) -> Tag:
 def checked_tag(name: str) -> str:
     """Return the name as it is stored. Raises UserError if nothing can be called so."""
     name = name.strip()
+    # Files part their tags by commas and semicolons.
     if not is_name(name, LONGEST_VALUE) or unstorable(name) or set(",;") & set(name):
         raise UserError(
             f"A tag is {a_name(LONGEST_VALUE)}, without comma and semicolon. Nothing was changed."
@@ -274,6 +280,8 @@ def change_tag(
     """
     name = checked_tag(name)
     with transaction.atomic():
+        # Changes of tags come one after another, so that each records exactly what it changed
+        # itself.
         Project.objects.select_for_update(no_key=True).get(pk=project.pk)
         changed = _set_tag(project, name, keys, added=added)
         if not changed:
@@ -290,6 +298,7 @@ def undo_tag(change: TagChange, user: AbstractUser | None) -> bool:
     """Take a change of tags back; False if it was taken back before."""
     with transaction.atomic():
         Project.objects.select_for_update(no_key=True).get(pk=change.project_id)
+        # The conditional UPDATE lets one of two that undo it at once go on.
         open_ = TagChange.objects.filter(pk=change.pk, undone_at=None)
         if not open_.update(undone_at=timezone.now()):
             return False
@@ -309,6 +318,7 @@ def _set_tag(project: Project, name: str, keys: Collection[int], *, added: bool)
         taggings = Tagging.objects.filter(tag=tag, example__in=part)
         there = set(taggings.values_list("example", flat=True))
         if added:
+            # The keys come from outside, and may be of another project's examples.
             known = Example.objects.filter(project=project, pk__in=part)
             fresh = sorted(set(known.values_list("pk", flat=True)) - there)
             insert_columns(Tagging, len(fresh), tag_id=tag.pk, example_id=tuple(fresh))
@@ -316,6 +326,7 @@ def _set_tag(project: Project, name: str, keys: Collection[int], *, added: bool)
         else:
             delete_rows(Tagging, tag=tag.pk, example__in=part)
             changed += sorted(there)
+    # Forms offer every tag that there is, so one that no example has goes.
     if not Tagging.objects.filter(tag=tag).exists():
         tag.delete()
     return changed

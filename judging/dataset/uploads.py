@@ -91,6 +91,7 @@ class _RefusedFile:
         self._target = refused_path(source, layout)
         self._draft = self._target.with_name(f"{self._target.name}.part")
         self._encoding = Encoding("utf-8") if layout in IN_WORDS else encoding_in(source)
+        # A copy of an array, or of a document with rows in it, is an array of the refused rows.
         self._array = layout not in ("csv", "tsv", "jsonl", *IN_WORDS)
         try:
             self._stream: BinaryIO = self._draft.open("wb")
@@ -98,8 +99,10 @@ class _RefusedFile:
             raise UserError(
                 f"{self._target} can't be written ({error.strerror}). Make its folder writable."
             ) from None
+        # In the file's own encoding, rows stay as they were, byte for byte.
         self._stream.write(self._encoding.mark)
         self._first = True
+        # The copy begins with the header, so that it can be imported by itself.
         if layout in ("csv", "tsv"):
             sheet = open_sheet(source, "\t" if layout == "tsv" else None)
             self._write(sheet.header_raw if sheet else "")
@@ -155,6 +158,7 @@ def shortened(name: str) -> str:
     if len(name.encode()) <= LONGEST_NAME:
         return name
     ending = Path(name).suffix if len(Path(name).suffix) <= LONGEST_ENDING else ""
+    # The cut may be within a character, whose other bytes are left out.
     return name.encode()[: LONGEST_NAME - len(ending)].decode(errors="ignore") + ending
 
 
@@ -191,6 +195,7 @@ def new_folder() -> Path:
 def discard_unused(paths: Iterable[Path]) -> None:
     """Delete what ZIPs of a command were unpacked to, unless an import needs it."""
     for folder in own_folders(map(stored_name, paths)):
+        # The folder's name is random, so finding it in the JSON text of a list is enough.
         if not Import.objects.filter(stored_files__icontains=folder.name).exists():
             discard_folder(folder)
 
@@ -233,6 +238,8 @@ def share_refused(copies: Iterable[Path]) -> None:
     for path in copies:
         parts = path.relative_to(root).parts if path.is_relative_to(root) else ()
         if FOLDER in parts:
+            # A copy from the store lies deeper than the upload itself: in a folder that is made for
+            # a while.
             folder = root.joinpath(*parts[: parts.index(FOLDER) + 2])
             folders.setdefault(folder, []).append(path)
     for folder, paths in folders.items():
@@ -339,13 +346,13 @@ class FirstPass:
 def _unpacked(paths: Sequence[Path]) -> Iterator[list[Path]]:
     """Give the paths with a folder in the place of each ZIP. After an error there are none."""
     made: list[Path] = []
-    given = list(paths)
+    inner = list(paths)
     try:
         for place, path in enumerate(paths):
             if is_archive(path) and is_bundle(path):
-                given[place] = log_as_json(path) or unpacked(path)
-                made.append(given[place])
-        yield given
+                inner[place] = log_as_json(path) or unpacked(path)
+                made.append(inner[place])
+        yield inner
     except BaseException:
         discard(made)
         raise
@@ -378,10 +385,10 @@ def first_pass(
     """
     if project is not None:
         need_texts(project, BRINGS_TEXTS)
-    with _unpacked(paths) as given:
-        files = data_files(given)
+    with _unpacked(paths) as inner:
+        files = data_files(inner)
         # A name that no file can have is told by the reader.
-        folders = [path for path in given if os.path.isdir(path)]
+        folders = [path for path in inner if os.path.isdir(path)]
         images = cache(
             partial(Images, files, folders, project.pk if project else None, before=known_images)
         )
@@ -413,14 +420,16 @@ def _first_pass(
     earlier = models.distinct()
     summary = check(paths, file_format, mapping, comparison.watch, labels, options, earlier, images)
     comparison.settle()
+    # The first reading took the codes for the documented ones.
     if labels is None and not summary.readings and not documented(summary.labels):
         of_file = {"sheet": sheet, "design": design, "keep": keep}
-        given = (project, paths, file_format, mapping, summary.labels, images)
-        return _first_pass(*given, **of_file)
-    found: Images | None = images() if images.cache_info().currsize else None
-    if found and found.to_remember is not None:
-        options["images"] = found.to_remember
-    return FirstPass(paths, file_format, mapping, options, summary, comparison, found)
+        arguments = (project, paths, file_format, mapping, summary.labels, images)
+        return _first_pass(*arguments, **of_file)
+    # They are made for the first row that names an image.
+    cleaned: Images | None = images() if images.cache_info().currsize else None
+    if cleaned and cleaned.to_remember is not None:
+        options["images"] = cleaned.to_remember
+    return FirstPass(paths, file_format, mapping, options, summary, comparison, cleaned)
 
 
 def _staged(
@@ -432,6 +441,7 @@ def _staged(
     sheet: str,
 ) -> PairDesign:
     """Read the files for their models, of which the design has those that it had before first."""
+    # A design of blocks needs all models before it makes the first pair.
     reader = Reader(paths, file_format, mapping, options={"sheet": sheet})
     for _ in reader:
         pass
@@ -466,6 +476,7 @@ def record_import(
 
 def record_checked(project: Project, user: AbstractUser | None, checked: FirstPass) -> Import:
     """Keep a first pass as an import of which nothing is written yet."""
+    # Images may be large, so they are written before the transaction.
     if checked.images:
         checked.images.write()
     share(checked.paths)
@@ -477,7 +488,7 @@ def record_checked(project: Project, user: AbstractUser | None, checked: FirstPa
             file_names=[path.name for path in checked.paths],
             stored_files=[stored_name(path) for path in checked.paths],
             sha256=checked.summary.sha256,
-            **_found(checked),
+            **_fields_from(checked),
         )
         if checked.images:
             checked.images.keep(imported)
@@ -495,19 +506,19 @@ def check_again(
     sheet = imported.options.get("sheet", "")
     known = imported.options.get("images")
     with files_of(imported) as paths:
-        given = (imported.project, paths, file_format, mapping, labels)
-        checked = first_pass(*given, sheet=sheet, design=design, known_images=known)
+        arguments = (imported.project, paths, file_format, mapping, labels)
+        checked = first_pass(*arguments, sheet=sheet, design=design, known_images=known)
     if checked.images:
         checked.images.write()
     unbegun = Import.objects.filter(pk=imported.pk, state=Import.State.CHECKED)
     with transaction.atomic():
-        changed = unbegun.update(**_found(checked)) == 1
+        changed = unbegun.update(**_fields_from(checked)) == 1
         if changed and checked.images:
             checked.images.keep(imported)
     return changed
 
 
-def _found(checked: FirstPass) -> dict[str, Any]:
+def _fields_from(checked: FirstPass) -> dict[str, Any]:
     """Return the fields of an import that a first pass fills."""
     return {
         "format": checked.file_format,
@@ -522,6 +533,7 @@ def _found(checked: FirstPass) -> dict[str, Any]:
 def _as_json(summary: Summary, comparison: ImportComparison) -> dict[str, Any]:
     """Return what the preview shows: the beginning of texts, the first entries of lists."""
     kept = asdict(summary)
+    # It has a column of its own.
     del kept["sha256"]
     kept["problems"] = [
         {"place": str(problem.place), "column": problem.column, "sentence": problem.sentence}
@@ -545,5 +557,6 @@ def _as_json(summary: Summary, comparison: ImportComparison) -> dict[str, Any]:
 
 
 def _beginning(text: str) -> str:
+    # White space shrinks, so some more than is shown is looked at, and never a whole long text.
     text = " ".join(text[: 4 * SHOWN_TEXT].split())
     return text if len(text) <= SHOWN_TEXT else text[:SHOWN_TEXT] + "…"

@@ -52,6 +52,7 @@ def accepted(
             sentences = [f"{row.place}: {fault}"] if fault else []
         n_problems += len(sentences)
         shown += sentences[: SHOWN - len(shown)]
+        # Rows go on to the caller, who keeps them and writes none before the last one is checked.
         if not isinstance(row, Refused) and not sentences:
             n_rows += 1
             yield row
@@ -70,14 +71,14 @@ def record_import(
     path: Path,
     sha256: str,
     n_rows: int,
-    found: Compared[Any],
+    compared: Compared[Any],
     **fields: Any,
 ) -> Import:
     """Keep what was imported; to be called in the transaction that writes it."""
     done = {"state": Import.State.DONE}
     return Import.objects.create(
         project=project, number=next_number(project, Import), kind=kind, file_names=[path.name],
-        sha256=sha256, n_rows=n_rows, n_written=len(found.new), n_known=found.n_known,
-        n_conflicts=len(found.conflicts), created_by=user, finished_at=timezone.now(),
+        sha256=sha256, n_rows=n_rows, n_written=len(compared.new), n_known=compared.n_known,
+        n_conflicts=len(compared.conflicts), created_by=user, finished_at=timezone.now(),
         **done | fields,
     )  # fmt: skip

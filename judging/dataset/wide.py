@@ -86,10 +86,11 @@ class PairDesign:
         if kind == "all" and not value:
             return cls(kind)
         low, high = SIZES.get(kind, (1, 0))
+        # Python refuses to convert thousands of digits, and nine tell that a number is too large.
         if value.isascii() and value.isdecimal() and low <= int(value[:9]) <= high:
             return cls(kind, seed, size=int(value))
-        said = f"{kind}=NUMBER needs a number from {low} to {high}." if high else HOW
-        raise UserError(f"There is no design {quoted(text)}. {said} Nothing was imported.")
+        advice = f"{kind}=NUMBER needs a number from {low} to {high}." if high else HOW
+        raise UserError(f"There is no design {quoted(text)}. {advice} Nothing was imported.")
 
     @classmethod
     def stored_in(cls, options: Mapping[str, Any]) -> Self | None:
@@ -114,7 +115,8 @@ class PairDesign:
     def staged(self, models: Collection[str], earlier: Self | None) -> Self:
         """Return the design with these models, added to those of an earlier import."""
         before = earlier.stages if earlier else ()
-        new = tuple(sorted(set(models) - {one for stage in before for one in stage}))
+        # In the order of their names, so that blocks don't depend on the order of the file.
+        new = tuple(sorted(set(models) - {model for stage in before for model in stage}))
         stages = (*before, new) if new else before
         if stages and comb(len(stages[0]), self.size) > MOST_BLOCKS:
             raise UserError(
@@ -152,7 +154,7 @@ class PairDesign:
 
     def lacks(self, models: Collection[str]) -> str:
         """Say which response the design needs and the question doesn't have; "" if it has all."""
-        needed = [one for stage in self.stages for one in stage]
+        needed = [model for stage in self.stages for model in stage]
         needed = [self.baseline] if self.kind == "baseline" else needed
         missing = [model for model in needed if model not in models]
         if not missing:
@@ -186,6 +188,7 @@ class Wide:
         """Return the pairs of a wide row; None for any other row."""
         names = tuple(record.values)
         if names not in self._shapes:
+            # JSON objects may each have other names. What is remembered of them stays bounded.
             if len(self._shapes) > MOST_RESPONSES:
                 self._shapes.clear()
             self._shapes[names] = _shape_of(names, self._columns)
@@ -198,6 +201,7 @@ class Wide:
         self, record: Record, shape: _Shape, mapping: Mapping[str, str]
     ) -> Iterator[Record | Refused]:
         number, self.questions = self.questions, self.questions + 1
+        # The preview lists the columns, and the first questions are enough for that.
         if number < MOST_RESPONSES:
             self._names |= dict.fromkeys(filter(None, record.values))
             self._taken |= shape.taken - set(self._columns)
@@ -218,7 +222,7 @@ class Wide:
         asked = [record.values.get(columns.cells[name]) for name in named]
         # What is wrong with these is said once the pair is read. A question may be messages.
         question = cells.name("external_id") or content_id(
-            one if isinstance(one, str) else "" if is_deep(one) else dumped(one) for one in asked
+            raw if isinstance(raw, str) else "" if is_deep(raw) else dumped(raw) for raw in asked
         )
         drawn = self._used.pairs(list(texts), question, number)
         self.balance.add(drawn)
@@ -229,6 +233,7 @@ class Wide:
             name = f"{question}:{first}:{second}"
             values = rest | {
                 columns.cells.get("external_id", "external_id"): (
+                    # The names of two models may make it longer than an ID can be.
                     name if len(name) <= LONGEST_NAME else content_id([question, first, second])
                 ),
                 "response_1": texts[first],
@@ -238,7 +243,7 @@ class Wide:
             }
             yield Record(record.place, values, record.text, record.header_line)
 
-    def found(self, earlier: Iterable[tuple[str, str]] = ()) -> dict[str, Any]:
+    def facts(self, earlier: Iterable[tuple[str, str]] = ()) -> dict[str, Any]:
         """Return what the preview of an import says about wide rows; empty if there was none.
 
         Args:
@@ -283,24 +288,24 @@ class _Shape:
 
     def responses(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
         """Return the responses by their models, or a sentence that says what is wrong."""
-        found: dict[str, Any] = {}
+        by_model: dict[str, Any] = {}
         for number, (model, text) in enumerate(self._of(values), start=1):
             if text is None or text == "":
                 continue
             if not isinstance(model, str) or not is_name(model):
                 return {}, f"Response {number} has no model, or its name is no short line of text."
-            if model.strip() in found:
+            if model.strip() in by_model:
                 return {}, f"The question has two responses of {quoted(model.strip())}."
-            found[model.strip()] = text
-        return found, ""
+            by_model[model.strip()] = text
+        return by_model, ""
 
     def _of(self, values: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
         if not self.in_list:
             for text, model in self.pairs:
                 yield values[model] if model else text, values[text]
             return
-        for one in values[self.in_list]:
-            named = {plain(name): value for name, value in one.items()}
+        for entry in values[self.in_list]:
+            named = {plain(name): value for name, value in entry.items()}
             yield _first(named, _MODEL_KEYS), _first(named, _TEXT_KEYS)
 
 
@@ -310,7 +315,7 @@ def _first(named: Mapping[str, Any], keys: Iterable[str]) -> Any:
 
 def _is_list(value: Any) -> bool:
     """Return True for a list of objects, the first of which has a model and a text."""
-    if not isinstance(value, list) or not value or not all(isinstance(one, dict) for one in value):
+    if not isinstance(value, list) or not value or not all(isinstance(row, dict) for row in value):
         return False
     names = set(map(plain, value[0]))
     return bool(names & set(_MODEL_KEYS)) and bool(names & set(_TEXT_KEYS))
@@ -324,8 +329,10 @@ def _shape_of(names: Sequence[str], mapped: Collection[str]) -> _Shape | None:
     models: dict[int, str] = {}
     for name in names:
         if match := _NUMBERED.fullmatch(plain(name)):
+            # Response A and response 1 are the same one.
             place = int(match[2]) if match[2].isdecimal() else ord(match[2]) - ord("a") + 1
             (models if match[1] == "model" else texts).setdefault(place, name)
+    # Two responses in columns are a pair, and no wide row.
     if len(texts) > 2 and {1, 2} <= texts.keys():
         return _Shape(tuple((texts[place], models.get(place, "")) for place in sorted(texts)))
     lists = [name for name in names if plain(name) in _LISTS]

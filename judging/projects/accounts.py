@@ -22,6 +22,7 @@ from judging.projects import access
 from judging.projects.access import adopt_projects
 from judging.projects.models import LoginSession, Membership, PasswordLink, Project, Role, SignOn
 
+# A key of 18 digits fits into 64 bits. A database refuses longer ones with an error.
 _TOKEN = re.compile(r"([0-9]{1,18})-(\w+-\w+)", re.ASCII)
 # Cyrillic and Greek letters, and digits, that look like a Latin one.
 _LOOKALIKES = str.maketrans("аеорсухіјѕԁһԛԝкмтвнαονρυικτ01l|", "aeopcyxijsdhqwkmtbhaovpyiktoiii")
@@ -32,6 +33,7 @@ def create_login(
     name: str, *, researcher: bool = False, superuser: bool = False, email: str = ""
 ) -> User:
     """Create a login without a password. The first superuser adopts projects without an owner."""
+    # Django's login page does the same to the name that a person enters.
     name = unicodedata.normalize("NFKC", name.strip())
     try:
         User.username_validator(name)
@@ -96,6 +98,7 @@ def set_research(user: AbstractUser, may: bool, by: AbstractUser) -> str:
     else:
         user.user_permissions.remove(*user.user_permissions.filter(codename="researcher"))
     access.record_event(None, by, f"research {'granted' if may else 'withdrawn'}", name)
+    # Django keeps permissions with the object that was asked, so another one is asked.
     if not may and access.may_research(type(user).objects.get(pk=user.pk)):
         return f"{name} may still create projects and start runs, as an operator of the site."
     return f"{name} may {'now' if may else 'no longer'} create projects and start runs."
@@ -168,6 +171,7 @@ def _may_reset(by: AbstractUser, user: AbstractUser, project: Project) -> bool:
         or user.is_superuser
         or user.is_staff
         or theirs.exclude(project=project).exists()
+        # With the link its maker can log in, and must not get a right that they lack.
         or bool(user.get_all_permissions() - by.get_all_permissions())
     )
     return owns and not more
@@ -199,6 +203,7 @@ def use_up(link: PasswordLink) -> bool:
 
     Returns False if somebody else used or ended the link at the same time.
     """
+    # By the nonce, too: after a restore, the number may belong to another link.
     if not PasswordLink.objects.filter(pk=link.pk, nonce=link.nonce).delete()[0]:
         return False
     PasswordLink.objects.filter(user=link.user_id).delete()
@@ -211,6 +216,7 @@ class _Signature(PasswordResetTokenGenerator):
     Password and last login change when the link is used, which ends it.
     """
 
+    # A salt of its own, so that no other signature of Django's passes for one of these.
     key_salt = "fairjudge.password_link"
 
     def __init__(self, link: PasswordLink) -> None:

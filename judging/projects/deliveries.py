@@ -159,8 +159,8 @@ class Courier:
         came = attempt(receiver, row, begin)
         if came is None:
             return
-        said = came.said[: Sent._meta.get_field("said").max_length]
-        fields = {"status": came.status, "said": said, "tried_at": timezone.now()}
+        answer = came.said[: Sent._meta.get_field("said").max_length]
+        fields = {"status": came.status, "said": answer, "tried_at": timezone.now()}
         fields |= _what_follows(row, came.state) | came.row
         with transaction.atomic():
             mine = LEASE.held_by(type(receiver)._base_manager.filter(pk=receiver.pk), holder)

@@ -193,6 +193,7 @@ def new_codes(user: AbstractUser) -> list[str]:
 def _use_recovery(user: AbstractUser, code: str) -> bool:
     mine = RecoveryCode.objects.filter(user=user.pk, digest=_digest(user, code))
     with transaction.atomic():
+        # Of two that use the code at once, one deletes it.
         if not mine.delete()[0]:
             return False
         record_event(None, user, "recovery code used", user.get_username())
@@ -252,6 +253,7 @@ def offer_passkey(user: AbstractUser) -> tuple[dict[str, Any], dict[str, Any]]:
         UserVerificationRequirement,
     )
 
+    # WebAuthn wants an identifier that tells an authenticator nothing about the person.
     handle = salted_hmac(f"{_SALT}.handle", str(user.pk), algorithm="sha256").digest()
     name = user.get_username()
     options, state = _server().register_begin(
@@ -318,6 +320,7 @@ def _server() -> Any:
 
     host = urlsplit(settings.FAIRJUDGE_URL).hostname
     site = PublicKeyCredentialRpEntity(name="FairJudge", id=host)
+    # By default, the library accepts the origins of all subdomains.
     return Fido2Server(site, verify_origin=lambda origin: origin == settings.FAIRJUDGE_URL)
 
 

@@ -88,6 +88,7 @@ def log_in(request: HttpRequest, user: AbstractUser, *, has_second: bool = False
     session[PROVED] = int(time.time())
     session[SECOND] = has_second
     session[LISTED] = True
+    # A new session has its key only once it is saved.
     if session.session_key is None:
         session.save()
     device = device_of(request.headers.get("User-Agent", ""))

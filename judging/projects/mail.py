@@ -1,4 +1,4 @@
-"""Mail, where the operator has configured a server for it: queued, sent once, and logged.
+"""Mail, if the operator has configured a server for it: queued, sent once, and logged.
 
 Each mail is one row, and each event has one mail to a person. Everything up to SMTP's command DATA
 can be repeated safely, and is tried again for a day. Right before it, the row is marked. If the
@@ -159,6 +159,7 @@ def confirm(user: AbstractUser, token: str, *, write: bool = True) -> str:
         raise UserError(_("This link is incomplete. Copy the whole link again.")) from None
     if key != user.pk:
         raise UserError(_("This link belongs to another login. Log in as the person who asked."))
+    # An old link must not undo a change of the address that came later.
     same = User.objects.filter(pk=user.pk, email=before)
     if write and not same.update(email=address) and user.email != address:
         raise UserError(_("Your address was changed since. Enter it again."))
@@ -177,6 +178,7 @@ def off_behind(token: str) -> tuple[User, str]:
         key, address, kind = signing.loads(token, salt=_OFF)
     except (signing.BadSignature, ValueError, TypeError):
         raise UserError(_("This link is incomplete. Copy the whole link again.")) from None
+    # The address is part of the link, so that it ends once the mail goes to another one.
     user = User.objects.filter(pk=key, email=address).first()
     if user is None or kind not in OPTIONAL:
         raise UserError(_("FairJudge sends no such mail to this address any more."))
@@ -261,6 +263,8 @@ def send_again(mail: Mail) -> None:
 
 def _send(mail: Mail, letter: Letter, begin: Callable[[], bool]) -> Outcome | None:
     host = settings.DEFAULT_FROM_EMAIL.rpartition("@")[2]
+    # Each attempt has the same ID, by which receivers recognise a mail that comes twice. Programs
+    # that answer mail leave one alone that says it is automatic (RFC 3834).
     headers = {"Message-ID": f"<{mail.message}@{host}>", "Auto-Submitted": "auto-generated"}
     message = EmailMultiAlternatives(
         letter.subject,
@@ -285,11 +289,11 @@ def _send(mail: Mail, letter: Letter, begin: Callable[[], bool]) -> Outcome | No
 def _by_smtp(
     connection: EmailBackend, message: EmailMultiAlternatives, to: str, begin: Callable[[], bool]
 ) -> Outcome | None:
-    """Send by SMTP, step by step, so that it is known up to where nothing was handed over."""
+    """Send by SMTP, step by step, so that it is known whether the mail was handed over."""
     has_begun = False
 
-    def refused(code: int, said: bytes | str, *, for_good: bool = True) -> Outcome:
-        text = said.decode(errors="replace") if isinstance(said, bytes) else said
+    def refused(code: int, reply: bytes | str, *, for_good: bool = True) -> Outcome:
+        text = reply.decode(errors="replace") if isinstance(reply, bytes) else reply
         is_over = for_good and code >= _FOR_GOOD
         # A reply that is none has the code -1.
         status = code if code > 0 else None
@@ -301,30 +305,32 @@ def _by_smtp(
         client.ehlo_or_helo_if_needed()
         sender = sanitize_address(settings.DEFAULT_FROM_EMAIL, "utf-8")
         body = message.message().as_bytes(linesep="\r\n")
-        code, said = client.mail(sender)
+        code, reply = client.mail(sender)
         if code != 250:
             # Nothing is wrong with this mail: the operator can correct it within the day.
-            return refused(code, said, for_good=False)
-        code, said = client.rcpt(sanitize_address(to, "utf-8"))
+            return refused(code, reply, for_good=False)
+        code, reply = client.rcpt(sanitize_address(to, "utf-8"))
         if code not in (250, 251):
-            return refused(code, said)
+            return refused(code, reply)
         if not begin():
             return None
         has_begun = True
-        code, said = client.data(body)
+        code, reply = client.data(body)
+        # No answer that can be read: whether the mail was taken, nobody can tell.
         if code < 0:
             raise smtplib.SMTPServerDisconnected("The answer could not be read.")
-        return Outcome(DELIVERED, code) if code == 250 else refused(code, said)
+        return Outcome(DELIVERED, code) if code == 250 else refused(code, reply)
     except smtplib.SMTPDataError as error:
         return refused(error.smtp_code, error.smtp_error)
     except (smtplib.SMTPException, OSError) as error:
-        said = _clean(f"{type(error).__name__}: {error}", to)
-        return Outcome(UNSURE if has_begun else WAITING, said=said, rests=True)
+        reply = _clean(f"{type(error).__name__}: {error}", to)
+        return Outcome(UNSURE if has_begun else WAITING, said=reply, rests=True)
     finally:
+        # The outcome is known by now, whatever saying goodbye to the server raises.
         connection.fail_silently = True
         connection.close()
 
 
-def _clean(said: str, to: str) -> str:
+def _clean(reply: str, to: str) -> str:
     """Return what a server said on one line, without the address, which the log doesn't keep."""
-    return " ".join(printable(said).split()).replace(to, "the address")
+    return " ".join(printable(reply).split()).replace(to, "the address")

@@ -98,6 +98,7 @@ class Project(models.Model):
     overall_from = models.CharField(
         max_length=13, choices=OverallFrom, blank=True, default=OverallFrom.ASKED
     )
+    # Weights are texts, since JSON would make them floats.
     criterion_weights = models.JSONField(default=dict, blank=True)
     tie_margin = models.DecimalField(max_digits=10, decimal_places=4, default=Decimal(0))
     rendering = models.CharField(max_length=8, choices=Rendering, default=Rendering.MARKDOWN)
@@ -130,6 +131,7 @@ class Project(models.Model):
     )
     cost_basis = models.CharField(max_length=8, choices=CostBasis, default=CostBasis.ASSUMED)
 
+    # By name, since the room of runs is above this one and can't be imported here.
     primary_run = models.ForeignKey(
         "judging.Run", null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
     )
@@ -282,6 +284,7 @@ class PasswordLink(models.Model):
         settings.AUTH_USER_MODEL, null=True, on_delete=models.CASCADE, related_name="+"
     )
     project = models.ForeignKey(Project, null=True, on_delete=models.CASCADE, related_name="+")
+    # 32 random bytes have 43 characters in URL-safe base64.
     nonce = models.CharField(max_length=43, unique=True, default=secrets.token_urlsafe)
     created_at = models.DateTimeField(auto_now_add=True)
 
@@ -337,6 +340,7 @@ class SecondFactor(models.Model):
     used_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
+        # It decides between two requests that add an app at the same time.
         constraints = [
             models.UniqueConstraint(
                 fields=["user"], condition=models.Q(kind="app"), name="one_app_each"
@@ -405,6 +409,7 @@ class ApiToken(models.Model):
         Project, null=True, blank=True, on_delete=models.CASCADE, related_name="api_tokens"
     )
     name = models.CharField(max_length=100)
+    # A request's token is found by this part. Only then are the hashes of the whole compared.
     prefix = models.CharField(max_length=16, unique=True)
     digest = models.CharField(max_length=64)
     scopes = models.JSONField(default=list)
@@ -433,6 +438,7 @@ class KeptAnswer(models.Model):
 
     token = models.ForeignKey(ApiToken, on_delete=models.CASCADE, related_name="answers")
     key = models.CharField(max_length=200)
+    # A key that comes again with another request is a mistake, and doesn't get this answer.
     request_digest = models.CharField(max_length=64)
     status = models.PositiveSmallIntegerField(default=0)
     headers = models.JSONField(default=dict)
@@ -522,6 +528,7 @@ class Delivery(Sent):
     class Meta:
         constraints = [models.UniqueConstraint(fields=["webhook", "message"], name="told_once")]
         indexes = [
+            # A few rows wait, and only these are searched all the time.
             models.Index(
                 fields=["webhook", "next_at"],
                 condition=models.Q(state="waiting"),
@@ -625,6 +632,11 @@ class Preferences(models.Model):
 
 
 class AuditEvent(models.Model):
+    """What somebody did in a project or on the site.
+
+    It outlives the project and the login, whose names it keeps: `project_slug` and `actor`.
+    """
+
     project = models.ForeignKey(
         Project, null=True, on_delete=models.SET_NULL, related_name="audit_events"
     )
@@ -641,7 +653,10 @@ class AuditEvent(models.Model):
 
 
 class Export(models.Model):
+    """A table that somebody downloaded: what of which run, how, and the hash of the file."""
+
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="exports")
+    # What was exported stays on record when its run is gone.
     run = models.ForeignKey(
         "judging.Run", null=True, on_delete=models.SET_NULL, related_name="exports"
     )

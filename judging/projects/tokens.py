@@ -169,6 +169,7 @@ def seconds_to_wait(token: ApiToken) -> int:
             left = 0
         if not left:
             left = _reserve(token, window, limit)
+        # What is forgotten here was reserved, so this grants fewer requests and never more.
         if len(_reserved.left) > 10_000:
             _reserved.left.clear()
         _reserved.left[token.pk] = (window, max(0, left - 1))
@@ -181,6 +182,7 @@ def _reserve(token: ApiToken, window: int, limit: int) -> int:
     mine = ApiToken.objects.filter(pk=token.pk)
     if mine.exclude(window=window).update(window=window, taken=min(block, limit)):
         return min(block, limit)
+    # Near the limit no whole block is left, and single requests may be.
     for size in sorted({block, 1}, reverse=True):
         if mine.filter(window=window, taken__lte=limit - size).update(taken=F("taken") + size):
             return size

@@ -203,15 +203,16 @@ def _attempt(hook: Webhook, delivery: Delivery, begin: Callable[[], bool]) -> Ou
     body = delivery.body.encode()
     headers = _headers(hook, delivery, body)
     try:
-        found = outbound.post(hook.url, body, headers, settings.FAIRJUDGE_WEBHOOK_HOSTS)
+        receipt = outbound.post(hook.url, body, headers, settings.FAIRJUDGE_WEBHOOK_HOSTS)
     except outbound.Unreachable as error:
         return Outcome(State.WAITING, said=str(error), rests=True)
-    if found.status == _GONE:
+    # Standard Webhooks has receivers end a webhook by 410 Gone.
+    if receipt.status == _GONE:
         gone = {"state": Webhook.State.GONE}
         ended = partial(_record, hook, None, "webhook ended by its receiver", status=_GONE)
-        return Outcome(State.DEAD, _GONE, found.text, receiver=gone, also=ended)
-    state = State.DELIVERED if 200 <= found.status < 300 else State.WAITING
-    return Outcome(state, found.status, found.text)
+        return Outcome(State.DEAD, _GONE, receipt.text, receiver=gone, also=ended)
+    state = State.DELIVERED if 200 <= receipt.status < 300 else State.WAITING
+    return Outcome(state, receipt.status, receipt.text)
 
 
 def _headers(hook: Webhook, delivery: Delivery, body: bytes) -> dict[str, str]:
@@ -220,6 +221,7 @@ def _headers(hook: Webhook, delivery: Delivery, body: bytes) -> dict[str, str]:
     salts = [hook.salt]
     if hook.former_until is not None and hook.former_until > now:
         salts.append(hook.former_salt)
+    # Standard Webhooks signs the id, the time and the body, with dots between them.
     signed = f"{delivery.message}.{stamp}.".encode() + body
     digests = (hmac.new(_key(salt), signed, hashlib.sha256).digest() for salt in salts)
     return {
@@ -227,5 +229,5 @@ def _headers(hook: Webhook, delivery: Delivery, body: bytes) -> dict[str, str]:
         "User-Agent": "FairJudge-Webhooks",
         "webhook-id": delivery.message,
         "webhook-timestamp": stamp,
-        "webhook-signature": " ".join(f"v1,{base64.b64encode(one).decode()}" for one in digests),
+        "webhook-signature": " ".join(f"v1,{base64.b64encode(mac).decode()}" for mac in digests),
     }

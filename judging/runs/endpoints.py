@@ -11,7 +11,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from judging.core.errors import UserError
-from judging.core.queries import merge
+from judging.core.models import merge
 from judging.llm.client.adaptation import EndpointCapabilities
 from judging.llm.client.judge_client import ListingError, list_models
 from judging.llm.endpoint import Endpoint, EndpointError

@@ -23,8 +23,7 @@ from django.utils import timezone
 
 from judging.core import leases, waking
 from judging.core.errors import UserError
-from judging.core.models import Worker
-from judging.core.queries import merge
+from judging.core.models import Worker, merge
 from judging.core.sql.statements import Changed, prepared, prepared_update
 from judging.projects.access import need_texts, record_event, refuse_for_last, tell, version_of
 from judging.projects.models import Project

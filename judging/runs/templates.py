@@ -17,7 +17,7 @@ from django.db.models import Max, OuterRef, QuerySet
 from django.utils import timezone
 
 from judging.core.errors import UserError
-from judging.core.queries import count_of
+from judging.core.models import count_of
 from judging.dataset.models import Example, Label
 from judging.dataset.subsets import Subset
 from judging.llm.own_templates import TemplateRefused, read_template

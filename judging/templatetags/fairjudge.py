@@ -63,7 +63,9 @@ def number(
     if value is None:
         return format_html('<span class="number why">{}</span>', reason or "not known")
     unit = " points" if points else formatting.NARROW_SPACE + "%" if percent else ""
+    # A share in percent has the same precision with two decimals less.
     scale, places = (100, max(digits - 2, 0)) if unit else (1, digits)
+    # Papers leave out the leading zero of shares, not of percentages.
     counted = counted or bool(unit)
     size = float(value) * scale
     shown = formatting.places_of(size, places) if percent or not counted else places
@@ -143,6 +145,7 @@ def _whose(outcome: str, model_1: str, model_2: str) -> SafeString | str:
 @register.filter
 def named(model: str) -> SafeString:
     """Show a model's name. A long one is shortened, and whole when the pointer is on it."""
+    # A name from right to left must not turn the rest of its sentence around, so it is isolated.
     short = formatting.short_name(model)
     if short == model:
         return format_html("<bdi>{}</bdi>", model)
@@ -222,18 +225,18 @@ def progress(done: int, total: int | None, word: str = "") -> SafeString:
     """
     counts = {"done": formatting.count(done), "total": formatting.count(total or 0)}
     if not total:
-        said = f"{counts['done']} {word}" if word else _("%(done)s done") % counts
-        return format_html('<span class="progress">{}</span>', said)
-    said = _("%(done)s of %(total)s done") % counts
+        words = f"{counts['done']} {word}" if word else _("%(done)s done") % counts
+        return format_html('<span class="progress">{}</span>', words)
+    words = _("%(done)s of %(total)s done") % counts
     if word:
-        said = f"{counts['done']} of {counts['total']} {word}"
+        words = f"{counts['done']} of {counts['total']} {word}"
     return format_html(
         '<span class="progress"><progress max="{}" value="{}" aria-label="{}"></progress>'
         "<span>{}</span></span>",
         total,
         done,
         word or _("done"),
-        said,
+        words,
     )
 
 
@@ -255,6 +258,7 @@ def part_name(part: str) -> str:
     try:
         variant = PromptVariant.parse(part)
         first = f"response {variant.shown(1, 2)[0]} shown first"
+    # Parts of other forms, such as single responses, name no order.
     except UnknownPart:
         return part
     if variant.permutation == part:
@@ -309,6 +313,7 @@ def sort_header(context: RequestContext, text: str, field: str, css: str = "") -
     current = query.get("sort", "")
     state = {field: "ascending", f"-{field}": "descending"}.get(current, "none")
     query["sort"] = f"-{field}" if state == "ascending" else field
+    # In another order there are other pages, so it begins with the first.
     for place in ("page", "after", "before"):
         query.pop(place, None)
     return format_html(

@@ -52,9 +52,8 @@ from judging.core import languages
 from judging.core.caching import kept_a_while
 from judging.core.errors import UserError
 from judging.core.formatting import count, number_of
-from judging.core.models import Worker
+from judging.core.models import Worker, count_of
 from judging.core.processes import parts_down
-from judging.core.queries import count_of
 from judging.dataset.models import Example, Import, PointItem, number_judged
 from judging.methods.intervals.estimates import Figure
 from judging.projects.access import (

@@ -48,7 +48,7 @@ from annotation.votes.files import CRITERION, MORE, OVERALL_RULE
 from annotation.votes.imports import vote_id
 from judging.core.conversations import ALONE, dumped, unpacked
 from judging.core.errors import UserError
-from judging.core.queries import count_of
+from judging.core.models import count_of
 from judging.core.sql.statements import after_snapshot
 from judging.core.text import ESCAPE_COLUMN, escape_cell, escape_row
 from judging.dataset.models import Example, Frame, FrameMember, Label, Tag, tags_of_examples

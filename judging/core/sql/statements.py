@@ -41,17 +41,19 @@ LENGTHS_KEPT = 64
 class LeavingOut(models.Manager[Any]):
     """A model's default manager that never finds some of its rows, such as half-written ones.
 
-    rows: the lookups of the rows that are left out, which a subclass names. also: those of others
-        that are left out too. Django makes the
-        managers of related rows from the class alone, so they can't be given to an instance.
+    rows: the lookups of the rows that are left out, which a subclass names.
+    also: the lookups of other rows that are left out, too.
+
+    Both are attributes of the class, since Django makes the managers of related rows from the class
+    alone.
     """
 
     rows: ClassVar[dict[str, Any]]
     also: ClassVar[dict[str, Any]] = {}
 
     def get_queryset(self) -> QuerySet[Any]:
-        found = super().get_queryset().exclude(**self.rows)
-        return found.exclude(**self.also) if self.also else found
+        kept = super().get_queryset().exclude(**self.rows)
+        return kept.exclude(**self.also) if self.also else kept
 
 
 class Parameter(Expression):
@@ -197,6 +199,8 @@ def _maker(queryset: QuerySet[Any, Any], compiler: Any) -> Callable[[Cells], Any
     if not issubclass(queryset._iterable_class, ModelIterable):
         return namedtuple("Row", list(map(str, queryset._fields or ())))._make
     model, places = compiler.klass_info["model"], compiler.klass_info["select_fields"]
+    # Django selects the columns of the model next to each other, and those of related models after
+    # them.
     start, end = places[0], places[-1] + 1
     names = [column.target.attname for column, _, _ in compiler.select[start:end]]
     related = get_related_populators(compiler.klass_info, compiler.select, queryset.db)
@@ -310,6 +314,7 @@ class ColumnPlaces:
         """
         names = [field.column for field in self.fields]
         cells = [dict(zip(names, row, strict=True)) for row in map(self.read, objects)]
+        # The server turns texts into the types that `typed` names.
         text = json.dumps(cells, ensure_ascii=False, default=str)
         return f"json_to_recordset(%s) AS given({self.typed})", [text]
 
@@ -355,6 +360,7 @@ def insert(model: Model, objects: Objects) -> None:
     """Insert the objects and give them their primary keys."""
     columns = inserted_columns(model)
     now = timezone.now()
+    # The ORM sets these times in `pre_save`, which isn't called here.
     for name in [f.attname for f in columns.fields if getattr(f, "auto_now_add", False)]:
         for row in objects:
             setattr(row, name, now)
@@ -370,17 +376,17 @@ def insert(model: Model, objects: Objects) -> None:
         row.pk = key
 
 
-def insert_columns(model: type[Row], n: int, /, **given: Any) -> list[int]:
+def insert_columns(model: type[Row], n: int, /, **filled: Any) -> list[int]:
     """Insert n rows, and return their primary keys, without making an object for each.
 
     Args:
-        given: by `attname` a tuple of n values, or the value of all rows. The others are defaults.
+        filled: by `attname` a tuple of n values, or the value of all rows. The others are defaults.
     """
     shared, made = defaults(model)
-    given = shared | {name: make() for name, make in made} | given
+    filled = shared | {name: make() for name, make in made} | filled
     columns, now = inserted_columns(model), timezone.now()
-    given |= {f.attname: now for f in columns.fields if getattr(f, "auto_now_add", False)}
-    values = [given[field.attname] for field in columns.fields]
+    filled |= {f.attname: now for f in columns.fields if getattr(f, "auto_now_add", False)}
+    values = [filled[field.attname] for field in columns.fields]
     cells = [each if type(each) is tuple else (each,) * n for each in values]
     if connection.vendor == "postgresql" and n >= COPIED:
         return _copy(model, cells)
@@ -400,7 +406,7 @@ def by_identity(values: Cells, convert: Callable[[Any], Any]) -> list[Any]:
     """Convert an object that many rows share only once. None stays."""
     ids = list(map(id, values))
     objects = dict(zip(ids, values, strict=True))
-    made = {place: None if one is None else convert(one) for place, one in objects.items()}
+    made = {place: None if value is None else convert(value) for place, value in objects.items()}
     return list(map(made.__getitem__, ids))
 
 
@@ -427,6 +433,8 @@ def _copy(model: Model, cells: Sequence[Cells]) -> list[int]:
         for field, name, column in zip(columns.fields, columns.names, cells, strict=True):
             is_json = isinstance(field, models.JSONField)
             as_json = partial(json.dumps, cls=field.encoder) if is_json else None
+            # By identity: 1, True and Decimal(1) are equal and have other texts, and lists can't be
+            # keys.
             ids = list(map(id, column))
             objects = dict(zip(ids, column, strict=True))
             texts = {place: _copied(value, as_json) for place, value in objects.items()}
@@ -434,6 +442,7 @@ def _copy(model: Model, cells: Sequence[Cells]) -> list[int]:
                 shared[name] = texts[ids[0]]
             else:
                 own[name] = list(map(texts.__getitem__, ids))
+        # Columns with one value for all rows come last, so that their text is joined only once.
         end = "".join(f"\t{text}" for text in shared.values()) + "\n"
         rows = map("\t".join, zip(*own.values(), strict=True))
         with cursor.copy(f"COPY {table} ({', '.join([*own, *shared])}) FROM STDIN") as copy:
@@ -513,13 +522,14 @@ def update(
     table = connection.ops.quote_name(model._meta.db_table)
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
-            given, cells = columns.recordset(objects)
+            source, cells = columns.recordset(objects)
             changes = ", ".join(f"{name} = given.{name}" for name in changed)
             same = " AND ".join(f"{table}.{name} = given.{name}" for name in keys)
-            cursor.execute(f"UPDATE {table} SET {changes} FROM {given} WHERE {same}", cells)
+            cursor.execute(f"UPDATE {table} SET {changes} FROM {source} WHERE {same}", cells)
         else:
             changes = ", ".join(f"{name} = %s" for name in changed)
             same = " AND ".join(f"{name} = %s" for name in keys)
+            # SQLite runs in this process, so a statement for each row costs no round trip.
             statement = f"UPDATE {table} SET {changes} WHERE {same}"
             cursor.executemany(statement, list(columns.values(objects)))
 
@@ -580,6 +590,7 @@ def _one_moment() -> Iterator[None]:
         yield
     elif connection.vendor == "postgresql":
         with transaction.atomic(), connection.cursor() as cursor:
+            # By default, each statement would see what others committed before it.
             cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             yield
     else:
@@ -590,6 +601,8 @@ def _one_moment() -> Iterator[None]:
             with transaction.atomic(), connection.cursor() as cursor:
                 # The first reading sets the moment.
                 cursor.execute("SELECT 1 FROM sqlite_master LIMIT 1")
+                # SQLite refuses to write after a read that others have written over, so a write is
+                # a mistake here even if it would succeed.
                 cursor.execute("PRAGMA query_only = ON")
                 try:
                     yield

@@ -65,6 +65,7 @@ class FilesField(forms.FileField):
     widget = FilesInput
 
     def clean(self, data: Any, initial: Any = None) -> list[Any]:
+        # Django's field checks a single file, so each goes through it.
         files = data if isinstance(data, list | tuple) and data else [data or None]
         return [super(FilesField, self).clean(file, initial) for file in files]
 
@@ -161,6 +162,8 @@ class MappingForm(forms.Form):
         sources = {
             column: field
             for field, columns in summary["columns"].items()
+            # An instruction and its input are shown with a plus between them, and one name may have
+            # a plus as well.
             for column in [columns, *columns.split(" + ")]
         }
         read = summary["columns"]
@@ -168,6 +171,7 @@ class MappingForm(forms.Form):
         labels = summary.get("labels", {})
         if labels:
             meanings = readings(labels.keys())
+            # What somebody said by --labels may be none of the usual readings.
             meanings += [codes for codes in [labels] if codes not in meanings]
             self.fields["labels"] = forms.ChoiceField(
                 label="What do the codes of gold labels mean?",
@@ -195,32 +199,33 @@ class MappingForm(forms.Form):
             )
 
     def clean(self) -> None:
-        said = self.cleaned_data
-        if said.get("design") == "baseline" and said.get("baseline") == "":
+        data = self.cleaned_data
+        if data.get("design") == "baseline" and data.get("baseline") == "":
             self.add_error("baseline", "Choose the model that the others are compared with.")
-        if said.get("design") in ("random", "blocks") and "size" in said:
-            low, high = SIZES[said["design"]]
-            if not low <= (said["size"] or 0) <= high:
+        if data.get("design") in ("random", "blocks") and "size" in data:
+            low, high = SIZES[data["design"]]
+            if not low <= (data["size"] or 0) <= high:
                 self.add_error("size", f"Enter a number from {low} to {high} for this design.")
 
     @property
     def labels(self) -> dict[str, str] | None:
         """What was said about the codes of the column that holds the gold labels."""
-        said, changed = self.cleaned_data.get("labels"), set(self.changed_data)
+        codes, changed = self.cleaned_data.get("labels"), set(self.changed_data)
         columns = {self.fields[name].initial for name in changed & self.columns.keys()}
         columns |= {self.cleaned_data[name] for name in changed & self.columns.keys()}
+        # What was chosen is about the codes of the column before. Another one has codes of its own.
         other_column = "gold_label" in columns and "labels" not in changed
-        return codes_of(said) if said and not other_column else None
+        return codes_of(codes) if codes and not other_column else None
 
     @property
     def design(self) -> PairDesign | None:
         """Which pairs to make of wide rows. Raises UserError."""
-        said = self.cleaned_data
-        if not said.get("design"):
+        data = self.cleaned_data
+        if not data.get("design"):
             return None
-        values = {"baseline": said["baseline"], "all": ""}
-        value = values.get(said["design"], said["size"] or "")
-        return PairDesign.read(f"{said['design']}={value}", said["seed"] or 0)
+        values = {"baseline": data["baseline"], "all": ""}
+        value = values.get(data["design"], data["size"] or "")
+        return PairDesign.read(f"{data['design']}={value}", data["seed"] or 0)
 
     def mapping(self, before: Mapping[str, str]) -> dict[str, str]:
         """Return what was mapped before, with the form's changes."""
@@ -316,6 +321,7 @@ def import_check(request: HttpRequest, slug: str, number: int) -> HttpResponse:
 def import_begin(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     """Confirm a checked import, or resume an interrupted one."""
     access, imported = import_for(request, slug, number)
+    # What was chosen at the start holds when an interrupted import is resumed.
     skip = imported.skip_invalid or "skip_invalid" in request.POST
     try:
         refuse_overtaken(imported, request.POST.get("made_for"))
@@ -352,6 +358,7 @@ def import_refused(request: HttpRequest, slug: str, number: int, index: int) -> 
     with refused_files_of(imported) as copies:
         if index >= len(copies):
             raise Http404("No such file.")
+        # The open file can be read after the block, when a copy from the store is gone.
         name, stream = copies[index].name, copies[index].open("rb")
     # One type whatever its name: a browser would run `x.js` or show `x.html` as this site's own.
     return FileResponse(
@@ -382,9 +389,9 @@ def _detail(
     models = {model.casefold() for row in rows for model in row["models"] if model}
     is_blind = bool(models) and not access.has_seen_judge
     # IDs, files and columns may tell whose the responses are, as those of FastChat do.
-    beside = [*imported.file_names, *(summary.get("names") or ())]
-    beside += [row[name] or "" for row in rows for name in ("external_id", "category")]
-    told = any(model in text.casefold() for model in models for text in beside)
+    around = [*imported.file_names, *(summary.get("names") or ())]
+    around += [row[name] or "" for row in rows for name in ("external_id", "category")]
+    told = any(model in text.casefold() for model in models for text in around)
     context = {
         **access.under("examples"),
         "import": imported,
@@ -402,12 +409,13 @@ def _detail(
         "settled": imported.n_written + imported.n_known + imported.n_conflicts,
         "form": form,
         "version": reading_version(imported),
-        "names_models": any(one["kind"] == NAMED for one in summary.get("notices", ())),
+        "names_models": any(notice["kind"] == NAMED for notice in summary.get("notices", ())),
         "may_hide": access.includes(Role.OWNER),
         "refused_files": refused_names_of(imported),
         "worker_missing": being_written and not Worker.objects.alive().serve(settings.QUICK),
     }
     part = request.htmx and request.htmx.target == "import-state"  # type: ignore[attr-defined]
+    # With the state, the rest of the page changes too.
     if part and not being_written:
         return HttpResponseClientRefresh()
     template = "_detail_state.html" if part else "detail.html"
@@ -447,6 +455,7 @@ def scores(request: HttpRequest, slug: str) -> HttpResponse:
             messages.success(request, sentence)
             return redirect("scores", slug)
         finally:
+            # Scores are written within the request, so nothing needs the file afterwards.
             discard(paths)
     return _page(request, access, form, status=422 if form.errors else 200)
 

@@ -49,7 +49,7 @@ class SubsetForm(forms.Form):
     def subset_fields(self) -> list[forms.BoundField]:
         """The fields to show: without those that offer nothing to choose."""
         shown = [self[name] for name in SUBSET_FIELDS]
-        return [one for one in shown if len(getattr(one.field, "choices", "ab")) > 1]
+        return [bound for bound in shown if len(getattr(bound.field, "choices", "ab")) > 1]
 
     def subset_is_meant(self) -> bool:
         return any(self[name].value() or self[name].errors for name in SUBSET_FIELDS[:3])

@@ -27,6 +27,7 @@ class Command(FairJudgeCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
+        # If the mail address of the sign-on can't be used, there is no login either.
         with transaction.atomic():
             user = create_login(
                 options["name"],

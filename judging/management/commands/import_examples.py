@@ -95,9 +95,10 @@ class Command(FairJudgeCommand):
         if not paths:
             raise UserError("No file was named. Nothing was imported.")
         mapping = dict(one_mapping(text) for text in options["map"])
+        # The file is compared to the project, and a new project has nothing to compare to.
         existing = Project.objects.filter(slug=options["project"]).first()
         labels = None if options["labels"] is None else codes_of(options["labels"])
-        said = options["design"]
+        design = options["design"]
         checked = first_pass(
             existing,
             paths,
@@ -105,12 +106,13 @@ class Command(FairJudgeCommand):
             mapping,
             labels,
             sheet=options["sheet"] or "",
-            design=None if said is None else PairDesign.read(said, options["seed"]),
+            design=None if design is None else PairDesign.read(design, options["seed"]),
             keep=not options["dry_run"],
         )
         try:
             self.write(existing, checked, options)
         finally:
+            # After a dry run or a refusal, no import needs what a ZIP was unpacked to.
             discard_unused(checked.paths)
 
     def write(self, existing: Project | None, checked: FirstPass, options: dict[str, Any]) -> None:
@@ -124,6 +126,7 @@ class Command(FairJudgeCommand):
             self.stdout.write("Nothing was written.")
             return
         if summary.n_problems and (summary.fatal or not options["skip_invalid"]):
+            # A program gets the problems by their lines. The error below is one sentence.
             self.tell(document_of(summary))
             hint = "" if summary.fatal else ", or leave these rows out with --skip-invalid"
             raise UserError(
@@ -131,6 +134,7 @@ class Command(FairJudgeCommand):
             )
         refuse_ambiguous(summary.readings)
         refuse_undesigned(summary.wide)
+        # Not before this, so that a wrong file makes no project.
         project = project_for_command(options["project"], options["owner"], create=True)
         if options["hide_models"]:
             hide_models(project, None)
@@ -182,9 +186,9 @@ class Command(FairJudgeCommand):
             shares = ", ".join(f"{count(n)} {label}" for label, n in summary.gold.items())
             write(f"  gold labels: {shares}")
         if summary.labels:
-            said = "can mean" if summary.readings else "are read as"
+            verb = "can mean" if summary.readings else "are read as"
             meant = " or ".join(map(spelled, summary.readings or [summary.labels]))
-            write(f"  codes of gold labels {said} {meant}, of response 1")
+            write(f"  codes of gold labels {verb} {meant}, of response 1")
         for notice in summary.notices:
             lines = ", ".join(str(line) for line in notice.lines)
             more = ", …" if notice.count > len(notice.lines) else ""
@@ -215,7 +219,7 @@ class Command(FairJudgeCommand):
             refused = [self.kept(path) for path in copies]
         for path in refused:
             self.stdout.write(f"{count(imported.n_refused)} refused: {path}")
-        named = [one for one in imported.summary.get("notices", []) if one["kind"] == NAMED]
+        named = NAMED in {notice["kind"] for notice in imported.summary.get("notices", [])}
         hidden = Project.objects.filter(pk=imported.project_id, hide_models=True).exists()
         if named and not hidden:
             self.stdout.write(

@@ -112,6 +112,7 @@ def add_choice_arguments(parser: CommandParser) -> None:
     parser.add_argument(
         "--shots-random",
         action="store_true",
+        # None tells that the flag wasn't given: a resumed run accepts none that would change it.
         default=None,
         help="with --shots-from: show as many training items at random instead, for comparison",
     )
@@ -153,8 +154,8 @@ def template_file(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def portia_options(options: dict[str, Any]) -> dict[str, Any]:
-    given = {name: options[name] for name in OF_PORTIA if options[name] is not None}
-    return {"portia": PortiaOptions(**given)} if given else {}
+    chosen = {name: options[name] for name in OF_PORTIA if options[name] is not None}
+    return {"portia": PortiaOptions(**chosen)} if chosen else {}
 
 
 def add_pace_arguments(parser: CommandParser) -> None:
@@ -195,6 +196,7 @@ def whole(text: str) -> int:
 
 
 def seed(text: str) -> int:
+    # The largest seed has ten digits, and Python refuses to convert thousands.
     if not text.isdecimal() or len(text) > 10 or int(text) > LARGEST_SEED:
         raise ArgumentTypeError(f"{text!r} is not a whole number from 0 to {LARGEST_SEED}")
     return int(text)
@@ -228,6 +230,7 @@ PACE = (
     "reuse",
 )
 # Options that a run keeps from its start.
+# A repeated sample may need more tokens, and a paused run more money. All else makes another run.
 FIXED = {*MODE, *OF_CHOICE, *OF_PORTIA, *JUDGE, *PACE} - {"max_tokens", "budget"}
 # Options that --resume accepts if they say what the run already has.
 KEPT = {"endpoint", "model", "method", "form", "k", *PACE} - {"reuse"}
@@ -292,6 +295,7 @@ class Command(FairJudgeCommand):
         try:
             self.judge(options)
         except ModelNotChosen as error:
+            # Pages show this error, too, so it can't name the flag itself.
             raise UserError(f"{error} The flag is --model.") from None
 
     def judge(self, options: dict[str, Any]) -> None:
@@ -324,6 +328,7 @@ class Command(FairJudgeCommand):
         elif options["resume"]:
             self.resume(find_run(project, options["resume"]), options)
         elif options["estimate"]:
+            # These say how a run works, and change nothing of what it costs.
             for name in ("seed", "unread_calls"):
                 pace.pop(name, None)
             estimate = estimate_run(project, subset=subset, **judge, **pace)
@@ -350,6 +355,7 @@ class Command(FairJudgeCommand):
             if not options["retry"]:
                 self.tell(document_of(run) | {"read": counts.read, "changed": counts.changed})
                 return
+        # If its holder has died on the way, nobody else would bring the run to that state.
         if run.state in (State.PAUSING, State.CANCELLING):
             recording.recover(run)
         self.wait_for_holder(run)
@@ -396,6 +402,7 @@ class Command(FairJudgeCommand):
         run.refresh_from_db()
         self.tell(document_of(run))
         if after.state != State.DONE:
+            # The exit code tells a script whether the run can be resumed.
             kind = Interrupted if after.state in RESUMABLE else Failed
             raise kind(after.reason or f"Run {run.name} is {run.get_state_display()}.")
 
@@ -415,8 +422,8 @@ def check_given(options: dict[str, Any]) -> None:
 
 
 def check_fixed(run: Run, options: dict[str, Any]) -> None:
-    given = {name: options[name] for name in FIXED if options[name] is not None}
-    others = [name for name in given if name not in KEPT or given[name] != getattr(run, name)]
+    chosen = {name: options[name] for name in FIXED if options[name] is not None}
+    others = [name for name in chosen if name not in KEPT or chosen[name] != getattr(run, name)]
     if others:
         flags = " and ".join(f"--{name.replace('_', '-')}" for name in sorted(others))
         raise UserError(
@@ -465,7 +472,7 @@ def document_of(run: Run) -> dict[str, Any]:
         "expected": progress.expected,
         "settled": progress.settled,
         "calls_lost": progress.calls_lost,
-        "errors": [[one.calls, one.message] for one in progress.complaints],
+        "errors": [[complaint.calls, complaint.message] for complaint in progress.complaints],
         "usd": progress.spent_usd,
         "reused": progress.reused,
     }

@@ -18,7 +18,7 @@ class Command(FairJudgeCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         user = user_named(options["name"])
         n = user.second_factors.count()
-        said = reset_second_factor(user, None)
+        sentence = reset_second_factor(user, None)
         if not self.as_json:
-            self.stdout.write(said)
+            self.stdout.write(sentence)
         self.tell({"user": user.get_username(), "removed": n})

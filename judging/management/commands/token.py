@@ -35,7 +35,7 @@ class Command(FairJudgeCommand):
             tokens = list(tokens_of(user))
             for token in tokens:
                 self.stdout.write(line_of(token))
-            self.tell({"user": user.get_username(), "tokens": [row_of(one) for one in tokens]})
+            self.tell({"user": user.get_username(), "tokens": list(map(row_of, tokens))})
         elif options["revoke"]:
             self.revoke(user, options["revoke"])
         else:

@@ -12,7 +12,7 @@ import numpy as np
 
 from judging.core.errors import UserError
 from judging.core.images import without_images
-from judging.core.queries import merge
+from judging.core.models import merge
 from judging.llm.prompts.templates import PromptVariant
 from judging.methods.calibration.methods import INPUTS, NAMES, NOTHING, USUAL, random_inputs
 from judging.runs import lifecycle

@@ -11,7 +11,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from judging.core.errors import UserError
 from judging.core.formatting import count, number_of
-from judging.core.queries import count_of
+from judging.core.models import count_of
 from judging.dataset.models import n_judged
 from judging.dataset.pages.imports import import_for
 from judging.projects.access import Access, project_for

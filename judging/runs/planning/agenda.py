@@ -19,7 +19,7 @@ import numpy as np
 
 from judging.core.errors import UserError
 from judging.core.images import SCHEME, hashes_in
-from judging.core.queries import merge
+from judging.core.models import merge
 from judging.dataset.images import data_url
 from judging.dataset.models import Example, PointItem
 from judging.llm.client.judge_client import TOP_LOGPROBS

@@ -2,7 +2,7 @@
 
 import pytest
 
-from judging.core.queries import merge
+from judging.core.models import merge
 from judging.llm.client.adaptation import EndpointCapabilities
 from judging.runs import lifecycle
 from judging.runs.endpoints import keep_for, recall_for

@@ -83,6 +83,7 @@ def test_json_lines_and_other_names_of_columns_are_read(project, file):
         (HEADER + "i,o,fluency,ana,NaN,\n", "score should be a number"),
         (HEADER + "i,o,fluency,ana,1e9,\n", "score should be a number"),
         (HEADER + "i,o,fluency,ana,1.12345678,\n", "six decimals"),
+        (HEADER + "i,o,fluency,ana,1000000,\n", "to 999999.999999"),
         (HEADER + "i,,fluency,ana,1,\n", "output is empty"),
         (HEADER + "i,o,,ana,1,\n", "criterion is empty"),
         (
