@@ -169,8 +169,8 @@ def fault_of(spans: Any) -> str | None:
     if not isinstance(spans, list):
         return "should be a JSON list of spans"
     for span in spans:
+        # For the numbers, isinstance would take JSON's true for 1.
         whole = isinstance(span, dict) and all(
-            # isinstance would take JSON's true for 1.
             type(span.get(name)) is int for name in ("response", "start", "end")
         )
         if not whole or span["response"] not in (1, 2) or not 0 <= span["start"] < span["end"]:
