@@ -64,6 +64,7 @@ def round_item(request: HttpRequest, slug: str, number: int, item: int) -> HttpR
     decisions = list(row.adjudications.order_by("-pk"))
     waits = row.state == Item.State.ADJUDICATE or bool(decisions)
     first = sides_for(row, access.user) if waits else None
+    # Sides are drawn only for items to decide. A settled one is shown as it was imported.
     left = first.left_response if first else 1
     form = DecisionForm(left, request.POST if request.method == "POST" else None)
     if request.method == "POST":
@@ -140,6 +141,7 @@ def items_to_decide(round_: Round, access: Access) -> QuerySet[Item]:
             n_skips=count_of(Skip.objects.filter(item=OuterRef("pk")), "item"),
             is_shown=Q(Exists(mine)) | ~Q(state=Item.State.ADJUDICATE),
         )
+        # In the alphabet “adjudicate” comes before “complete” and “open”.
         .order_by("state", "position")
     )
 

@@ -136,6 +136,7 @@ class CrowdForm(forms.ModelForm):
         """Read each language, which has all that people read in the original."""
         field = self.fields["translations"]
         assert isinstance(field, TranslationsField)
+        # A field with an error is missing from the data, and without it nothing can be compared.
         if not data.keys() >= {*field.parts, "translations"}:
             return
         questions = questions_of(data["questions"])
@@ -158,6 +159,7 @@ class CrowdForm(forms.ModelForm):
         data: dict[str, Any] = super().clean() or self.cleaned_data
         self._clean_translations(data)
         for name in ("max_people", "max_pairs"):
+            # A field that has an error already is missing from the data, and needs no second one.
             if not 1 <= data.get(name, 1) <= 100_000:
                 self.add_error(name, "Choose a number from 1 to 100,000.")
         for name in ("completion_url", "screened_url"):
@@ -285,6 +287,7 @@ def crowd_page(
     marks_form: MarksForm | None = None,
     made_for: str | None = None,
 ) -> HttpResponse:
+    # The page counts people at work, so it first takes back the places of those who left.
     crowds.release_absent(CrowdLink.objects.filter(round=round_))
     link = CrowdLink.objects.filter(round=round_).first()
     is_live = link is not None and crowds.is_usable(link)

@@ -423,6 +423,7 @@ def mail_confirm(request: HttpRequest, token: str) -> HttpResponse:
     return render(request, "annotation/people/mail_confirm.html", context)
 
 
+# A mail program that posts has no cookie and no page of ours. The link's signature is the proof.
 @csrf_exempt
 @login_not_required
 @never_cache
@@ -449,10 +450,13 @@ class ChangePassword(PasswordChangeView):
 
     def get_form_kwargs(self) -> dict[str, Any]:
         kwargs = super().get_form_kwargs()
+        # The form takes the user from the request.
         del kwargs["user"]
         return kwargs | {"request": self.request}
 
     def form_valid(self, form: PasswordChangeForm) -> HttpResponse:
+        # Django gives the session a new key with the new password, and the list of the person's
+        # logins has to follow it.
         before = self.request.session.session_key
         response = super().form_valid(form)
         keep_listed(self.request, before)
@@ -479,6 +483,7 @@ def people_page(
         "annotators": Annotator.objects.filter(project=project, user=None).order_by("number"),
         "teams": teams_for(project, cast(User, access.user)),
     }
+    # The page shows links that let people in, so no browser or proxy may keep it.
     response = render(request, "annotation/people/people.html", context, status=status)
     add_never_cache_headers(response)
     return response
@@ -488,8 +493,11 @@ def with_mails(invitations: Iterable[Invitation]) -> list[tuple[Invitation, str,
     """Return each invitation with its link and, if it was to be mailed, the mail."""
     listed = list(invitations)
     mails = Mail.objects.filter(event__in=map(invitation_event, listed))
-    by_event = {each.event: each for each in mails}
-    return [(each, link_of(each), by_event.get(invitation_event(each))) for each in listed]
+    by_event = {queued.event: queued for queued in mails}
+    return [
+        (invitation, link_of(invitation), by_event.get(invitation_event(invitation)))
+        for invitation in listed
+    ]
 
 
 def role_kept(mine: str, offered: str) -> str:

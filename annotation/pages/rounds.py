@@ -63,6 +63,7 @@ def rounds(request: HttpRequest, slug: str) -> HttpResponse:
 @require_safe
 def round_(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     access = project_for(request.user, slug, Role.REVIEWER)
+    # `Round.objects` leaves out rounds that are still being opened.
     opening = Round.every.filter(
         project=access.project, number=number, state=Round.State.OPENING
     ).first()
@@ -166,6 +167,7 @@ def standing(request: HttpRequest, slug: str, number: int) -> HttpResponse:
         context["standing"] = _standing_of(shown_round)
         return render_to_string("annotation/rounds/_detail_standing.html", context, request)
 
+    # While work is under way the page shows how far it is, which a kept page would not follow.
     if work is not None:
         return HttpResponse(standing())
     # A table of two hundred people takes longer to write than to count.
@@ -350,6 +352,8 @@ def flag_settle(request: HttpRequest, slug: str, number: int, flag: int) -> Http
     access, shown_round = round_for(request, slug, number)
     flags = Flag.objects.select_related("item__example", "item__round__project")
     row = get_object_or_404(flags, item__round=shown_round, pk=flag)
+    # A person may flag the same pair again with another reason, which replaces the one that the
+    # reviewer read.
     if request.POST.get("made_for") not in (None, version_of(row.reason)):
         messages.error(request, "The flag has changed. Read what is wrong again.")
     else:
@@ -367,6 +371,7 @@ def round_page(
     assign_form: AssignForm | None = None,
     status: int = 200,
 ) -> HttpResponse:
+    # A form is often refused because somebody else changed the round since it was read.
     shown_round.refresh_from_db(fields=["votes_per_item", "state", "parameters"])
     if shown_round.state == Round.State.CLOSED:
         # The page has no forms to show these at.

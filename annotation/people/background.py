@@ -49,10 +49,12 @@ class Question:
     @property
     def shape(self) -> tuple[Any, ...]:
         """Return what a translation keeps: all but the words."""
+        # By place and not by words: the words are what a translation changes.
         refused = [choice in self.refused for choice in self.choices]
         return self.kind, self.optional, refused, self.low, self.high
 
     def screens_out(self, answer: str) -> bool:
+        # Only an optional question may stay empty, and leaving it empty screens nobody out.
         if not answer:
             return False
         if self.kind == NUMBER:
@@ -88,9 +90,10 @@ def read_questions(text: str) -> list[Question]:
         raise UserError(f"Ask at most {MOST} questions. These are {len(lines)}.")
     questions = [_read(line) for line in lines]
     texts = [question.text for question in questions]
-    for text in texts:
-        if texts.count(text) > 1:
-            raise UserError(f"“{text}” is asked twice. Ask each question once.")
+    for asked in texts:
+        # Answers are stored by the question's text, so two equal ones would share an answer.
+        if texts.count(asked) > 1:
+            raise UserError(f"“{asked}” is asked twice. Ask each question once.")
     return questions
 
 
@@ -99,6 +102,7 @@ def read_translation(text: str, questions: list[Question]) -> list[Question]:
     read = read_questions(text)
     if len(read) != len(questions):
         raise UserError(f"There are {len(questions)} questions above, and {len(read)} here.")
+    # Questions are paired by their order, since their words differ.
     for shown, question in zip(read, questions, strict=True):
         if shown.shape != question.shape:
             raise UserError(
@@ -142,6 +146,7 @@ def _bounds(text: str, parts: list[str]) -> dict[str, str]:
         numbers = [Decimal(part) for part in (low, high) if part]
     except InvalidOperation:
         numbers = [Decimal("NaN")]
+    # Decimal also reads “NaN” and “Infinity”, which are no bounds.
     in_order = all(number.is_finite() for number in numbers) and numbers == sorted(numbers)
     if len(parts) > 2 or not in_order:
         raise UserError(

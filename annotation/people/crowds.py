@@ -61,6 +61,7 @@ SHORTEST_SECRET = 16
 LOGINS_AN_HOUR = 30
 # MTurk calls its parameters so. They are read too, whatever names a link has.
 MTURK = ("workerId", "hitId", "assignmentId")
+# MTurk sends this while a worker looks at a task that they have not accepted.
 _PREVIEW = "ASSIGNMENT_ID_NOT_AVAILABLE"
 _SALT = "fairjudge.crowd"
 _ID = re.compile(r"[\w.:@+=/-]{1,120}", re.ASCII)
@@ -132,6 +133,8 @@ def set_up(
             link.nonce, link.withdrawn_at = secrets.token_urlsafe(), None
         for name, value in fields.items():
             setattr(link, name, value)
+        # A link lets people in only while its maker may invite. The last person who set its terms
+        # counts as the maker.
         link.created_by, link.made_after = by, last_lost_right(round_.project)
         link.save()
         did = "crowd link made" if is_new else "crowd link changed"
@@ -150,6 +153,7 @@ def set_up(
 def withdraw(link: CrowdLink, by: AbstractUser) -> None:
     """Let nobody new in. Those who are at work may finish."""
     links = CrowdLink.objects.filter(pk=link.pk, withdrawn_at=None)
+    # A new nonce ends every address of the link that was handed out, also if it is made again.
     if links.update(withdrawn_at=timezone.now(), nonce=secrets.token_urlsafe()):
         round_ = link.round
         access.record_event(round_.project, by, "crowd link withdrawn", f"round {round_.number}")
@@ -274,6 +278,8 @@ def begin(
             # Locked, so that the last place is given once.
             CrowdLink.objects.select_for_update(no_key=True).filter(pk=link.pk).first()
             return _begin(link, ids, answers, screened_out=screened_out)
+    # A worker has one submission of a link, which the database decides if they open it twice at
+    # the same moment.
     except IntegrityError:
         raise UserError(_TWICE) from None
 
@@ -397,6 +403,7 @@ def release_absent(links: QuerySet[CrowdLink] | None = None) -> int:
         if done.filter(annotator=submission.annotator_id).exists():
             end(submission, State.COMPLETE)
             continue
+        # The person may have come back since the query above. Then `back_at` is another one.
         still = CrowdSubmission.objects.filter(pk=submission.pk, state=State.WORKING)
         if still.filter(back_at=submission.back_at).update(state=State.LEFT):
             gone.append(submission)
@@ -407,6 +414,7 @@ def release_absent(links: QuerySet[CrowdLink] | None = None) -> int:
 def come_back(submission: CrowdSubmission) -> bool:
     """Let a person who went away go on, if there is still a place. Returns True if they may."""
     with transaction.atomic():
+        # The lock that `begin` takes, so that the last place is given once.
         links = CrowdLink.objects.select_for_update(no_key=True)
         link = links.filter(pk=submission.link_id).first()
         theirs = CrowdSubmission.objects.filter(pk=submission.pk)
@@ -487,6 +495,7 @@ def file_for_paying(round_: Round, by: AbstractUser) -> str:
 
 def _rows(round_: Round) -> Iterator[list[str]]:
     for submission in submissions_with_votes(round_).order_by("pk"):
+        # Once a person is erased or their IDs are removed, no payment can be assigned to the row.
         if not submission.worker_id:
             continue
         done = submission.state in (State.COMPLETE, State.APPROVED)
@@ -560,6 +569,8 @@ def _read(content: bytes) -> list[tuple[str, str, str]]:
     if len(content) > MOST_BYTES:
         raise UserError("The file has more than 5 MB. Upload the panel's list of submissions.")
     try:
+        # Spreadsheets begin a UTF-8 file with a byte order mark, which would become a part of the
+        # first column's name.
         text = content.decode("utf-8-sig")
         table = csv.DictReader(io.StringIO(text, newline=""), strict=True)
         rows = list(table)

@@ -20,6 +20,8 @@ from judging.core.sql.statements import prepared
 
 def n_repeats(round_: Round, annotator: Annotator, n_votes: int) -> int:
     """Return how many of the person's first votes in the round are drawn to be asked again."""
+    # The floor below goes up by one with p of every 100 votes, and the start decides with which.
+    # A digest gives the same start in each process, which Python's `hash` of a text doesn't.
     named = f"repeat:{round_.seed}:{annotator.pk}".encode()
     start = int.from_bytes(hashlib.sha256(named).digest()[:8]) % 100
     return (n_votes * round_.repeat_percent + start) // 100

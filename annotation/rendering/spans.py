@@ -22,6 +22,7 @@ from judging.core.text import HIDDEN_NAME, hide_names, places_of_names
 
 # In one response. More marks than these are no evidence.
 MOST_SPANS = 50
+# The digits are limited, since Python raises ValueError for a number of thousands of digits.
 _MARK = re.compile(r"(\d{1,9})-(\d{1,9})", re.ASCII)
 Span = Mapping[str, Any]
 
@@ -58,6 +59,8 @@ class ShownText:
         return self._seen(start, at_end=False), self._seen(end, at_end=True)
 
     def _original(self, place: int, *, at_end: bool) -> int:
+        # `shift` is how much longer what is shown is than the text, up to here: each hidden name
+        # is replaced by a word of another length.
         shift = 0
         for start, end in self._hidden:
             seen = start + shift
@@ -91,6 +94,7 @@ def joined(marks: Iterable[tuple[int, int]], text: str) -> list[tuple[int, int]]
     """
     places: list[tuple[int, int]] = []
     for start, end in sorted(marks):
+        # The marks come from a browser, so they may reach beyond the text or be empty.
         end = min(end, len(text))
         if start >= end:
             continue
@@ -165,6 +169,7 @@ def fault_of(spans: Any) -> str | None:
     if not isinstance(spans, list):
         return "should be a JSON list of spans"
     for span in spans:
+        # For the numbers, isinstance would take JSON's true for 1.
         whole = isinstance(span, dict) and all(
             type(span.get(name)) is int for name in ("response", "start", "end")
         )

@@ -30,7 +30,6 @@ from judging.projects import access
 from judging.projects.models import AuditEvent
 from judging.runs.models import Run
 
-# While a wake is on its way to a busy worker, no second one is sent for so long.
 # Key in a selection's parameters: the audit items that an extended cut counts as selected.
 COVERS = "covers_audit_items"
 
@@ -147,6 +146,7 @@ def raise_votes(
     n_items = Item.objects.filter(round=round_).count()
     with transaction.atomic():
         before = round_.votes_per_item
+        # The caller read the round before the lock, so it may have changed since then.
         if _not_closed(round_, "ask for more votes").votes_per_item != before:
             raise UserError("Another person changed this round at the same moment. Reload it.")
         work = growing.begin(
@@ -217,6 +217,7 @@ def extend(
 
 def _not_closed(round_: Round, to_do: str) -> Round:
     """Return the round as it is now, locked, so that nobody closes it meanwhile."""
+    # The weaker lock (`no_key`) doesn't hold up others who insert rows that point to the round.
     locked = Round.objects.select_for_update(of=("self",), no_key=True).get(pk=round_.pk)
     if locked.state == Round.State.CLOSED:
         raise UserError(f"Reopen the round before you {to_do}.")
@@ -243,6 +244,8 @@ def _places_among_open(round_: Round, n: int, salt: int) -> list[float]:
         places = [start + step for step in range(n)]
         random.shuffle(places)
         return places
+    # Places are floats, so an item fits between two others without renumbering them. The places
+    # before the first and after the last open item are gaps as well.
     ends = [open_places[0] - 1.0, *open_places, open_places[-1] + 1.0]
     gaps = [random.randrange(len(ends) - 1) for _ in range(n)]
     return [random.uniform(ends[gap], ends[gap + 1]) for gap in gaps]
@@ -256,6 +259,8 @@ def _move(round_: Round, user: AbstractUser | None, before: str, after: str, act
 
 
 def _change(round_: Round, before: list[str], after: str, **fields: object) -> bool:
+    # The condition is part of the UPDATE, so of two managers at the same moment only one changes
+    # the state, on SQLite too, which has no row locks.
     rows = Round.objects.filter(pk=round_.pk, state__in=before)
     if rows.update(state=after, **fields) != 1:
         return False
@@ -313,6 +318,8 @@ def open_second_stage(round_: Round, learned: RoutingFit) -> bool:
             drawn,
             settings["epsilon"],
             settings["alpha"],
+            # If examples were deleted meanwhile, the audit may be smaller than planned. A look
+            # beyond its end would never come.
             tuple(look for look in settings["looks"] if look <= len(drawn.audit)),
             learned.scores if learned.used else None,
         )
@@ -347,6 +354,7 @@ def ranking_of(round_: Round, run: Run) -> list[Ranked]:
     scores = dict(zip(learned.examples, learned.scores, strict=True))
     order = ranked_examples(run, round_.frame_id, scores=scores)
     sample = _sample(round_)
+    # Python's sort is stable, so both parts keep their order by score.
     return sorted(order, key=lambda ranked: ranked.example_id not in sample)
 
 

@@ -307,16 +307,16 @@ def _insert_items(round_: Round, rows: Sequence[Row]) -> None:
         "probability",
     )  # fmt: skip
     if rows := [row for row in rows if row[1] in there]:
-        given = dict(zip(columns, zip(*rows, strict=True), strict=True))
-        keys = insert_columns(Item, len(rows), round_id=round_.pk, **given)
-        items = list(zip(keys, given["position"], strict=True))
+        values = dict(zip(columns, zip(*rows, strict=True), strict=True))
+        keys = insert_columns(Item, len(rows), round_id=round_.pk, **values)
+        items = list(zip(keys, values["position"], strict=True))
         _insert_slots(round_, items, 0, round_.votes_per_item)
 
 
 def _insert_slots(round_: Round, items: Sequence[tuple[int, float]], first: int, end: int) -> None:
     if slots := [(*item, index) for item in items for index in range(first, end)]:
-        given = dict(zip(("item_id", "position", "index"), zip(*slots, strict=True), strict=True))
-        insert_columns(Slot, len(slots), round_id=round_.pk, **given)
+        values = dict(zip(("item_id", "position", "index"), zip(*slots, strict=True), strict=True))
+        insert_columns(Slot, len(slots), round_id=round_.pk, **values)
 
 
 def _write_slots(ours: _Ours, advance: Advance) -> None:

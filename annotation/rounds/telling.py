@@ -54,17 +54,17 @@ def _standings() -> Iterator[tuple[Round, RoundStanding]]:
     rounds = Round.objects.filter(~Exists(at_work), project__deleted_at=None)
     rounds = rounds.filter(kind=Round.Kind.ROUTED).exclude(stage=Round.Stage.LEARN)
     long_over = Q(closed_at__lt=timezone.now() - _WATCHED, told__complete=True)
-    closed = list(
+    watched = list(
         rounds.exclude(long_over)
         .annotate(has_items=Exists(items), has_open=Exists(items.filter(state=Item.State.OPEN)))
         .select_related("project", "told")
         .order_by("pk")
     )
     undecided: dict[int, list[int]] = defaultdict(list)
-    waiting = Item.objects.filter(round__in=closed, state=Item.State.ADJUDICATE).order_by("pk")
+    waiting = Item.objects.filter(round__in=watched, state=Item.State.ADJUDICATE).order_by("pk")
     for round_id, item_id in waiting.values_list("round", "pk"):
         undecided[round_id].append(item_id)
-    for round_ in closed:
+    for round_ in watched:
         mine = undecided[round_.pk]
         is_over = round_.state == Round.State.CLOSED
         is_over |= round_.has_items and not round_.has_open
@@ -121,6 +121,8 @@ def _tell(round_: Round, told: RoundTold, standing: RoundStanding) -> None:
 def _mail_the_end(round_: Round, told: RoundTold) -> None:
     managers = who_may(Role.RESEARCHER).filter(project=round_.project)
     users = User.objects.filter(pk__in=managers.values("user")).order_by("pk")
+    # An event is mailed once. The version makes a new event of a round that was reopened and
+    # completed again.
     event = f"{round_.pk}:{told.version}"
     mail.post_to_all(
         mail.Kind.COMPLETE, event, mail.who_want(mail.Kind.COMPLETE, users), round=round_.pk
@@ -129,6 +131,8 @@ def _mail_the_end(round_: Round, told: RoundTold) -> None:
 
 def _look_at_audit(round_: Round, told: RoundTold, level: int) -> None:
     """Have a worker compute the certificate, which takes a while, if somebody listens."""
+    # A level falls if settled items are opened again, which is no news. Without a listener the
+    # level is kept all the same, or one who comes later would hear of old looks.
     if level < told.level or not listening(round_.project, *CERTIFICATE):
         move_on(told, level=level)
     else:

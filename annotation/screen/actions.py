@@ -205,6 +205,7 @@ def unskip(request: HttpRequest, draft: Draft) -> HttpResponse:
 
 @on_item
 def flag(request: HttpRequest, draft: Draft) -> HttpResponse:
+    # PostgreSQL can't store a NUL character in a text.
     reason = request.POST.get("reason", "").replace("\x00", "").strip()[:300]
     if not reason:
         return _refuse(request, draft, _("Say what is wrong with this pair, then flag it."), 422)

@@ -69,6 +69,7 @@ def _rendered(shown: Shown, how: How) -> SafeString:
     return _rendered_in(translation.get_language(), shown, how)
 
 
+# The language belongs to the key, since the HTML has words of the page in it, such as “Image”.
 @lru_cache(maxsize=_KEPT)
 def _rendered_in(_language: str | None, shown: Shown, how: How) -> SafeString:
     if not isinstance(shown, str):
@@ -86,6 +87,8 @@ def blind_pair(draft: Draft, view: View = "rendered") -> BlindPair:
     protocol = draft.item.round.protocol
     *texts, conversation = _texts.first(example=draft.item.example_id)
     question, first, second = shown_of(texts, conversation) if conversation else texts
+    # Marks are counted in the text as it was imported, so this takes the texts before names are
+    # hidden below. `ShownText` hides them itself, and keeps track of the places.
     markable = _markable(draft, texts[1:]) if protocol.ask_spans else ()
     reference = ""
     if protocol.show_reference:

@@ -244,6 +244,7 @@ def _is_first_item(draft: Draft) -> bool:
     protocol = draft.item.round.protocol_id
     mine = {"annotator": draft.annotator, "protocol": protocol}
     read = Reading.objects.filter(**mine).values("pk")
+    # A union asks about both tables in one query.
     return not Vote.every.filter(**mine).values("pk").union(read).exists()
 
 
@@ -303,6 +304,8 @@ def annotate_ahead(request: HttpRequest, token: str) -> HttpResponse:
     ahead = claim_next(draft.item.round, draft.annotator, ahead_of=token)
     if isinstance(ahead, NoItem):
         return HttpResponse(status=204)
+    # Both are of one round, and so of one project. `draft_for` reads these with the draft, and
+    # `claim_next` doesn't.
     ahead.content_language = draft.content_language
     ahead.project_language = draft.project_language
     context = item_context(ahead, None, progress=None)

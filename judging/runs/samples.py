@@ -45,6 +45,7 @@ from judging.runs.models import (
 )
 
 PAGE = 50
+# A run has few parts and many samples, so each part is parsed only once.
 _order_of = lru_cache(maxsize=1000)(lambda part: PromptVariant.parse(part).order)
 # The parts to ask about each subject, and how many samples of each part.
 Wanted = Mapping[int, Mapping[str, int]]
@@ -75,8 +76,8 @@ class Everything(Agenda):
     k: int
 
     def wanted(self, subjects: Sequence[Any]) -> Wanted:
-        each = dict.fromkeys(self.parts, self.k)
-        return {subject.pk: each for subject in subjects}
+        samples_by_part = dict.fromkeys(self.parts, self.k)
+        return {subject.pk: samples_by_part for subject in subjects}
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +133,7 @@ def asks_about(run: Run, agenda: Agenda, subjects: Sequence[Any]) -> list[Ask]:
     """Return what is left to ask about these subjects."""
     histories = read_histories(run, [subject.pk for subject in subjects])
     wanted = agenda.wanted(subjects)
+    # All slots of a call share its attempt, so slots at different attempts need calls of their own.
     asks = [
         Ask(subject, part, tuple(slots), attempt)
         for subject in subjects
@@ -159,6 +161,8 @@ def pages(run: Run, size: int | None = None, columns: tuple[str, ...] = ()) -> I
     last: tuple[int, int] | None = None
     while True:
         page = subjects.order_by("number", "pk")
+        # A page begins after the last row that was read. An offset would read all earlier rows
+        # again, and skip some if examples were deleted meanwhile.
         if last is not None:
             page = page.later_than(*last)
         page = page.values_list(*columns, named=True) if columns else page
@@ -184,6 +188,7 @@ def read_histories(run: Run, subject_ids: list[int] | None = None) -> Histories:
         history = histories[subject_id, part]
         if state == Call.State.CLAIMED:
             history.in_flight.update(slots)
+    # A sample belongs to a call, so subjects without calls need no second query.
     if not histories:
         return histories
     retry = Retry.of(run)
@@ -192,6 +197,8 @@ def read_histories(run: Run, subject_ids: list[int] | None = None) -> Histories:
     for subject_id, part, slot, attempt, status, call_id in rows:
         history = histories[subject_id, part]
         history.attempts[slot] = attempt
+        # A call after `through` was made since the person asked, so it settles the slot whatever it
+        # brought. Otherwise the run would repeat the same failure for ever.
         if status not in retry.statuses or call_id > retry.through:
             history.settled.add(slot)
     return histories
@@ -236,6 +243,8 @@ class RecordedSample(NamedTuple):
         if form == Form.LIKERT and self.rating is not None:
             return score_pair_from_rating(self.rating)
         if form == Form.CHOICE and self.p_first is not None:
+            # A fraction holds the stored float exactly, so that 1 − p has no rounding error and a
+            # probability of ½ stays a tie in both orders.
             p_first = Fraction(self.p_first)
             p_1, _ = PromptVariant.parse(self.part).shown(p_first, 1 - p_first)
             return score_pair_from_probability(p_1)

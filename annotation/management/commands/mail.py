@@ -40,12 +40,13 @@ class Command(FairJudgeCommand):
         else:
             shown = list(Mail.objects.select_related("user").order_by("-pk")[:_SHOWN])
         if not self.as_json:
-            for each in shown:
-                self.stdout.write(_line(each))
-        self.tell({"mails": [_out(each) for each in shown]})
+            for queued in shown:
+                self.stdout.write(_line(queued))
+        self.tell({"mails": [_out(queued) for queued in shown]})
 
     def _try(self, address: str) -> Mail:
         _refuse_unconfigured()
+        # A second mail of one event isn't queued, so each test needs an event of its own.
         event = f"{Mail.Kind.TEST}:{get_random_string(16)}"
         queued = mail.post(Mail.Kind.TEST, event, to=mail.usable_address(address))
         mail.send_due(queued.server_id, write)
@@ -59,7 +60,8 @@ class Command(FairJudgeCommand):
         _refuse_unconfigured()
         mails = Mail.objects.select_related("user", "server")
         if number == "all":
-            chosen = [each for each in mails.filter(state=Mail.State.DEAD) if _has_address(each)]
+            dead = mails.filter(state=Mail.State.DEAD)
+            chosen = [queued for queued in dead if _has_address(queued)]
         elif number.isascii() and number.isdecimal() and len(number) < 18:
             chosen = list(mails.filter(pk=int(number)))
         else:
@@ -67,9 +69,9 @@ class Command(FairJudgeCommand):
         if not chosen:
             raise UserError("There is no such mail. Nothing was queued.")
         with transaction.atomic():
-            for each in chosen:
-                mail.send_again(each)
-                each.refresh_from_db()
+            for queued in chosen:
+                mail.send_again(queued)
+                queued.refresh_from_db()
         return chosen
 
 

@@ -124,6 +124,7 @@ class Command(FairJudgeCommand):
             return
         how = ("beta", "budget", "all", "train", "qualify")
         if all(options[name] in (None, False) for name in how):
+            # A clause asks all that --where or --examples choose again, so it needs no size.
             if options["clause"] is None:
                 raise Misuse("Choose how much is labelled: --beta, --budget or --all.")
             options["all"] = True
@@ -138,6 +139,7 @@ class Command(FairJudgeCommand):
             partial=options["partial"],
             paper_mode=options["ties"] == "paper",
             seed=options["seed"],
+            # Decimals are exact until the end: as floats, 1 − 0.95 is a little more than 0.05.
             epsilon=float(options["epsilon"] / 100),
             alpha=float(1 - options["confidence"] / 100),
             looks=tuple(options["looks"]),

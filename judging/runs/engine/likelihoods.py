@@ -97,6 +97,7 @@ def ask_likelihoods(
                     if price is not None and row.prompt_tokens:
                         row.usd = price.cost(Usage(row.prompt_tokens, 0, 1))
                         usd += row.usd
+                # Another process may have recorded the same text meanwhile. Its row stays.
                 TextLikelihood.objects.bulk_create(rows, ignore_conflicts=True)
                 advance(len(rows))
     untold = texts.keys() & held.filter(log_likelihood=None).values_list("sha256", flat=True)
@@ -110,8 +111,11 @@ def asked_as_they_arrive(
     live: Endpoint, chosen: Endpoint, model: str, left: Mapping[str, Text]
 ) -> Iterator[Outcomes]:
     """Yield what arrived. Raises UserError after a failure, once nothing is under way any more."""
+    # An endpoint that gives no likelihoods is refused here, before any text is sent.
     way = asyncio.run(way_of(live, chosen, model))
     pairs, places = list(left.items()), default_concurrency(chosen)
+    # The caller writes to the database between two answers, and Django refuses queries while a
+    # loop runs. A runner stops the loop meanwhile and keeps the client's connections in it.
     with asyncio.Runner() as runner, ExitStack() as at_the_end:
         client = LikelihoodClient(live, key_of(chosen), retry=retry_of(chosen), way=way)
         runner.run(client.__aenter__())

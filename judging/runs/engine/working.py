@@ -97,6 +97,8 @@ async def pumped(
     make_store: Callable[[], RunStore], endpoint: Endpoint, report: Report, *, at_keyboard: bool
 ) -> bool:
     """Work on the run, and return whether this worker led it in the end."""
+    # Django's queries block, so they run outside the loop. One thread keeps them in order and on
+    # one connection.
     with ThreadPoolExecutor(1, "run database") as thread:
         loop = asyncio.get_running_loop()
         try:
@@ -107,6 +109,7 @@ async def pumped(
                     await pump.run()
             return store.leads
         finally:
+            # Django keeps connections by thread, so only this thread can close its own.
             await loop.run_in_executor(thread, connections.close_all)
 
 
@@ -167,6 +170,8 @@ def interrupted_by_keyboard(
     pump: Pump | BatchPump, loop: asyncio.AbstractEventLoop, at_keyboard: bool
 ) -> Iterator[None]:
     signals = (signal.SIGINT, signal.SIGTERM)
+    # A worker of Celery handles these signals itself, and asyncio can add a handler only in the
+    # main thread.
     mine = at_keyboard and current_thread() is main_thread()
     for number in signals if mine else ():
         loop.add_signal_handler(number, pump.interrupt)
@@ -229,6 +234,7 @@ def shared_limits(endpoint: Endpoint) -> SharedLimits:
 
 
 def first_cause(error: BaseException) -> BaseException:
+    # A task group wraps whatever a task raised, and groups may be nested.
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

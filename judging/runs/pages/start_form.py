@@ -361,6 +361,7 @@ class StartForm(EconomyForm, ChoiceForm, PointsForm, PortiaForm, SubsetForm):
         super().__init__(data, initial=settings_of(like) if like else None)
         self.fields["endpoint"].choices = [(name, name) for name in endpoint_names()]
         self.fields["endpoint"].initial = default_endpoint_name()
+        # The last choice compares by meaning, which needs the operator's model of sentences.
         if not settings.FAIRJUDGE_SENTENCE_MODEL:
             self.fields["tokens"].choices = self.fields["tokens"].choices[:-1]
         self.fields["template"].choices = list(template_choices(project))
@@ -370,6 +371,7 @@ class StartForm(EconomyForm, ChoiceForm, PointsForm, PortiaForm, SubsetForm):
         values = super().clean() or self.cleaned_data
         if (values.get("price_in") is None) != (values.get("price_out") is None):
             raise forms.ValidationError("Give both prices, or neither.")
+        # The field may hold the k of a method that was chosen before, which these methods refuse.
         if values.get("method") in ONE_SAMPLE:
             values["k"] = None
         if values.get("form") == Form.CHOICE:

@@ -82,8 +82,11 @@ class TemplateForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         values = super().clean() or self.cleaned_data
+        # A field with an error is missing from the values, and the template needs each of them.
         if self.errors:
             return values
+        # Browsers send line ends as CRLF, and a template from a file has LF. The same text must not
+        # become another template.
         for name in ("text", "sample_reply"):
             values[name] = values[name].replace("\r\n", "\n")
         reply = ReplyFormat(values["reply"])

@@ -401,6 +401,7 @@ def start_run(
         "concurrency": concurrency or default_concurrency(judge.endpoint),
         "rpm": rpm,
         "tpm": tpm,
+        # If the message to a worker is lost, the sweep sends it again after this time.
         "lease_until": timezone.now() + SEND_AGAIN,
         "created_by": user,
     }
@@ -493,6 +494,7 @@ def create(name: str, fields: dict[str, Any]) -> Run:
     kind = fields["form"] if fields["form"] in BY_LOGPROBS else fields["method"]
     default = f"{model} {kind} {number}".strip()
     try:
+        # A savepoint, since PostgreSQL takes no further query in a transaction after an error.
         with transaction.atomic():
             return Run.objects.create(number=number, name=name or default, **fields)
     except IntegrityError:

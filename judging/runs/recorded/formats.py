@@ -96,10 +96,10 @@ def judgment_rows(records: Records, labels: Codes, known: Container[str] = froze
         known: the IDs of the project's examples.
     """
     readers: dict[str, Callable[[Record], Rows]] = {}
-    found: Iterable[Record | Refused] = records
+    rows_read: Iterable[Record | Refused] = records
     if records.file_format == "auto":
-        found = translated(records, Holds.JUDGMENTS, known)
-    for record in found:
+        rows_read = translated(records, Holds.JUDGMENTS, known)
+    for record in rows_read:
         if isinstance(record, Refused):
             yield record
             continue
@@ -170,8 +170,11 @@ def _criteria(cells: Cells) -> dict[str, list[str]] | None:
     if not text:
         return None
     try:
-        given = json.loads(text, parse_int=str, parse_float=str)
-        pairs = {name: [number(score) for score in scores] for name, scores in given.items()}
+        # Numbers stay texts here, so that 8.10 is not read as a binary float.
+        scores_by_name = json.loads(text, parse_int=str, parse_float=str)
+        pairs = {
+            name: [number(score) for score in scores] for name, scores in scores_by_name.items()
+        }
     except (ValueError, TypeError, AttributeError, RecursionError):
         pairs = {}
     if not pairs or any(len(pair) != 2 or None in pair for pair in pairs.values()):
@@ -228,14 +231,14 @@ def _checked_part(part: str, stage: str | None, order: str | None) -> str:
     return part
 
 
-def _derived_outcome(found: Mapping[str, Any]) -> str | None:
+def _derived_outcome(row: Mapping[str, Any]) -> str | None:
     """Return what the scores say. A probability is of a position, and needs its outcome given."""
-    score_1, score_2, rating = map(found.get, ("score_1", "score_2", "rating"))
+    score_1, score_2, rating = map(row.get, ("score_1", "score_2", "rating"))
     if (score_1 is None) != (score_2 is None):
         raise BadRow("score_1 and score_2 are given together or not at all.")
     if score_1 is not None and score_2 is not None:
         return outcome_of((score_1, score_2)).value
-    if rating is not None and "p_first" not in found:
+    if rating is not None and "p_first" not in row:
         try:
             return outcome_of(score_pair_from_rating(rating)).value
         except ValueError as error:

@@ -99,9 +99,9 @@ def _judged(
                 score = routing_score(result, adaptive)
                 ranked_by = result.state, score, result.n_valid, result.gap
                 known[alike] = ranked_by, row(run, example, result, score)
-            ranked_by, found = known[alike]
+            ranked_by, judged_alike = known[alike]
             key = example.example_id
-            judged.add(found._replace(example_id=key, usd=usd.get(key)))
+            judged.add(judged_alike._replace(example_id=key, usd=usd.get(key)))
             states[str(ranked_by[0])] += 1
             yield Candidate(example.external_id, *ranked_by)
         chunk_done()
@@ -110,7 +110,7 @@ def _judged(
 def judge(run: Run, example: ExampleSamples, wanted: int) -> Result:
     """Return the run's verdict on one example. `wanted`: how many samples each order shall get."""
     original, *swapped = (example.pairs(part, run.form) for part in run.orders)
-    found = verdict(
+    measured = verdict(
         original,
         swapped[0] if swapped else None,
         k=None if run.method == Method.IMPORTED else wanted,
@@ -118,12 +118,12 @@ def judge(run: Run, example: ExampleSamples, wanted: int) -> Result:
         probabilities=run.form == Form.CHOICE,
         must_agree=bool(run.stages),
     )
-    counted = found.outcomes, found.n_valid, found.n_asked
+    counted = measured.outcomes, measured.n_valid, measured.n_asked
     if example.standing and example.standing.stage is None:
-        return Result(VerdictState.PENDING, *counted, conflict=found.conflict)
-    if found.state == VerdictState.JUDGED and lacks_a_permutation(run, example):
-        return Result(VerdictState.UNJUDGED, *counted, conflict=found.conflict)
-    return found
+        return Result(VerdictState.PENDING, *counted, conflict=measured.conflict)
+    if measured.state == VerdictState.JUDGED and lacks_a_permutation(run, example):
+        return Result(VerdictState.UNJUDGED, *counted, conflict=measured.conflict)
+    return measured
 
 
 def lacks_a_permutation(run: Run, example: ExampleSamples) -> bool:
@@ -166,8 +166,8 @@ def write(
                 columns = dict(zip(Judged._fields, zip(*judged, strict=True), strict=True))
                 insert_columns(Verdict, len(chunk), run_id=run.pk, rank=ranks, **columns)
             else:
-                cells = ({"rank": place, **one._asdict()} for one, place in chunk)
-                rows = [new(Verdict, run_id=run.pk, **given) for given in cells]
+                cells = ({"rank": place, **verdict_row._asdict()} for verdict_row, place in chunk)
+                rows = [new(Verdict, run_id=run.pk, **values) for values in cells]
                 upsert(Verdict, rows, UNIQUE, JUDGED_FIELDS)
         n_written += len(chunk)
         if not advance(n_written) and first:
