@@ -197,7 +197,7 @@ def merged(
     """
     frame = frame_for(run, frame)
     labels = _labels_by_example(project, run, frame, model)
-    place, *said = next(labels, _BEHIND_ALL)
+    place, *labels_here = next(labels, _BEHIND_ALL)
     rows = _streamed(frame_of(project, frame), run)
     last = -1, -1
     # Each chunk starts after the last example, which costs the same however far down it is.
@@ -205,9 +205,9 @@ def merged(
         for row in chunk:
             last = row.number, row.pk
             while place < last:
-                place, *said = next(labels, _BEHIND_ALL)
+                place, *labels_here = next(labels, _BEHIND_ALL)
             verdict = row if run and row.n_asked is not None else None
-            yield _merge_one(row, verdict, *(said if place == last else (None, None)))
+            yield _merge_one(row, verdict, *(labels_here if place == last else (None, None)))
 
 
 def _streamed(examples: QuerySet[Example], run: Run | None) -> QuerySet[Example, Any]:
@@ -235,7 +235,9 @@ def merged_page(project: Project, run: Run | None, examples: list[Example]) -> l
     rows = Verdict.objects.filter(run=run, example__in=ids) if run else ()
     verdicts = {verdict.example_id: verdict for verdict in rows}
     return [
-        _merge_one(example, *(found.get(example.pk) for found in (verdicts, everywhere, asked)))
+        _merge_one(
+            example, *(by_example.get(example.pk) for by_example in (verdicts, everywhere, asked))
+        )
         for example in examples
     ]
 
@@ -297,22 +299,22 @@ def _labels_by_example(
     **only: Example | Run | list[int],
 ) -> Iterator[tuple[Any, ...]]:
     """Yield what `human_labels` returns, by example in import order, in flat memory."""
-    found = model_of(project, model)
+    probabilities = model_of(project, model)
     items = Item.objects.filter(round__project=project, **only).exclude(selection__kind="check")
     rounds = _rounds_of(items)
-    frames = {one.frame_id for one in rounds.values() if _is_of(one, run)}
+    frames = {round_.frame_id for round_ in rounds.values() if _is_of(round_, run)}
     narrow = _narrower(frames, project, frame)
     alone = {"selection": str(Selection.Kind.TOP), "probability": 1.0}
-    answers = _read_answers(items, rounds, project, found)
+    answers = _read_answers(items, rounds, project, probabilities)
     for place, group in groupby(answers, key=lambda answer: answer[0].place):
-        said = list(group)
-        known = _newest(sorted(said, key=lambda answer: answer[0].round.protocol.number))
+        answers_here = list(group)
+        known = _newest(sorted(answers_here, key=lambda answer: answer[0].round.protocol.number))
         if run is None:
             yield place, known, known
             continue
         entering = [
             (item, replace(label, **alone) if item.round.frame_id in narrow else label)
-            for item, label in said
+            for item, label in answers_here
             if _is_of(item.round, run) and item.selection.kind in ENTERING
         ]
         yield place, known, _asked(entering) if entering else None
@@ -332,10 +334,10 @@ def model_of(project: Project, otherwise: str = "") -> Posteriors | None:
 def _narrower(frames: set[int | None], project: Project, frame: int | None) -> set[int | None]:
     """Return the frames of rounds that lack a member of the frame that labels are used for."""
     return {
-        one
-        for one in frames - {None, frame}
+        other
+        for other in frames - {None, frame}
         if frame_of(project, frame)
-        .exclude(Exists(FrameMember.objects.filter(frame=one, example=OuterRef("pk"))))
+        .exclude(Exists(FrameMember.objects.filter(frame=other, example=OuterRef("pk"))))
         .exists()
     }
 
@@ -399,14 +401,17 @@ def _rounds_of(items: QuerySet[Item]) -> dict[int, Round]:
 
 
 def _read_answers(
-    items: QuerySet[Item], rounds: Mapping[int, Round], project: Project, found: Posteriors | None
+    items: QuerySet[Item],
+    rounds: Mapping[int, Round],
+    project: Project,
+    probabilities: Posteriors | None,
 ) -> Iterator[Answer]:
     """Yield the items with their labels, by example in import order, then by round."""
     rows = Adjudication.objects.filter(item__in=items.values("pk")).order_by("pk")
     decisions = {decision.item_id: decision for decision in rows}
-    aside = _read_aside(items) if any(one.any_aside for one in rounds.values()) else {}
-    selections = {one.pk: one for one in Selection.objects.filter(round__in=rounds)}
-    covered = {pk: one for one in selections.values() for pk in one.parameters.get(COVERS, ())}
+    aside = _read_aside(items) if any(round_.any_aside for round_ in rounds.values()) else {}
+    selections = {row.pk: row for row in Selection.objects.filter(round__in=rounds)}
+    covered = {pk: row for row in selections.values() for pk in row.parameters.get(COVERS, ())}
     for (pk, *asked), votes in groupby(_read_votes(items), key=itemgetter(slice(_N_OF_ITEM))):
         number, example, state, round_, selection, probability = asked
         cast = [CastVote(*vote[_N_OF_ITEM:]) for vote in votes if vote[-1]]
@@ -415,7 +420,7 @@ def _read_answers(
             # The cut was extended over this audit item, which now represents itself alone.
             chosen, probability = covered[pk], 1.0
         item = AskedItem(pk, (number, example), state, rounds[round_], chosen, probability)
-        here = found.of(example, rounds[round_].protocol_id) if found else None
+        here = probabilities.of(example, rounds[round_].protocol_id) if probabilities else None
         yield item, _label_of(item, cast, aside.get(pk, []), decisions.get(pk), project, here)
 
 
@@ -535,7 +540,9 @@ def _by_model(
     """Return the likeliest label, if the project takes labels from a model and one is likeliest."""
     best = max(posterior)
     likeliest = [
-        name for name, one in zip(Label.values, posterior, strict=True) if best - one < EQUAL
+        name
+        for name, probability in zip(Label.values, posterior, strict=True)
+        if best - probability < EQUAL
     ]
     if rule == Project.LabelRule.MAJORITY or len(likeliest) > 1:
         return label, source, words
@@ -548,14 +555,16 @@ def _by_model(
 
 
 def _why_undecided(item: AskedItem, counts: tuple[int, ...], not_counted: int) -> str:
-    given, asked = sum(counts) + not_counted, item.round.votes_per_item
+    received, asked = sum(counts) + not_counted, item.round.votes_per_item
     if item.state == Item.State.ADJUDICATE:
         if not_counted and not any(counts):
             return "no vote that counts: waits for a decision"
-        if given < asked:
-            return f"{given} of {asked} votes, and everybody else skipped it: waits for a decision"
+        if received < asked:
+            return (
+                f"{received} of {asked} votes, and everybody else skipped it: waits for a decision"
+            )
         return f"no majority ({_joined(counts)}): waits for a decision"
-    return f"{given} of {asked} votes so far" if given else ""
+    return f"{received} of {asked} votes so far" if received else ""
 
 
 # What votes alone came to, which a model of votes may replace. A person's decision stays.
@@ -630,9 +639,9 @@ def repeated_answers(project: Project) -> list[Repeat]:
 
     Attention checks and votes that were put aside are left out, as from all agreement.
     """
-    found = Repeat.objects.filter(round__project=project, submitted_at__isnull=False)
-    found = found.filter(vote__aside_at=None, vote__example__is_check=False)
-    found = found.exclude(label="").exclude(first_label="")
+    repeats = Repeat.objects.filter(round__project=project, submitted_at__isnull=False)
+    repeats = repeats.filter(vote__aside_at=None, vote__example__is_check=False)
+    repeats = repeats.exclude(label="").exclude(first_label="")
     if project.leave_out_unblinded:
-        found = found.filter(vote__unblinded=False)
-    return list(found.select_related("annotator").order_by("annotator__number", "pk"))
+        repeats = repeats.filter(vote__unblinded=False)
+    return list(repeats.select_related("annotator").order_by("annotator__number", "pk"))

@@ -175,8 +175,8 @@ def _computed(project: Project, run: Run, state: str) -> Report:
 
 def kept_disagreements(run: Run) -> Disagreements | None:
     """Return the disagreements of the newest report; None before the first one."""
-    found = report_cache.get(cache_key("disagreements", run))
-    return found[1] if found else None
+    kept = report_cache.get(cache_key("disagreements", run))
+    return kept[1] if kept else None
 
 
 def kept_agreements(shown: Mapping[Project, Run | None]) -> dict[Project, Figure | None]:
@@ -191,8 +191,8 @@ def kept_agreements(shown: Mapping[Project, Run | None]) -> dict[Project, Figure
     kept = report_cache.get_many(key_of.values())
 
     def agreement(project: Project) -> Figure | None:
-        _, found = kept.get(key_of[project], (None, None))
-        return found.people.agreement if found and shown[project] is None else found
+        _, figures = kept.get(key_of[project], (None, None))
+        return figures.people.agreement if figures and shown[project] is None else figures
 
     return {project: agreement(project) for project in shown}
 
@@ -203,8 +203,8 @@ def shown_report(project: Project, run: Run, *, here: bool = False) -> Shown:
     here: compute a large report in this process if no worker runs. Somebody asked for that.
     """
     state = _state_for_page(project)
-    if (found := _kept(run, state)) is not None:
-        return Shown(found)
+    if (ready := _kept(run, state)) is not None:
+        return Shown(ready)
     large = is_large(project)
     missing = large and not Worker.objects.take_long_work()
     if not large or (missing and here):
@@ -247,10 +247,10 @@ def kept_for(project: Project, name: str, make: Callable[[], Any]) -> Any:
 
 def kept_people(project: Project) -> PeopleAlone | None:
     """What people say without a judge; None if nobody has voted."""
-    found: PeopleAlone | None = kept_for(project, "alone", lambda: people_alone(project))
-    return found
+    alone: PeopleAlone | None = kept_for(project, "alone", lambda: people_alone(project))
+    return alone
 
 
 def _kept(run: Run, state: str) -> Report | None:
-    found = report_cache.get(cache_key("report", run))
-    return found[1] if found and found[0] == state else None
+    kept = report_cache.get(cache_key("report", run))
+    return kept[1] if kept and kept[0] == state else None

@@ -64,10 +64,10 @@ def who_wins_alone(project: Project, alone: PeopleAlone) -> dict[str, Any]:
     names = pairs[0] if len(pairs) == 1 and all(pairs[0]) else None
     win, tie, lose = (alone.labels[name] for name in Label.values)
     n = win + tie + lose
-    said = f"People voted on {count(alone.voted)} of {number_of(alone.examples, 'example')}."
+    sentence = f"People voted on {count(alone.voted)} of {number_of(alone.examples, 'example')}."
     if names and n:
         first, second = map(in_sentence, names)
-        said = (
+        sentence = (
             f"Of {number_of(n, 'label')} by people, {first} wins {count(win)} and {second} wins "
             f"{count(lose)}; {count(tie)} {'is a tie' if tie == 1 else 'are ties'}."
         )
@@ -75,7 +75,7 @@ def who_wins_alone(project: Project, alone: PeopleAlone) -> dict[str, Any]:
     of_models = names is not None or pairs == [("", "")]
     whose = names[0] if names else "response 1" if of_models else "response 1 of each pair"
     return {
-        "answer": Sentence(said, "verdict"),
+        "answer": Sentence(sentence, "verdict"),
         "names": names,
         "whose": whose,
         "of_models": of_models,
@@ -103,12 +103,12 @@ def _unblinded(report: Report) -> Iterator[Sentence]:
 
 
 def _unchecked(report: Report) -> Iterator[Sentence]:
-    found = report.certificate
-    if found.issued:
-        yield certified(found)
+    certificate = report.certificate
+    if certificate.issued:
+        yield certified(certificate)
     elif report.coverage.basis == "round":
         yield Sentence(
-            f"There is no certificate for the unreviewed labels ({found.reason}).",
+            f"There is no certificate for the unreviewed labels ({certificate.reason}).",
             "trust",
             warns=True,
         )
@@ -146,8 +146,8 @@ def page_context(run: Run, report: Report) -> Json:
         if win_rates.is_of_models(report.models)
         else None,
         "accuracy": {"alone": alone(shown), "after": after(shown)},
-        "known": [one for one in shown.judge_card.entries if has_value(one.value)],
-        "unknown": [one for one in shown.judge_card.entries if not has_value(one.value)],
+        "known": [entry for entry in shown.judge_card.entries if has_value(entry.value)],
+        "unknown": [entry for entry in shown.judge_card.entries if not has_value(entry.value)],
         "likelihood": judge_card.entry_of(shown.judge_card, "likelihood"),
     }
 
@@ -157,12 +157,12 @@ def file_context(run: Run, report: Report) -> Json:
     context = page_context(run, report)
     context["chapters"] = [
         {
-            "name": one.name,
-            "title": one.title,
-            "answer": one.answer(report),
-            "parts": parts_of(one, report),
+            "name": chapter.name,
+            "title": chapter.title,
+            "answer": chapter.answer(report),
+            "parts": parts_of(chapter, report),
         }
-        for one in chapters_of(report)
+        for chapter in chapters_of(report)
     ]
     return context | {"citation": citation(report), "paper": paper_of(report)}
 
@@ -229,7 +229,8 @@ def said_once(part: Any, reason: str) -> Any:
         return [said_once(value, reason) for value in part]
     if not is_dataclass(part) or isinstance(part, Estimate):
         return part
-    values = {one.name: said_once(getattr(part, one.name), reason) for one in fields(part)}
+    names = [field.name for field in fields(part)]
+    values = {name: said_once(getattr(part, name), reason) for name in names}
     return replace(part, **values)
 
 
@@ -267,17 +268,17 @@ def citation(report: Report) -> Citation | Undefined:
         return Undefined(rate.reason if isinstance(rate, Undefined) else rate.note)
     if not win_rates.is_of_models(report.models):
         return Undefined(win_rates.NO_ONE_MODEL)
-    found: Estimate = getattr(report.win_rate, cited)
+    figure: Estimate = getattr(report.win_rate, cited)
     first, second = map(
         set_apart, win_rates.pair_names(report.models) or ("response 1", "response 2")
     )
-    assert found.low is not None
-    assert found.high is not None
-    digits = int(found.n >= 1000)
-    limits = interval(100 * found.low, 100 * found.high, digits)
+    assert figure.low is not None
+    assert figure.high is not None
+    digits = int(figure.n >= 1000)
+    limits = interval(100 * figure.low, 100 * figure.high, digits)
     sentence = (
-        f"{first} has a win rate of {percent(found.value, digits)} against {second} (95 % "
-        f"confidence interval {limits}{NARROW_SPACE}%, n = {count(found.n)}; a tie counts as half "
+        f"{first} has a win rate of {percent(figure.value, digits)} against {second} (95 % "
+        f"confidence interval {limits}{NARROW_SPACE}%, n = {count(figure.n)}; a tie counts as half "
         f"a win). {_design(report, cited)} Computed with FairJudge {release()}."
     )
     paper = paper_of(report)
@@ -521,9 +522,9 @@ def _reference(key: str) -> str:
     """Return an entry of a list of references, as plain text."""
     _, values = _work(key)
     authors = [
-        " ".join(reversed(one.split(", "))) for one in values.get("author", "").split(" and ")
+        " ".join(reversed(author.split(", "))) for author in values.get("author", "").split(" and ")
     ]
-    authors = ["et al." if one == "others" else one for one in authors if one]
+    authors = ["et al." if author == "others" else author for author in authors if author]
     where = " ".join(filter(None, [values.get("journal") or values.get("booktitle"),
                                    values.get("volume")]))  # fmt: skip
     if pages := values.get("pages"):
@@ -555,7 +556,7 @@ class Paper:
 
     @property
     def _keys(self) -> list[str]:
-        return list(dict.fromkeys(key for one in self.methods for key in one.keys))
+        return list(dict.fromkeys(key for cited in self.methods for key in cited.keys))
 
     @property
     def references(self) -> dict[str, str]:
@@ -568,21 +569,21 @@ class Paper:
     @property
     def text(self) -> str:
         """The paragraph with the authors and years of what it cites, for any editor."""
-        return " ".join(_with_authors(one) for one in self.methods)
+        return " ".join(_with_authors(cited) for cited in self.methods)
 
 
-def _with_authors(one: Cited) -> str:
-    if not one.keys:
-        return one.text
+def _with_authors(cited: Cited) -> str:
+    if not cited.keys:
+        return cited.text
     named = []
-    for key in one.keys:
+    for key in cited.keys:
         _, values = _work(key)
         names = [name.split(",")[0] for name in values.get("author", "").split(" and ")]
         who = names[0] if len(names) == 1 else f"{names[0]} et al."
         if len(names) == 2 and names[1] != "others":
             who = f"{names[0]} & {names[1]}"
         named.append(f"{who or values['title']}, {values.get('year', values.get('version'))}")
-    return f"{one.text.rstrip('.')} ({'; '.join(named)})."
+    return f"{cited.text.rstrip('.')} ({'; '.join(named)})."
 
 
 def paper_of(report: Report) -> Paper:

@@ -196,8 +196,8 @@ def lacks_people(report: Report, part: object) -> bool:
 
 
 def has_audit(report: Report) -> bool:
-    found = report.certificate
-    return found.issued or bool(found.bounds) or bool(found.looks)
+    certificate = report.certificate
+    return certificate.issued or bool(certificate.bounds) or bool(certificate.looks)
 
 
 @dataclass(frozen=True)
@@ -530,7 +530,7 @@ def chapters_of(report: Report) -> list[Chapter]:
         "calibration": report.run.form == "choice",
         "likelihood": not isinstance(likelihood.value, Undefined),
     }
-    return [one for one in CHAPTERS if not one.method or has[one.name]]
+    return [chapter for chapter in CHAPTERS if not chapter.method or has[chapter.name]]
 
 
 def drawn(report: Report, section: Section) -> list[Plot]:
@@ -550,8 +550,8 @@ def report(of: Analysis) -> Report:
     # Most projects have no plan, and need not pass through the section to say so.
     if isinstance(data, Undefined):
         return made
-    found = sections_registration.registration(of, data, _reported(made), labelled)
-    return replace(made, preregistration=found)
+    registered = sections_registration.registration(of, data, _reported(made), labelled)
+    return replace(made, preregistration=registered)
 
 
 def _reported(made: Report) -> dict[str, bool]:
@@ -659,8 +659,8 @@ class PeopleAlone:
 def people_alone(project: Project, frame: Frame | None = None) -> PeopleAlone | None:
     """Return the report by people alone, which shows nothing of a judge; None without votes."""
     sheet = sheet_of(project, None, frame.pk if frame else None)
-    given = [say for say in sheet.people if say is not None and (say.votes or say.settled)]
-    if not given:
+    answered = [say for say in sheet.people if say is not None and (say.votes or say.settled)]
+    if not answered:
         return None
     times = sections_people.times_of(project)
     again = sections_people.again_of(project)
@@ -671,10 +671,10 @@ def people_alone(project: Project, frame: Frame | None = None) -> PeopleAlone | 
         project=ProjectName(project.slug, project.name),
         run=None,
         examples=len(sheet),
-        voted=sum(bool(say.votes) for say in given),
-        labels={name: sum(say.label == name for say in given) for name in Label.values},
-        sources=Counter(say.source for say in given if say.label),
-        undecided=sum(not say.label for say in given),
+        voted=sum(bool(say.votes) for say in answered),
+        labels={name: sum(say.label == name for say in answered) for name in Label.values},
+        sources=Counter(say.source for say in answered if say.label),
+        undecided=sum(not say.label for say in answered),
         unblinded=trust.unblinded(sheet),
         people=sections_people.people(sheet, np.random.default_rng(0)),
         pace=[] if isinstance(times, Undefined) else sections_people.by_person(times),
@@ -694,8 +694,8 @@ def people_alone(project: Project, frame: Frame | None = None) -> PeopleAlone | 
 
 def _methods(of: Analysis) -> list[sections_methods.MethodRow]:
     """The juries stand between the judge alone and what people review."""
-    given = (of.others, of.prompt_share, of.fewer, of.before(), of.after(), of.band, of.costs)
-    rows = sections_methods.methods(of.sheet, of.run, *given, of.rng)
+    figures = (of.others, of.prompt_share, of.fewer, of.before(), of.after(), of.band, of.costs)
+    rows = sections_methods.methods(of.sheet, of.run, *figures, of.rng)
     reviewed = next((place for place, row in enumerate(rows) if row.beta), len(rows))
     return [*rows[:reviewed], *sections_routing.jury_rows(of), *rows[reviewed:]]
 
@@ -707,7 +707,7 @@ def report_json(analysis: Analysis) -> Json:
 
 def plots(report: Report) -> list[Plot]:
     """Return the plots that have something to show, in the order of the chapters."""
-    return [one for section in SECTIONS for one in drawn(report, section)]
+    return [plot_ for section in SECTIONS for plot_ in drawn(report, section)]
 
 
 def described(run: Run) -> RunDescription:

@@ -129,13 +129,13 @@ class Analysis:
     @cached_property
     def shares(self) -> dict[str, int]:
         """How many examples the judge labelled win, tie and lose."""
-        given = self.sheet.judge[self.sheet.judged]
-        return {name: int((given == sign).sum()) for name, sign in _NAMES.items()}
+        labels = self.sheet.judge[self.sheet.judged]
+        return {name: int((labels == sign).sum()) for name, sign in _NAMES.items()}
 
     @cached_property
     def final_shares(self) -> dict[str, int]:
-        given = self.sheet.final[self.sheet.has_final]
-        return {name: int((given == sign).sum()) for name, sign in _NAMES.items()}
+        labels = self.sheet.final[self.sheet.has_final]
+        return {name: int((labels == sign).sum()) for name, sign in _NAMES.items()}
 
     def before(self, ties: Ties = Ties.HALF) -> LabelAgreement:
         """The judge alone."""
@@ -243,11 +243,11 @@ def read_dataset(of: Analysis) -> Data:
     columns = ("question", MD5("question"), "response_1", MD5("response_1"), "response_2")
     rows = frame_of(of.project).values_list("pk", *columns, MD5("response_2"))
     n = len(of.sheet)
-    found = np.fromiter(map(_measured, rows.iterator(chunk_size=CHUNK)), dtype=_TEXTS)
-    places = places_of(of.sheet.ids, found["pk"])
+    measured = np.fromiter(map(_measured, rows.iterator(chunk_size=CHUNK)), dtype=_TEXTS)
+    places = places_of(of.sheet.ids, measured["pk"])
     texts = np.zeros(n, dtype=_TEXTS)
-    texts[places[places >= 0]] = found[places >= 0]
-    del found
+    texts[places[places >= 0]] = measured[places >= 0]
+    del measured
     none = np.zeros(0, np.intp)
     responses = coded(texts["responses"].reshape(-1))[1] if n else none
     return Data(
@@ -290,8 +290,8 @@ def read_style(of: Analysis) -> Data:
     a project with three models or more, since two have no ranking to control, and with texts."""
     if len([name for name in of.sheet.models if name]) < 3 or of.project.texts_removed_at:
         return Data()
-    columns = [Length(f"response_{one}") for one in (1, 2)]
-    columns += [_marks(f"response_{one}") for one in (1, 2)]
+    columns = [Length(f"response_{number}") for number in (1, 2)]
+    columns += [_marks(f"response_{number}") for number in (1, 2)]
     rows = frame_of(of.project).values_list("pk", *columns)
     place = {pk: row for row, pk in enumerate(of.sheet.ids.tolist())}
     counts = np.zeros((len(place), 4))
@@ -310,11 +310,11 @@ def style_of(of: Analysis) -> Floats | None:
 def _marks(column: str) -> Combinable:
     """How often the marks occur, counted by the database, as no text is to be read."""
     whole = Concat(Value("\n"), F(column))
-    found: Combinable = Value(0)
+    total: Combinable = Value(0)
     for mark in _MARKS:
         without = Replace(whole, Value(mark), Value(""))
-        found = found + (Length(whole) - Length(without)) / Value(len(mark))
-    return found
+        total = total + (Length(whole) - Length(without)) / Value(len(mark))
+    return total
 
 
 @dataclass(frozen=True)
@@ -374,8 +374,8 @@ def dataset_of(of: Analysis) -> Dataset:
     known = sheet.known
     labels: dict[str, int] | Undefined = known if isinstance(known, Undefined) else {}
     if not isinstance(known, Undefined):
-        said = sheet.human[known.rows]
-        labels = {name: int((said == sign).sum()) for name, sign in _NAMES.items()}
+        human = sheet.human[known.rows]
+        labels = {name: int((human == sign).sum()) for name, sign in _NAMES.items()}
     return Dataset(
         examples=len(sheet),
         questions=len(first),
@@ -394,8 +394,8 @@ def _by_category(categories: list[str], question: Codes) -> list[CategorySize]:
     inside: dict[str, list[int]] = {}
     for category, code in zip(categories, question.tolist(), strict=True):
         inside.setdefault(category, []).append(code)
-    found = [CategorySize(name, len(codes), len(set(codes))) for name, codes in inside.items()]
-    return sorted(found, key=lambda one: (-one.examples, one.category))
+    sizes = [CategorySize(name, len(codes), len(set(codes))) for name, codes in inside.items()]
+    return sorted(sizes, key=lambda size: (-size.examples, size.category))
 
 
 def _by_model(of: Analysis, responses: Codes, characters: Codes) -> list[ResponseLengths]:
@@ -410,7 +410,7 @@ def _by_model(of: Analysis, responses: Codes, characters: Codes) -> list[Respons
             rows.append(
                 ResponseLengths(name, len(size), *ends, float(size.mean()), float(size.std()))
             )
-    return sorted(rows, key=lambda one: one.model)
+    return sorted(rows, key=lambda row: row.model)
 
 
 def _bars(words: Codes) -> list[WordsBar]:
@@ -424,8 +424,8 @@ def _bars(words: Codes) -> list[WordsBar]:
 
 def questions_plot(dataset: Dataset) -> Plot:
     rows = [
-        {"category": one.category or "(none)", "questions": one.questions}
-        for one in dataset.by_category
+        {"category": size.category or "(none)", "questions": size.questions}
+        for size in dataset.by_category
     ]
     y = {"field": "category", "type": "nominal", "sort": None, "title": None}
     y["axis"] = {"labelLimit": 220}

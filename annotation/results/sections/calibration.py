@@ -65,8 +65,8 @@ def read_calibration(of: Analysis) -> Data | Undefined:
 def runs_beside(run: Run) -> Sequence[Run]:
     """The newest choice runs of the same judge, which differ in what the section compares."""
     same = run.project.runs.filter(form=Form.CHOICE, model=run.model, ranked_at__isnull=False)
-    found = list(same.exclude(pk=run.pk).order_by("-number")[:50])
-    return [one for one in found if one.parameters.get("permutations")][:MOST_BESIDE]
+    newest = list(same.exclude(pk=run.pk).order_by("-number")[:50])
+    return [other for other in newest if other.parameters.get("permutations")][:MOST_BESIDE]
 
 
 def named(run: Run) -> Json:
@@ -174,31 +174,31 @@ class CalibrationFigures:
     runs: Sequence[ChoiceRun]
 
 
-def calibration_curves(found: CalibrationFigures | Undefined) -> Plot:
-    drawn = () if isinstance(found, Undefined) else found.curves
+def calibration_curves(figures: CalibrationFigures | Undefined) -> Plot:
+    drawn = () if isinstance(figures, Undefined) else figures.curves
     rows = [
-        {"p": round(place / (len(one.g) - 1), 2), "method": one.title, "value": g}
-        for one in drawn
-        for place, g in enumerate(one.g)
+        {"p": round(place / (len(curve.g) - 1), 2), "method": curve.title, "value": g}
+        for curve in drawn
+        for place, g in enumerate(curve.g)
     ]
     layers = named_lines(
         rows,
         x_axis("p", "P(first ID token), as the judge gave it"),
         y_axis("value", "calibrated"),
         "method",
-        [one.title for one in drawn],
+        [curve.title for curve in drawn],
         tooltip=tooltip("method", "p", "value"),
     )
     caption = "How each calibration maps a probability. Fitted on the estimation set."
     return plot("calibration-curve", "Calibration functions", caption, rows, {"layer": layers})
 
 
-def calibration_accuracy(found: CalibrationFigures | Undefined) -> Plot:
+def calibration_accuracy(figures: CalibrationFigures | Undefined) -> Plot:
     """Each method's accuracy under one permutation and of the mean, with intervals."""
     read = {"one permutation": "average", "mean": "mean"}
     rows = [
         {"method": row.title, "verdict": words} | value_of(getattr(row, key).accuracy)
-        for row in (() if isinstance(found, Undefined) else found.comparison.rows)
+        for row in (() if isinstance(figures, Undefined) else figures.comparison.rows)
         for words, key in read.items()
         if not isinstance(getattr(row, key).accuracy, Undefined)
     ]
@@ -275,8 +275,8 @@ def gold(sheet: Sheet) -> Signs | Undefined:
 
 
 def methods_of(data: Data) -> list[CalibrationMethod]:
-    given = {"nothing": data.plain["nothing"], "random": data.plain["random"]}
-    return [method_named(name, **given) for name in data.plain["settings"]["methods"]]
+    contents = {"nothing": data.plain["nothing"], "random": data.plain["random"]}
+    return [method_named(name, **contents) for name in data.plain["settings"]["methods"]]
 
 
 def compared(
@@ -375,9 +375,9 @@ def _figures(row: CalibrationRow) -> ChoiceFigures:
     return ChoiceFigures(row.kappa, row.average.rstd, row.average.accuracy, row.mean.accuracy)
 
 
-def answer(found: CalibrationFigures | Undefined) -> Sentence:
+def answer(figures: CalibrationFigures | Undefined) -> Sentence:
     """Say which calibration is recommended, and why."""
-    if isinstance(found, Undefined):
-        return Sentence(f"Calibrations can't be compared: {found.reason}.", "calibration")
-    compared = found.comparison
+    if isinstance(figures, Undefined):
+        return Sentence(f"Calibrations can't be compared: {figures.reason}.", "calibration")
+    compared = figures.comparison
     return Sentence(f"Recommended: {compared.recommended_title}. {compared.because}", "calibration")

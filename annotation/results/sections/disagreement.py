@@ -138,14 +138,14 @@ class DisagreementFigures:
     @property
     def sentence(self) -> str:
         shown = [gap for gap in self.gaps if gap.shown]
-        found = f"Judge and people disagree on {count(self.n)} of {count(self.labelled)} examples. "
+        start = f"Judge and people disagree on {count(self.n)} of {count(self.labelled)} examples. "
         if not shown:
             return (
-                f"{found}No category, tag or criterion is shown to have more unexplained "
+                f"{start}No category, tag or criterion is shown to have more unexplained "
                 "disagreements than chance gives."
             )
-        named = ", ".join(f"{one.kind} {one.value or '(none)'}" for one in shown[:3])
-        return found + (
+        named = ", ".join(f"{gap.kind} {gap.value or '(none)'}" for gap in shown[:3])
+        return start + (
             f"{number_of(len(shown), 'group')} {'has' if len(shown) == 1 else 'have'} more "
             f"unexplained disagreements than chance would give: {named}."
         )
@@ -172,8 +172,8 @@ def read_disagreement(of: Analysis) -> Data:
 
 def _by_protocol(of: Analysis) -> tuple[list[str], Codes]:
     """The protocols' names in their order, and (N, protocols) signs of people's labels."""
-    found = Protocol.objects.filter(project=of.project).order_by("number")
-    protocols = dict(found.values_list("pk", "name"))
+    versions = Protocol.objects.filter(project=of.project).order_by("number")
+    protocols = dict(versions.values_list("pk", "name"))
     labels = np.full((len(of.sheet), len(protocols)), NO_LABEL, np.int8)
     if len(protocols) > 1:
         place = {pk: row for row, pk in enumerate(of.sheet.ids.tolist())}
@@ -205,7 +205,9 @@ def disagreement(of: Analysis) -> DisagreementFigures | Undefined:
         note = "judge and people disagree on no audited example, so there is no interval"
         number = float(weight @ apart)
         values = (weight[apart] @ parts[apart]) / number
-        shares: list[Figure] = [Estimate(float(one), int(apart.sum()), note=note) for one in values]
+        shares: list[Figure] = [
+            Estimate(float(value), int(apart.sum()), note=note) for value in values
+        ]
     else:
         shares = [_share(part, apart, weight, stratum, sheet.question[rows]) for part in parts.T]
     return DisagreementFigures(
@@ -243,8 +245,8 @@ def _explained(of: Analysis, rows: Codes) -> tuple[Floats, dict[str, str]]:
     sheet, samples = of.sheet, of.samples
     explained, why = np.zeros((len(rows), len(SOURCES))), {}
     if isinstance(samples, SampleArrays):
-        given = (samples.signs[rows], samples.valid[rows], sheet.human[rows])
-        explained[:, 0], explained[:, 1] = said_as_people(*given)
+        outcomes = (samples.signs[rows], samples.valid[rows], sheet.human[rows])
+        explained[:, 0], explained[:, 1] = said_as_people(*outcomes)
     if not isinstance(samples, SampleArrays) or samples.k < 2:
         why["judge_noise"] = _UNMEASURED["judge_noise"]
     if not isinstance(samples, SampleArrays) or samples.orders < 2:
@@ -276,16 +278,16 @@ def _pull(sheet: Sheet, rows: Codes, difference: Floats) -> Floats:
         return nothing
     inside = sheet.judged[known.rows] & ~np.isnan(difference[known.rows])
     chosen = known.rows[inside]
-    judge, human = ((one[chosen] + 1) / 2 for one in (sheet.judge, sheet.human))
+    judge, human = ((signs[chosen] + 1) / 2 for signs in (sheet.judge, sheet.human))
     design = {"weight": known.weight[inside], "stratum": known.stratum[inside]}
     delta, asked = difference[chosen], sheet.question[chosen]
-    found = covariate_bias(delta, judge, human, question=asked, **design)
-    if isinstance(found, Undefined) or isinstance(found.bias, Undefined):
+    measured = covariate_bias(delta, judge, human, question=asked, **design)
+    if isinstance(measured, Undefined) or isinstance(measured.bias, Undefined):
         return nothing
-    bias, slope, equal = found.bias, found.judge.slope, found.judge.equal
+    bias, slope, equal = measured.bias, measured.judge.slope, measured.judge.equal
     if bias.low is None or bias.high is None or bias.low <= 0 <= bias.high:
         return nothing
-    if isinstance(slope, Undefined) or isinstance(equal, Undefined) or found.judge.separated:
+    if isinstance(slope, Undefined) or isinstance(equal, Undefined) or measured.judge.separated:
         return nothing
     intercept = float(np.log(equal.value / (1 - equal.value)))
     x = np.tanh(np.nan_to_num(difference[rows]) / float(delta.std(ddof=1)))
@@ -299,16 +301,20 @@ def _gaps(
     names, members = _groups(of, data, inside, rows)
     if not names or not gap.any():
         return []
-    ids = [one for one, is_in in zip(data.plain["ids"], inside, strict=True) if is_in]
-    found = over_represented(np.stack(members, axis=1), gap)
+    ids = [
+        external_id for external_id, is_in in zip(data.plain["ids"], inside, strict=True) if is_in
+    ]
+    tests = over_represented(np.stack(members, axis=1), gap)
     gaps = []
-    for (kind, value), member, tested in zip(names, members, found, strict=True):
+    for (kind, value), member, tested in zip(names, members, tests, strict=True):
         places = np.flatnonzero(member & gap)
         first = places[np.argsort(-rest[places], kind="stable")][:MOST_SHOWN]
         numbers = (tested.inside, tested.gaps, tested.expected, tested.p_holm)
         gaps.append(Gap(kind, value, *numbers, [ids[place] for place in first if ids[place]]))
-    found_gaps = [one for one in gaps if one.gaps > one.expected]
-    return sorted(found_gaps, key=lambda one: (one.p_holm, -one.gaps, one.kind, one.value))
+    beyond_chance = [group for group in gaps if group.gaps > group.expected]
+    return sorted(
+        beyond_chance, key=lambda group: (group.p_holm, -group.gaps, group.kind, group.value)
+    )
 
 
 def _groups(
@@ -328,11 +334,11 @@ def _groups(
         answers = read.arrays["answers"][:, column]
         example, signs = read.arrays["example"][answers != MISSING], np.sign(answers)
         signs = signs[answers != MISSING]
-        sums = [np.bincount(example[signs == one], minlength=len(of.sheet)) for one in (1, 0, -1)]
+        sums = [np.bincount(example[signs == sign], minlength=len(of.sheet)) for sign in (1, 0, -1)]
         names.append(("criterion", value))
         members.append((np.stack(sums) > 0).sum(axis=0)[rows] > 1)
     # A group of all or of a single example tells nothing.
-    kept = [place for place, one in enumerate(members) if 1 < one.sum() < len(rows)]
+    kept = [place for place, member in enumerate(members) if 1 < member.sum() < len(rows)]
     return [names[place] for place in kept], [members[place] for place in kept]
 
 
@@ -349,7 +355,7 @@ def _effect(sheet: Sheet, data: Data) -> ProtocolEffect | Undefined:
         before = int(np.bincount(last).argmax())
         rows = rows[last == before]
         old, new = (
-            (labels[rows, one] == sheet.judge[rows]).astype(float) for one in (before, after)
+            (labels[rows, column] == sheet.judge[rows]).astype(float) for column in (before, after)
         )
         asked = sheet.question[rows]
         return ProtocolEffect(

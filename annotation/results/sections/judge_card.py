@@ -60,7 +60,11 @@ def family_of(model: str) -> str | None:
     name = model.rpartition("/")[2].casefold()
     words = [word for word in _WORD.findall(name) if word]
     for family, known in _FAMILIES.items():
-        if any(word == one or word.rstrip("0123456789") == one for word in words for one in known):
+        if any(
+            word == known_word or word.rstrip("0123456789") == known_word
+            for word in words
+            for known_word in known
+        ):
             return family
     return name or None
 
@@ -74,11 +78,11 @@ def read_card(of: Analysis) -> Data:
     if of.run.price is not None:
         known = Verdict.objects.filter(run=of.run, usd__isnull=False)
         rows = known.values_list("example", "usd").iterator(chunk_size=CHUNK)
-        found = np.fromiter(rows, dtype=_COST)
-        usd = spread(of.sheet.ids, found["example"], found["usd"])
-    found = pair_differences(of.project, of.sheet.ids)
-    plain = {"likelihood_model": found.model, "statuses": of.statuses}
-    arrays = {"usd": usd, "likelihood": found.sums, "per_token": found.per_token}
+        costs = np.fromiter(rows, dtype=_COST)
+        usd = spread(of.sheet.ids, costs["example"], costs["usd"])
+    likelihoods = pair_differences(of.project, of.sheet.ids)
+    plain = {"likelihood_model": likelihoods.model, "statuses": of.statuses}
+    arrays = {"usd": usd, "likelihood": likelihoods.sums, "per_token": likelihoods.per_token}
     return Data(arrays, plain)
 
 
@@ -205,13 +209,13 @@ def length_bias(of: Analysis) -> CardEntry:
 def likelihood_bias(of: Analysis) -> CardEntry:
     data = of.own("judge_card", read_card)
     differences = data.arrays["likelihood"]
-    found = Preference(*[NO_LIKELIHOOD] * 4)
+    slopes = Preference(*[NO_LIKELIHOOD] * 4)
     if not np.isnan(differences).all():
-        found = preference(of.sheet, differences)
+        slopes = preference(of.sheet, differences)
     return of_preference(
         "likelihood",
         "Likelihood bias",
-        found,
+        slopes,
         "γ for the response that a language model finds more likely. Compare it with Length: a "
         "response’s likelihood depends on its length.",
         "Show the judge the most biased examples with people’s scores first (pointwise runs: "
@@ -220,13 +224,13 @@ def likelihood_bias(of: Analysis) -> CardEntry:
 
 
 def self_preference(of: Analysis) -> CardEntry:
-    kin, found = kinship(of), Preference(*[NO_KIN] * 4)
+    kin, slopes = kinship(of), Preference(*[NO_KIN] * 4)
     if kin.any():
-        found = preference(of.sheet, kin)
+        slopes = preference(of.sheet, kin)
     return of_preference(
         "self_preference",
         "Self-preference",
-        found,
+        slopes,
         "γ for the response by a model of the judge’s own family. Above 0, the judge prefers its "
         "own family.",
         "Use a judge from a different family than both models.",
@@ -242,12 +246,13 @@ def kinship(of: Analysis) -> np.ndarray:
     return kin[of.sheet.model_1].astype(float) - kin[of.sheet.model_2].astype(float)
 
 
-def of_preference(key: str, title: str, found: Preference, meaning: str, remedy: str) -> CardEntry:
+def of_preference(key: str, title: str, slopes: Preference, meaning: str, remedy: str) -> CardEntry:
     judge, human = (
-        one if isinstance(one, Undefined) else one.slope for one in (found.judge, found.human)
+        effect if isinstance(effect, Undefined) else effect.slope
+        for effect in (slopes.judge, slopes.human)
     )
     return CardEntry(
-        key=key, title=title, value=judge, human=human, bias=found.bias, neutral=0.0,
+        key=key, title=title, value=judge, human=human, bias=slopes.bias, neutral=0.0,
         meaning=meaning, remedy=remedy,
     )  # fmt: skip
 
@@ -340,9 +345,9 @@ def likelihood_plot(card: JudgeCard) -> Plot:
     entry = entry_of(card, "likelihood")
     figures = {"judge": entry.value, "people": entry.human, "bias": entry.bias}
     rows = [
-        {"whose": words} | value_of(one)
-        for words, one in figures.items()
-        if not isinstance(one, Undefined)
+        {"whose": words} | value_of(figure)
+        for words, figure in figures.items()
+        if not isinstance(figure, Undefined)
     ]
     caption = "γ for the likelier response, with 95\u202f% intervals. The line is at no preference."
     drawing = intervals("whose", "γ", scale={"zero": True}, line_at=0)
@@ -391,8 +396,8 @@ def read_judge_criteria(of: Analysis) -> Data | Undefined:
     for example, part, scores in rows.iterator(chunk_size=CHUNK):
         if example in place:
             for column, name in enumerate(names):
-                one, other = scores[name]
-                sums[orders.index(part), place[example], column] += float(one) - float(other)
+                score_1, score_2 = scores[name]
+                sums[orders.index(part), place[example], column] += float(score_1) - float(score_2)
                 counts[orders.index(part), place[example], column] += 1
     means = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
     return Data(

@@ -87,8 +87,8 @@ def fewer_samples(sheet: Sheet, run: Run, samples: SampleArrays | Undefined) -> 
 
 def _fewer(sheet: Sheet, known: KnownLabels, samples: SampleArrays, k: int, bpc: bool) -> Fewer:
     rows = known.rows
-    given = (samples.difference[rows], samples.valid[rows], k)
-    shares = expected_labels(*given, both_orders=bpc, band=samples.band)
+    recorded = (samples.difference[rows], samples.valid[rows], k)
+    shares = expected_labels(*recorded, both_orders=bpc, band=samples.band)
     human = sheet.human[rows]
     right = expected_right(shares, human, knows_ties=sheet.knows_ties)
     reached = plus_two_ratio(
@@ -168,25 +168,25 @@ def _derived(
     run: Run, prompt_share: Decimal, fewer: Sequence[Fewer], costs: Costs
 ) -> Iterator[MethodRow]:
     """Return rows from subsets of the samples, without the one that is the run itself."""
-    orders, k = len(run.orders), max((one.k for one in fewer), default=0)
-    for one in fewer:
-        if one.k == k and one.bpc == (orders == 2):
+    orders, k = len(run.orders), max((smaller.k for smaller in fewer), default=0)
+    for smaller in fewer:
+        if smaller.k == k and smaller.bpc == (orders == 2):
             continue
-        part = Decimal(2 if one.bpc else 1) / orders
+        part = Decimal(2 if smaller.bpc else 1) / orders
         # The prompt is paid once an order, completions by their number.
-        part *= prompt_share + (1 - prompt_share) * Decimal(one.k) / k
+        part *= prompt_share + (1 - prompt_share) * Decimal(smaller.k) / k
         known = costs.judge_usd is not None and not is_adaptive(run)
         cost = (costs.judge_usd * part).quantize(MICRO_USD) if known else None
         yield MethodRow(
-            name=_name(run, one.bpc, one.k),
-            k=one.k,
-            bpc=one.bpc,
+            name=_name(run, smaller.bpc, smaller.k),
+            k=smaller.k,
+            bpc=smaller.bpc,
             beta=0,
             judge_usd=cost,
             judge_usd_estimated=True,
             temperature=str(run.temperature),
-            accuracy=one.accuracy,
-            kappa=one.kappa,
+            accuracy=smaller.accuracy,
+            kappa=smaller.kappa,
         )
 
 
@@ -206,7 +206,7 @@ def prompt_share_of(run: Run) -> Decimal:
 def _other(run: Run, others: Sequence[OtherRun], method: str, k: int) -> OtherRun | None:
     """The newest ranked run of the same judge by this method; MEC(2k) has the cost of 2 × k."""
     wanted = {"method": str(method), "model": run.model, "k": str(k), "form": run.form}
-    same = (one for one in reversed(others) if wanted.items() <= one.settings.items())
+    same = (other for other in reversed(others) if wanted.items() <= other.settings.items())
     return next(same, None)
 
 
@@ -303,11 +303,11 @@ class Paired:
     @property
     def other_way(self) -> "Paired":
         """The other run compared with this one."""
-        found = self.difference
-        if isinstance(found, Estimate):
-            low, high = (None if one is None else -one for one in (found.high, found.low))
-            found = replace(found, value=-found.value, low=low, high=high)
-        return Paired(found, self.p, self.worse, self.better)
+        figure = self.difference
+        if isinstance(figure, Estimate):
+            low, high = (None if limit is None else -limit for limit in (figure.high, figure.low))
+            figure = replace(figure, value=-figure.value, low=low, high=high)
+        return Paired(figure, self.p, self.worse, self.better)
 
 
 @dataclass(frozen=True)
@@ -347,8 +347,14 @@ def ablation(
     All samples are the run as it is, so that row has the intervals of its labels `alone`.
     """
     rows: list[FewerRow | RunRow] = [
-        FewerRow(run.name, {"k": (str(run.k), str(one.k))}, one.bpc, one.accuracy, one.kappa)
-        for one in fewer
+        FewerRow(
+            run.name,
+            {"k": (str(run.k), str(smaller.k))},
+            smaller.bpc,
+            smaller.accuracy,
+            smaller.kappa,
+        )
+        for smaller in fewer
     ]
     if fewer and _same(fewer[-1].accuracy, alone.accuracy):
         rows[-1] = replace(rows[-1], accuracy=alone.accuracy, kappa=alone.kappa)
@@ -357,9 +363,9 @@ def ablation(
         return rows
     # A copy, so that the intervals of the runs' own figures are those of the other tables.
     paired = [paired_with(sheet, known, other, deepcopy(rng)) for other in others]
-    adjusted = holm_of_tested([one.p for one in paired])
-    for other, one, p_holm in zip(others, paired, adjusted, strict=True):
-        rows.append(_run_row(sheet, run, other, one, p_holm, rng))
+    adjusted = holm_of_tested([pair.p for pair in paired])
+    for other, pair, p_holm in zip(others, paired, adjusted, strict=True):
+        rows.append(_run_row(sheet, run, other, pair, p_holm, rng))
     return rows
 
 
@@ -418,11 +424,11 @@ def paired_with(
 FRONTIER, BEATEN = "on the frontier", "beaten"
 
 
-def cost_plot(found: Sequence[MethodRow]) -> Plot:
+def cost_plot(method_rows: Sequence[MethodRow]) -> Plot:
     rows = [
         {"method": _in_words(row), "usd": float(row.judge_usd) + float(row.human_usd)}
         | value_of(row.accuracy)
-        for row in found
+        for row in method_rows
         if row.judge_usd is not None and not isinstance(row.accuracy, Undefined)
     ]
     for row in rows:

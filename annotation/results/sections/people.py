@@ -136,14 +136,14 @@ class PeopleFigures:
 def people(sheet: Sheet, rng: np.random.Generator) -> PeopleFigures:
     ballots = sheet.ballots
     counts = category_counts(ballots.votes, ballots.present, SIGNS)
-    given = counts.sum(axis=1)
+    n_votes = counts.sum(axis=1)
     # All draw from one generator, so that their order is part of the figures.
     every = _agreement(counts, sheet.question, rng)
-    audited = sheet.audited & ~sheet.selected & (given > 0)
-    routed = audited.any() and not sheet.everyone and bool((sheet.selected & (given > 0)).any())
+    audited = sheet.audited & ~sheet.selected & (n_votes > 0)
+    routed = audited.any() and not sheet.everyone and bool((sheet.selected & (n_votes > 0)).any())
     own = np.random.default_rng(int(audited.sum()))
     return PeopleFigures(
-        on=_on(sheet, given > 0),
+        on=_on(sheet, n_votes > 0),
         audit=_agreement(counts[audited], sheet.question[audited], own) if routed else None,
         agreement=every.agreement,
         fleiss_kappa=every.fleiss_kappa,
@@ -170,19 +170,19 @@ def voters_agree(sheet: Sheet, rng: np.random.Generator, confidence: float = 0.9
 def _agreement(
     counts: Counts, question: Codes, rng: np.random.Generator, confidence: float = 0.95
 ) -> VotersAgree:
-    given = counts.sum(axis=1)
-    twice, (fleiss_votes, alike) = given >= 2, equally_often(counts)
+    n_votes = counts.sum(axis=1)
+    twice, (fleiss_votes, alike) = n_votes >= 2, equally_often(counts)
 
     def over(statistic: Statistic, rows: Booleans) -> Figure:
         return agreement_interval(statistic, counts[rows], question[rows], rng, confidence)
 
     return VotersAgree(
-        n=int((given > 0).sum()),
+        n=int((n_votes > 0).sum()),
         agreement=over(percent_agreement, twice),
         fleiss_kappa=over(fleiss_kappa, alike),
         fleiss_votes=fleiss_votes,
         krippendorff_alpha=over(krippendorff_alpha, twice),
-        gwet_ac1=over(gwet_ac1, given >= 1),
+        gwet_ac1=over(gwet_ac1, n_votes >= 1),
     )
 
 
@@ -240,8 +240,8 @@ def _tables(ballots: Ballots) -> list[np.ndarray]:
 
 
 def _side_bias(ballots: Ballots) -> list[SideBiasFigures | NoSideBias]:
-    found = side_bias(dict(zip(ballots.names, _tables(ballots), strict=True)))
-    return [_lean(name, bias) for name, bias in found.items()]
+    biases = side_bias(dict(zip(ballots.names, _tables(ballots), strict=True)))
+    return [_lean(name, bias) for name, bias in biases.items()]
 
 
 def _lean(name: str, bias: SideBias | Undefined) -> SideBiasFigures | NoSideBias:
@@ -252,12 +252,12 @@ def _lean(name: str, bias: SideBias | Undefined) -> SideBiasFigures | NoSideBias
 
 
 def _pooled(ballots: Ballots) -> PooledSideBias:
-    found = pooled_side_bias(_tables(ballots))
-    if isinstance(found, Undefined):
-        return PooledSideBias(odds_ratio=found)
-    ratio = found.odds_ratio
+    bias = pooled_side_bias(_tables(ballots))
+    if isinstance(bias, Undefined):
+        return PooledSideBias(odds_ratio=bias)
+    ratio = bias.odds_ratio
     odds = ratio if isinstance(ratio, Undefined) else Number(float(ratio))
-    return PooledSideBias(odds_ratio=odds, p=found.p)
+    return PooledSideBias(odds_ratio=odds, p=bias.p)
 
 
 NAME = "pace"
@@ -285,8 +285,8 @@ class Pace:
 
 def pace(analysis: Analysis) -> list[Pace]:
     """Return an entry for each person, in the order in which they joined."""
-    found = analysis.own(NAME, read)
-    return [] if isinstance(found, Undefined) else by_person(found)
+    times = analysis.own(NAME, read)
+    return [] if isinstance(times, Undefined) else by_person(times)
 
 
 def read(analysis: Analysis) -> Data | Undefined:
@@ -299,13 +299,13 @@ def times_of(project: Project) -> Data | Undefined:
     if not rows:
         return NO_TIMES
     people = Annotator.objects.in_bulk({person for person, _ in rows})
-    joined = sorted(people.values(), key=lambda one: one.number)
-    place = {one.pk: n for n, one in enumerate(joined)}
+    joined = sorted(people.values(), key=lambda person: person.number)
+    place = {person.pk: n for n, person in enumerate(joined)}
     arrays = {
         "person": np.array([place[person] for person, _ in rows], dtype=np.intp),
         "seconds": np.array([seconds for _, seconds in rows], dtype=np.float64),
     }
-    return Data(arrays, {"names": [one.pseudonym for one in joined]})
+    return Data(arrays, {"names": [person.pseudonym for person in joined]})
 
 
 def _timed(project: Project) -> QuerySet[Vote]:
@@ -343,8 +343,8 @@ class SelfAgreement:
 
 def self_agreement(analysis: Analysis) -> list[SelfAgreement]:
     """Return an entry for each person, in the order in which they joined."""
-    found = analysis.own(SELF, read_again)
-    return [] if isinstance(found, Undefined) else with_themselves(found)
+    again = analysis.own(SELF, read_again)
+    return [] if isinstance(again, Undefined) else with_themselves(again)
 
 
 def read_again(analysis: Analysis) -> Data | Undefined:
@@ -356,10 +356,12 @@ def again_of(project: Project) -> Data | Undefined:
     answers = repeated_answers(project)
     if not answers:
         return NOT_ASKED_AGAIN
-    names = list(dict.fromkeys(one.annotator.pseudonym for one in answers))
+    names = list(dict.fromkeys(repeat.annotator.pseudonym for repeat in answers))
     arrays = {
-        "person": np.array([names.index(one.annotator.pseudonym) for one in answers], np.intp),
-        "same": np.array([one.label == one.first_label for one in answers], np.bool_),
+        "person": np.array(
+            [names.index(repeat.annotator.pseudonym) for repeat in answers], np.intp
+        ),
+        "same": np.array([repeat.label == repeat.first_label for repeat in answers], np.bool_),
     }
     return Data(arrays, {"names": names})
 
@@ -374,13 +376,13 @@ def with_themselves(again: Data) -> list[SelfAgreement]:
 
 def pace_plot(paces: Sequence[Pace]) -> Plot:
     rows = []
-    for one in paces:
-        for point in one.points:
+    for entry in paces:
+        for point in entry.points:
             drawn = value_of(point.seconds)
-            row = {"vote": point.to, "annotator": one.annotator}
+            row = {"vote": point.to, "annotator": entry.annotator}
             row |= {"votes": f"{point.from_}–{point.to}", "seconds": drawn.pop("value")}
             rows.append(row | drawn)
-    names = [one.annotator for one in paces]
+    names = [entry.annotator for entry in paces]
     lines = {
         "mark": {"type": "line", "point": {"size": 24}},
         "encoding": {
@@ -394,9 +396,9 @@ def pace_plot(paces: Sequence[Pace]) -> Plot:
     return plot(NAME, "Annotators' pace", caption, rows, lines)
 
 
-def answer(found: PeopleFigures) -> Sentence:
+def answer(figures: PeopleFigures) -> Sentence:
     """Say how often two people agree, and whether that is more than chance would give."""
-    agreed, beyond = found.agreement, found.krippendorff_alpha
+    agreed, beyond = figures.agreement, figures.krippendorff_alpha
     if isinstance(agreed, Undefined):
         return Sentence(f"How often people agree isn't known yet: {agreed.reason}.", "people")
     chance = "It isn't clear whether that is more than chance would give."
@@ -413,9 +415,9 @@ def answer(found: PeopleFigures) -> Sentence:
     )
 
 
-def agreement_plot(found: PeopleFigures) -> Plot:
+def agreement_plot(figures: PeopleFigures) -> Plot:
     rows = []
-    for pair in found.pairwise:
+    for pair in figures.pairwise:
         if not isinstance(pair.kappa, Undefined):
             for first, second in (pair.annotators, pair.annotators[::-1]):
                 rows.append({"first": first, "second": second, "kappa": pair.kappa.value})
@@ -485,19 +487,19 @@ class CriteriaFigures:
 
     @property
     def has_slopes(self) -> bool:
-        return any(not isinstance(one.slope, Undefined) for one in self.criteria)
+        return any(not isinstance(criterion.slope, Undefined) for criterion in self.criteria)
 
     @property
     def sentence(self) -> str:
         """Say which criteria count for the overall vote, by the adjusted p of their slopes."""
-        slopes = [one.slope for one in self.criteria]
+        slopes = [criterion.slope for criterion in self.criteria]
         reasons = [slope.reason for slope in slopes if isinstance(slope, Undefined)]
         if len(reasons) == len(slopes):
             return f"Which criteria explain the overall vote isn't known: {reasons[0]}."
         counts = [
-            (-abs(value_of(one.slope)["value"]), one.criterion)
-            for one in self.criteria
-            if one.p_slope_holm is not None and one.p_slope_holm < SIGNIFICANT
+            (-abs(value_of(criterion.slope)["value"]), criterion.criterion)
+            for criterion in self.criteria
+            if criterion.p_slope_holm is not None and criterion.p_slope_holm < SIGNIFICANT
         ]
         if not counts:
             return (
@@ -525,26 +527,28 @@ def criterion_votes(project: Project, sheet: Sheet) -> Data | Undefined:
     place = {
         vote.pk: row for row, say in enumerate(sheet.people) for vote in (say.votes if say else ())
     }
-    votes = [one for one in criterion_answers(project) if one.vote in place]
+    votes = [vote for vote in criterion_answers(project) if vote.vote in place]
     if not votes:
         return NO_CRITERIA
-    given = dict.fromkeys(name for one in votes for name in one.strengths)
-    names = [name for name in dict.fromkeys((*criteria_asked(project), *given)) if name in given]
-    answers = [[one.strengths.get(name, MISSING) for name in names] for one in votes]
-    person = np.unique([one.annotator for one in votes], return_inverse=True)[1]
+    answered = dict.fromkeys(name for vote in votes for name in vote.strengths)
+    names = [
+        name for name in dict.fromkeys((*criteria_asked(project), *answered)) if name in answered
+    ]
+    answers = [[vote.strengths.get(name, MISSING) for name in names] for vote in votes]
+    person = np.unique([vote.annotator for vote in votes], return_inverse=True)[1]
     arrays = {
-        "example": np.array([place[one.vote] for one in votes], dtype=np.intp),
+        "example": np.array([place[vote.vote] for vote in votes], dtype=np.intp),
         "person": person.astype(np.intp),
-        "overall": np.array([SIGN[one.label] for one in votes], dtype=np.int8),
+        "overall": np.array([SIGN[vote.label] for vote in votes], dtype=np.int8),
         "answers": np.array(answers, dtype=np.int8),
-        "derived": np.array([one.derived for one in votes], dtype=bool),
+        "derived": np.array([vote.derived for vote in votes], dtype=bool),
     }
     return Data(arrays, {"names": names})
 
 
 def criteria(of: Analysis) -> CriteriaFigures | Undefined:
-    found = of.own(CRITERIA, read_criteria)
-    return found if isinstance(found, Undefined) else criteria_of(of.sheet, found, of.rng)
+    votes = of.own(CRITERIA, read_criteria)
+    return votes if isinstance(votes, Undefined) else criteria_of(of.sheet, votes, of.rng)
 
 
 def criteria_of(sheet: Sheet, read: Data, rng: np.random.Generator) -> CriteriaFigures:
@@ -606,8 +610,8 @@ def criteria_of(sheet: Sheet, read: Data, rng: np.random.Generator) -> CriteriaF
         explained=int(whole.sum()),
         questions=len(np.unique(question[whole])),
         criteria=[
-            CriterionFigures(**found, **dict(zip(keys, p, strict=True)))
-            for found, p in zip(figures, adjusted, strict=True)
+            CriterionFigures(**figure, **dict(zip(keys, p, strict=True)))
+            for figure, p in zip(figures, adjusted, strict=True)
         ],
     )
 
@@ -683,11 +687,11 @@ def votes_on(signs: Codes, rows: Codes, person: Codes, n: int) -> tuple[Codes, B
     return votes, present
 
 
-def criteria_plot(found: CriteriaFigures | Undefined) -> Plot:
+def criteria_plot(figures: CriteriaFigures | Undefined) -> Plot:
     rows = []
-    for one in () if isinstance(found, Undefined) else found.criteria:
-        if not isinstance(one.slope, Undefined):
-            rows.append({"criterion": one.criterion} | value_of(one.slope))
+    for criterion in () if isinstance(figures, Undefined) else figures.criteria:
+        if not isinstance(criterion.slope, Undefined):
+            rows.append({"criterion": criterion.criterion} | value_of(criterion.slope))
     ends = [row[name] for row in rows for name in ("low", "high") if row[name] is not None]
     reach = [min([0.0, *ends]), max([0.0, *ends])]
     caption = (

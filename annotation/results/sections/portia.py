@@ -97,16 +97,16 @@ def read_portia(of: Analysis) -> Data | Undefined:
     arrays = own.packed("own") | {"lengths": text_lengths(of.project, ids)[:, :2]}
     beside = []
     for place, run in enumerate(runs_beside(of.run)):
-        found = stage_arrays(run, ids) if run.stages else whole(run, ids)
-        arrays |= found.packed(f"beside.{place}")
+        stages = stage_arrays(run, ids) if run.stages else whole(run, ids)
+        arrays |= stages.packed(f"beside.{place}")
         beside.append(named(run))
     last = own.labels[np.arange(len(ids)), own.last]
     both = own.there[np.arange(len(ids)), own.last].all(axis=1)
     failed = ids[own.done & both & (last[:, 0] != last[:, 1])].tolist()[:MOST_FAILED]
     named_ids = dict(frame_of(of.project).filter(pk__in=failed).values_list("pk", "external_id"))
     calls = [
-        {"stage": one.stage, "examples": one.examples, "calls": one.calls, "usd": usd(one.usd)}
-        for one in stage_calls(of.run)
+        {"stage": row.stage, "examples": row.examples, "calls": row.calls, "usd": usd(row.usd)}
+        for row in stage_calls(of.run)
     ]
     plain = {"run": named(of.run), "calls": calls, "beside": beside}
     plain |= {"failed": [named_ids[pk] for pk in failed], "by_parts": prompts_by_parts(of.run)}
@@ -157,8 +157,8 @@ def named(run: Run) -> Json:
 def runs_beside(run: Run) -> Sequence[Run]:
     """The newest ranked runs in both orders: this judge's for comparison, others as reference."""
     ranked = run.project.runs.filter(ranked_at__isnull=False).exclude(pk=run.pk)
-    both = [one for one in ranked.order_by("-number")[:50] if len(one.orders) == 2]
-    return [one for one in both if not one.parameters.get("permutations")][:MOST_BESIDE]
+    both = [other for other in ranked.order_by("-number")[:50] if len(other.orders) == 2]
+    return [other for other in both if not other.parameters.get("permutations")][:MOST_BESIDE]
 
 
 def stage_arrays(run: Run, ids: Codes) -> StageArrays:
@@ -166,10 +166,10 @@ def stage_arrays(run: Run, ids: Codes) -> StageArrays:
     n = len(ids)
     labels = np.zeros((n, len(STAGES), 2), np.int8)
     there, asked = np.zeros(labels.shape, bool), np.zeros(labels.shape[:2], bool)
-    ranks = np.array([run.stages.index(one) if one in run.stages else -1 for one in STAGES])
+    ranks = np.array([run.stages.index(stage) if stage in run.stages else -1 for stage in STAGES])
     for index in np.flatnonzero(ranks >= 0):
-        found = order_signs(run, ids, stage_parts(STAGES[index]))
-        labels[:, index], there[:, index], asked[:, index] = found
+        by_order = order_signs(run, ids, stage_parts(STAGES[index]))
+        labels[:, index], there[:, index], asked[:, index] = by_order
     ended = last_stages(run)
     last = np.array([STAGES.index(ended.get(pk, STAGES[0])) for pk in ids.tolist()], dtype=np.intp)
     # A stage that was asked again may settle what a later one had been asked about.
@@ -349,7 +349,7 @@ def portia(of: Analysis) -> PortiaFigures | Undefined:
     ]
     unsplit = unsplit_of(stages, data.plain["run"], others, rows)
     before, lengths = unsplit.labels, data.arrays["lengths"][rows]
-    given = {"question": question}
+    by_question = {"question": question}
     agreed, human_ties_there = _people(of, everything, done, unsplit, rows)
     return PortiaFigures(
         settings=data.plain["run"],
@@ -359,9 +359,9 @@ def portia(of: Analysis) -> PortiaFigures | Undefined:
         settled=settled(stages),
         stages=_uses(stages, question, data.plain["calls"]),
         cost=cost_of(data.plain["calls"]),
-        stages_an_example=stages_per_example(stages, **given),
-        consistency=consistency(stages, before, **given),
-        fixed_coverage=fixed_coverage(stages, before, own=unsplit.own, **given),
+        stages_an_example=stages_per_example(stages, **by_question),
+        consistency=consistency(stages, before, **by_question),
+        fixed_coverage=fixed_coverage(stages, before, own=unsplit.own, **by_question),
         by_category=failures_by_category(stages, of.sheet.category[rows].tolist(), question),
         by_length=inconsistency_by_length(stages, before, lengths, question),
         by_gap=inconsistency_by_gap(stages, before, lengths, question),
@@ -374,7 +374,7 @@ def portia(of: Analysis) -> PortiaFigures | Undefined:
         references=list(_references(stages, before, data.plain["run"], others, rows, of)),
         variants=list(_variants(stages, unsplit, data.plain["run"], others, rows, of)),
         failed=data.plain["failed"],
-        by_parts=[PartsCost(**one) for one in data.plain["by_parts"]],
+        by_parts=[PartsCost(**parts) for parts in data.plain["by_parts"]],
     )
 
 
@@ -384,9 +384,9 @@ def unsplit_of(stages: StageLabels, named: Json, others: list[Beside], rows: Cod
     if isinstance(own, OrderLabels):
         return Unsplit(own, named["run"], own=True)
     for other in _same_judge(named, others):
-        found = at(other.stages, rows).unsplit
-        if isinstance(found, OrderLabels) and other.done[rows].all():
-            return Unsplit(found, other.named["run"], own=False)
+        labels = at(other.stages, rows).unsplit
+        if isinstance(labels, OrderLabels) and other.done[rows].all():
+            return Unsplit(labels, other.named["run"], own=False)
     return Unsplit(own, None, own=False)
 
 
@@ -506,7 +506,7 @@ def _variants(
 
 
 def _same_judge(named: Json, others: list[Beside]) -> Iterator[Beside]:
-    return (one for one in others if all(one.named[key] == named[key] for key in _SAME))
+    return (other for other in others if all(other.named[key] == named[key] for key in _SAME))
 
 
 def at(stages: StageLabels, rows: Codes) -> StageLabels:
@@ -524,12 +524,12 @@ def _apart(above: Estimate, below: Estimate) -> float | None:
     return None if above.low is None or below.high is None else above.low - below.high
 
 
-def answer(found: PortiaFigures | Undefined) -> Sentence:
+def answer(figures: PortiaFigures | Undefined) -> Sentence:
     """Say whether PORTIA makes the judge contradict itself less."""
-    if isinstance(found, Undefined):
-        return Sentence(f"What PORTIA achieves isn't known: {found.reason}.", "portia")
+    if isinstance(figures, Undefined):
+        return Sentence(f"What PORTIA achieves isn't known: {figures.reason}.", "portia")
     unsplit, split, gain = (
-        getattr(found.consistency, name) for name in ("unsplit", "portia", "gain")
+        getattr(figures.consistency, name) for name in ("unsplit", "portia", "gain")
     )
     if isinstance(split, Undefined):
         return Sentence(f"What PORTIA achieves isn't known: {split.reason}.", "portia")
@@ -552,27 +552,27 @@ def answer(found: PortiaFigures | Undefined) -> Sentence:
     )
 
 
-def consistency_plot(found: PortiaFigures | Undefined) -> Plot:
+def consistency_plot(measured: PortiaFigures | Undefined) -> Plot:
     figures = {}
-    if not isinstance(found, Undefined):
+    if not isinstance(measured, Undefined):
         figures = {
-            "whole responses": found.consistency.unsplit,
-            "with PORTIA": found.consistency.portia,
-            "fixed coverage": found.fixed_coverage.coverage,
-            "fixed coverage by chance": found.fixed_coverage.by_chance,
+            "whole responses": measured.consistency.unsplit,
+            "with PORTIA": measured.consistency.portia,
+            "fixed coverage": measured.fixed_coverage.coverage,
+            "fixed coverage by chance": measured.fixed_coverage.by_chance,
         }
     rows = [
-        {"what": words} | value_of(one)
-        for words, one in figures.items()
-        if not isinstance(one, Undefined)
+        {"what": words} | value_of(figure)
+        for words, figure in figures.items()
+        if not isinstance(figure, Undefined)
     ]
     caption = "How often both orders agree, and how many contradictions PORTIA removes."
     return plot("portia", "Consistency", caption, rows, intervals("what", "share of pairs"))
 
 
-def parts_plot(found: PortiaFigures | Undefined) -> Plot:
-    drawn = () if isinstance(found, Undefined) else found.by_parts
-    rows = [{"parts": one.parts, "characters": round(one.characters)} for one in drawn]
+def parts_plot(figures: PortiaFigures | Undefined) -> Plot:
+    drawn = () if isinstance(figures, Undefined) else figures.by_parts
+    rows = [{"parts": row.parts, "characters": round(row.characters)} for row in drawn]
     line = {
         "mark": {"type": "line", "point": True},
         "encoding": {

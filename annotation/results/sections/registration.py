@@ -128,8 +128,12 @@ def _version(plan: Json, done: _Done) -> RegisteredPlan:
 
 def _timing(existing: Json) -> PlannedPart:
     votes = existing["votes"]
-    said = f"{number_of(votes, 'vote')} and {number_of(existing['judgments'], 'judgment')} existed"
-    return PlannedPart("Time of the plan", "before people vote", said, DEVIATED if votes else KEPT)
+    existed = (
+        f"{number_of(votes, 'vote')} and {number_of(existing['judgments'], 'judgment')} existed"
+    )
+    return PlannedPart(
+        "Time of the plan", "before people vote", existed, DEVIATED if votes else KEPT
+    )
 
 
 def _parts(planned: Json, done: _Done) -> Iterator[PlannedPart]:
@@ -139,13 +143,13 @@ def _parts(planned: Json, done: _Done) -> Iterator[PlannedPart]:
     yield from _labels(planned, done)
     for name, key, words in _OF_ROUNDS:
         if planned[key] is not None:
-            yield _of_rounds(name, planned[key], [one[key] for one in done.rounds], words)
+            yield _of_rounds(name, planned[key], [round_[key] for round_ in done.rounds], words)
     yield from _templates(planned, done)
     for name in planned["analyses"]:
         has = done.reported.get(name, False)
-        said = "in the report" if has else "the report has no figure for it yet"
+        reported = "in the report" if has else "the report has no figure for it yet"
         yield PlannedPart(
-            f"Analysis: {ANALYSES.get(name, name)}", "reported", said, KEPT if has else OPEN
+            f"Analysis: {ANALYSES.get(name, name)}", "reported", reported, KEPT if has else OPEN
         )
 
 
@@ -154,7 +158,7 @@ def _labels(planned: Json, done: _Done) -> Iterator[PlannedPart]:
     sizes = planned["sizes"]
     if sizes is None:
         return
-    need = next((one for one in sizes["goals"] if one["goal"] == planned["aim"]), None)
+    need = next((goal for goal in sizes["goals"] if goal["goal"] == planned["aim"]), None)
     if need is not None and need["labels"] is not None:
         enough = done.labelled >= need["labels"]
         wanted = f"{count(need['labels'])} for: {need['question']}"
@@ -163,24 +167,26 @@ def _labels(planned: Json, done: _Done) -> Iterator[PlannedPart]:
 
 
 def _templates(planned: Json, done: _Done) -> Iterator[PlannedPart]:
-    templates = {one["sha256"]: one["name"] for one in planned["templates"]}
+    templates = {template["sha256"]: template["name"] for template in planned["templates"]}
     if not templates:
         return
     used = done.of.run.template_hash
     name = done.of.run.template_name or "none"
     wanted = ", ".join(f"{name} ({_short(sha256)})" for sha256, name in templates.items())
-    said = f"{name} ({_short(used)})" if used else "recorded elsewhere, without a template"
-    yield _part("Judge template", wanted, said, used in templates)
+    described = f"{name} ({_short(used)})" if used else "recorded elsewhere, without a template"
+    yield _part("Judge template", wanted, described, used in templates)
 
 
 def _of_rounds(
-    name: str, planned: Any, found: Sequence[Any], words: Callable[[Any], str]
+    name: str, planned: Any, values: Sequence[Any], words: Callable[[Any], str]
 ) -> PlannedPart:
     """Compare a setting of the plan with that of each round."""
-    if not found:
+    if not values:
         return PlannedPart(name, words(planned), _NO_ROUND, OPEN)
-    said = list(dict.fromkeys("not set" if one is None else words(one) for one in found))
-    return _part(name, words(planned), ", ".join(said), said == [words(planned)])
+    in_rounds = list(
+        dict.fromkeys("not set" if value is None else words(value) for value in values)
+    )
+    return _part(name, words(planned), ", ".join(in_rounds), in_rounds == [words(planned)])
 
 
 def _part(name: str, planned: str, done: str, is_kept: bool) -> PlannedPart:

@@ -99,24 +99,24 @@ def after_review(sheet: Sheet) -> AfterReview | Undefined:
 def agreement_after(
     sheet: Sheet, rng: np.random.Generator, ties: Ties = Ties.HALF, confidence: float = 0.95
 ) -> LabelAgreement:
-    found = after_review(sheet)
-    if isinstance(found, Undefined):
-        return LabelAgreement(found, found, found)
-    if not len(found.done):
-        return label_agreement(found.rest, rng, ties, confidence)
+    after = after_review(sheet)
+    if isinstance(after, Undefined):
+        return LabelAgreement(after, after, after)
+    if not len(after.done):
+        return label_agreement(after.rest, rng, ties, confidence)
 
     def reached(*, over_all: bool) -> Figure:
-        given = {"ties": ties, "unjudged_wrong": over_all}
-        return final_accuracy(found.done, found.rest, **given, confidence=confidence)
+        counting = {"ties": ties, "unjudged_wrong": over_all}
+        return final_accuracy(after.done, after.rest, **counting, confidence=confidence)
 
-    by_audit = len(found.rest) and found.rest.stratum.all()
+    by_audit = len(after.rest) and after.rest.stratum.all()
     agreed = None
     if by_audit:
-        agreed = final_kappa(found.done, found.rest, deepcopy(rng), confidence)
+        agreed = final_kappa(after.done, after.rest, deepcopy(rng), confidence)
     return LabelAgreement(
         reached(over_all=False),
         reached(over_all=True),
-        kappa(found.both, deepcopy(rng), confidence=confidence) if agreed is None else agreed,
+        kappa(after.both, deepcopy(rng), confidence=confidence) if agreed is None else agreed,
     )
 
 
@@ -211,8 +211,8 @@ class Review:
 
     def after(self, m: float) -> Figure:
         """Accuracy after the m first by level: the point and interval of every table."""
-        given = (self.level, self.earned, m, self.weight, self.stratum, self.question)
-        return accuracy_after(*given)
+        columns = (self.level, self.earned, m, self.weight, self.stratum, self.question)
+        return accuracy_after(*columns)
 
     def _weighted_lines(self, m: int) -> ReviewGain:
         """Return the lines by the selected examples and an audit of the rest.
@@ -275,8 +275,8 @@ def independent_of(sheet: Sheet) -> IndependentCurve | Undefined:
         return known
     rows = known.rows
     counts = VoteCounts(sheet.ballots.counts.counts[rows])
-    given = (sheet.level[rows], sheet.judge[rows], sheet.judged[rows])
-    return independent_curve(*given, counts, known.weight)
+    columns = (sheet.level[rows], sheet.judge[rows], sheet.judged[rows])
+    return independent_curve(*columns, counts, known.weight)
 
 
 def one_order_level(samples: SampleArrays | Undefined) -> Floats | Undefined:
@@ -287,8 +287,8 @@ def one_order_level(samples: SampleArrays | Undefined) -> Floats | Undefined:
         return Undefined("this run asked in one order only, so this is its own ranking")
     scores = np.zeros((*samples.valid[:, :1].shape, 2), dtype=np.int64)
     scores[..., 0] = samples.signs[:, :1]
-    found = verdict_arrays(scores, samples.valid[:, :1])
-    return np.where(found.judged, found.bpde, np.inf)
+    verdicts = verdict_arrays(scores, samples.valid[:, :1])
+    return np.where(verdicts.judged, verdicts.bpde, np.inf)
 
 
 def margin_level(sheet: Sheet) -> Floats:
@@ -333,7 +333,7 @@ def hitlc(
     sheet: Sheet,
     samples: SampleArrays | Undefined,
     review: Review | Undefined,
-    found: CurveBand | Undefined,
+    curve: CurveBand | Undefined,
 ) -> ReviewCurves:
     if isinstance(review, Undefined):
         names = ("auroc", "auroc_one_order", "auroc_margin", "ceiling")
@@ -352,7 +352,7 @@ def hitlc(
     independent, ceiling = _independent(sheet)
     return ReviewCurves(
         beta=BETAS,
-        bpde=band(review, found),
+        bpde=band(review, curve),
         auroc=area,
         random=[Estimate(float(random_accuracy(m, review.n, review.start)), n) for m in cuts],
         oracle=_values(review.oracle, cuts, n),
@@ -376,13 +376,13 @@ def _varies(sheet: Sheet) -> bool:
     return len(np.unique(sheet.bpde[sheet.judged & ~np.isnan(sheet.bpde)])) > 1
 
 
-def band(review: Review, found: CurveBand | Undefined) -> Points:
+def band(review: Review, curve: CurveBand | Undefined) -> Points:
     """The curve with its limits at each beta, and the lower band that holds at all of them."""
-    if isinstance(found, Undefined):
-        return [found] * len(BETAS)
+    if isinstance(curve, Undefined):
+        return [curve] * len(BETAS)
     return [
-        extended(BandEstimate, one, lower_band=float(lower))
-        for one, lower in zip(found.after, found.lower_band, strict=True)
+        extended(BandEstimate, estimate, lower_band=float(lower))
+        for estimate, lower in zip(curve.after, curve.lower_band, strict=True)
     ]
 
 
@@ -404,7 +404,7 @@ def _auroc(review: Review, level: Floats | Undefined) -> Figure:
 def _errors(lines: Sequence[ReviewGain | Undefined], name: str) -> Points:
     """Return line (b) at each beta; an Undefined, which is false, stays what it is."""
     errors = [(line and line.m, line and line.errors) for line in lines]
-    return [one and Estimate(float(getattr(one, name)), m) for m, one in errors]
+    return [counted and Estimate(float(getattr(counted, name)), m) for m, counted in errors]
 
 
 def _independent(sheet: Sheet) -> tuple[Points, Figure]:
@@ -448,8 +448,8 @@ def expectation(
     if isinstance(review, Undefined):
         return Unforeseen((), review.reason)
     if len(review.earned) < FEWEST_KNOWN:
-        one = len(review.earned) == 1
-        labels = "1 known label is" if one else f"{len(review.earned)} known labels are"
+        single = len(review.earned) == 1
+        labels = "1 known label is" if single else f"{len(review.earned)} known labels are"
         return Unforeseen((), f"{labels} too few to plan by")
     known = sheet.known
     rows = known.rows if not isinstance(known, Undefined) else np.zeros(0, np.intp)

@@ -104,17 +104,23 @@ def _under(analysis: Analysis, convention: Ties) -> TieConvention:
 def answer(done: ReviewDone | NoReview, curves: ReviewCurves) -> Sentence:
     """Say what the review found compared with chance; before one, whether BPDE finds errors."""
     if isinstance(done, ReviewDone) and isinstance(done.errors, ReviewErrors):
-        found, expected = done.errors.found, done.errors.expected
+        n_found, expected = done.errors.found, done.errors.expected
         than = (
-            "more than" if found > expected else "fewer than" if found < expected else "as many as"
+            "more than"
+            if n_found > expected
+            else "fewer than"
+            if n_found < expected
+            else "as many as"
         )
+        errors = f"{n_found:g} errors"
+        if n_found == int(n_found):
+            errors = number_of(int(n_found), "error")
         return Sentence(
             f"People reviewed {number_of(done.m, 'example')} and found "
-            f"{number_of(int(found), 'error') if found == int(found) else f'{found:g} errors'} of "
-            f"the judge, {than} the {expected:.1f} that a random choice would find (one-sided p "
-            f"{p_value(done.errors.p)}).",
+            f"{errors} of the judge, {than} the {expected:.1f} that a random choice would find "
+            f"(one-sided p {p_value(done.errors.p)}).",
             "review",
-            warns=found <= expected,
+            warns=n_found <= expected,
         )
     ranking = ranking_sentence(curves)
     if ranking is not None:

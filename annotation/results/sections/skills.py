@@ -137,10 +137,10 @@ def skills(sheet: Sheet, project: Project, run: bool = True) -> SkillFigures | U
 def _annotators(
     names: Sequence[str], present: Booleans, simple: DawidSkene, pooled: Hierarchical
 ) -> list[Skill]:
-    given = present.sum(axis=0)
+    n_votes = present.sum(axis=0)
     return [
         Skill(name, int(n), pooled.skill(place, int(n)), float(simple.skill[place]))
-        for place, (name, n) in enumerate(zip(names, given, strict=True))
+        for place, (name, n) in enumerate(zip(names, n_votes, strict=True))
     ]
 
 
@@ -149,10 +149,10 @@ def _labels(
 ) -> list[LabelsByRule]:
     sign, has = sheet.ballots.counts.majority()
     majority, there = sign[rows], has[rows]
-    found: list[tuple[str, Signs, Booleans]] = [(MAJORITY, majority, there)]
+    by_rule: list[tuple[str, Signs, Booleans]] = [(MAJORITY, majority, there)]
     for rule, posterior in zip(list(NAMES)[1:], (simple, pooled), strict=True):
         labels = (1 - posterior.argmax(axis=1)).astype(np.int8)
-        found.append((rule, labels, np.ones(len(rows), bool)))
+        by_rule.append((rule, labels, np.ones(len(rows), bool)))
     return [
         LabelsByRule(
             rule=rule,
@@ -162,7 +162,7 @@ def _labels(
             differ=int((~there | (labels != majority))[there_is].sum()),
             judge_accuracy=_accuracy(sheet, rows, labels, there_is) if run else None,
         )
-        for rule, labels, there_is in found
+        for rule, labels, there_is in by_rule
     ]
 
 
@@ -220,11 +220,11 @@ def _with_themselves(of: Analysis) -> Figure:
     return share(again.arrays["same"], again.arrays["person"], reason=NOBODY_TWICE)
 
 
-def skills_plot(found: SkillFigures | Undefined) -> Plot:
+def skills_plot(figures: SkillFigures | Undefined) -> Plot:
     rows = []
-    for one in () if isinstance(found, Undefined) else found.annotators:
-        drawn = value_of(one.skill)
-        rows.append({"annotator": one.annotator} | drawn)
+    for annotator in () if isinstance(figures, Undefined) else figures.annotators:
+        drawn = value_of(annotator.skill)
+        rows.append({"annotator": annotator.annotator} | drawn)
     bars = intervals("annotator", "share of right labels")
     caption = (
         "How often each annotator says what is right, by the hierarchical model, with 95\u202f% "

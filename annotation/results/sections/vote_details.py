@@ -121,7 +121,10 @@ def details_in(project: Project, sheet: Sheet) -> Data | Undefined:
     Returns: by vote the place of its example, who cast it, strength, confidence, and for each
         reason 1 or 0; `MISSING` where that wasn't asked. Spans as `span_overlap` takes them.
     """
-    asked = {one.pk: one for one in Protocol.objects.filter(project=project).order_by("number")}
+    asked = {
+        protocol.pk: protocol
+        for protocol in Protocol.objects.filter(project=project).order_by("number")
+    }
     if not asked_for_more(project, list(asked.values())):
         return NOT_ASKED
     place = {
@@ -129,33 +132,33 @@ def details_in(project: Project, sheet: Sheet) -> Data | Undefined:
     }
     rows = Vote.objects.filter(example__project=project).order_by("pk")
     columns = ("pk", "annotator", "left_response", "protocol", "answer")
-    found = [
+    votes = [
         (place[pk], person, left, asked[protocol], answer)
         for pk, person, left, protocol, answer in rows.values_list(*columns).iterator(CHUNK)
         if pk in place and (asks_more(asked[protocol]) or _says(answer))
     ]
-    if not found:
+    if not votes:
         return NOT_ASKED
-    offered = [name for *_, protocol, _ in found for name in protocol.reason_tags]
-    given = [name for *_, answer in found for name in answer.get("reasons", ())]
-    names = list(dict.fromkeys((*offered, *given)))
+    offered = [name for *_, protocol, _ in votes for name in protocol.reason_tags]
+    chosen = [name for *_, answer in votes for name in answer.get("reasons", ())]
+    names = list(dict.fromkeys((*offered, *chosen)))
     spans = [
         (vote, span["response"], span["start"], span["end"])
-        for vote, (*_, answer) in enumerate(found)
+        for vote, (*_, answer) in enumerate(votes)
         for span in answer.get("spans", ())
     ]
     arrays = {
-        "example": np.array([row for row, *_ in found], dtype=np.intp),
-        "person": np.unique([person for _, person, *_ in found], return_inverse=True)[1],
-        "strength": np.array([_strength(*one[2:]) for one in found], dtype=np.int8),
+        "example": np.array([row for row, *_ in votes], dtype=np.intp),
+        "person": np.unique([person for _, person, *_ in votes], return_inverse=True)[1],
+        "strength": np.array([_strength(*vote[2:]) for vote in votes], dtype=np.int8),
         "confidence": np.array(
-            [_LEVELS.get(answer.get("confidence"), MISSING) for *_, answer in found], dtype=np.int8
+            [_LEVELS.get(answer.get("confidence"), MISSING) for *_, answer in votes], dtype=np.int8
         ),
         "reasons": np.array(
-            [_reasons(protocol, answer, names) for *_, protocol, answer in found], dtype=np.int8
-        ).reshape(len(found), len(names)),
+            [_reasons(protocol, answer, names) for *_, protocol, answer in votes], dtype=np.int8
+        ).reshape(len(votes), len(names)),
         "marks": np.array(
-            [protocol.ask_spans or "spans" in answer for *_, protocol, answer in found], dtype=bool
+            [protocol.ask_spans or "spans" in answer for *_, protocol, answer in votes], dtype=bool
         ),
         "spans": np.array(spans, dtype=np.int64).reshape(-1, 4),
         "lengths": text_lengths(project, sheet.ids if spans else sheet.ids[:0])[:, :2],
@@ -172,22 +175,22 @@ def _strength(left: int | None, protocol: Protocol, answer: Mapping[str, str]) -
     if protocol.scale != Project.Scale.FIVE or protocol.criteria_rule or "rule" in answer:
         return MISSING
     overall = answer.get("overall", "")
-    found = 0 if overall == "both_bad" else strength_of(overall, left, five=True)
-    return MISSING if found is None else found
+    strength = 0 if overall == "both_bad" else strength_of(overall, left, five=True)
+    return MISSING if strength is None else strength
 
 
 def _reasons(
     protocol: Protocol, answer: Mapping[str, Sequence[str]], names: Sequence[str]
 ) -> list[int]:
-    given = answer.get("reasons", ())
-    offered = {*protocol.reason_tags, *given}
-    return [int(name in given) if name in offered else MISSING for name in names]
+    reasons = answer.get("reasons", ())
+    offered = {*protocol.reason_tags, *reasons}
+    return [int(name in reasons) if name in offered else MISSING for name in names]
 
 
 def vote_details(of: Analysis) -> VoteDetails | Undefined:
     """Call it if `people.says_more`."""
-    found = of.own(DETAILS, read_details)
-    return found if isinstance(found, Undefined) else details_of(of.sheet, found, of.rng)
+    data = of.own(DETAILS, read_details)
+    return data if isinstance(data, Undefined) else details_of(of.sheet, data, of.rng)
 
 
 def details_of(sheet: Sheet, read: Data, rng: np.random.Generator) -> VoteDetails:
@@ -245,10 +248,10 @@ def _on_scale(
 def _by_judge(sheet: Sheet, arrays: Mapping[str, Codes], on_scale: OnScale) -> ConfidenceFigures:
     there = arrays["confidence"] != MISSING
     rows, n = arrays["example"][there], len(sheet)
-    said = np.bincount(rows, minlength=n)
+    n_votes = np.bincount(rows, minlength=n)
     most = len(_LEVELS) - 1
-    mean = np.bincount(rows, arrays["confidence"][there] / most, n) / np.maximum(said, 1)
-    known = sheet.judged & sheet.labelled & (said > 0)
+    mean = np.bincount(rows, arrays["confidence"][there] / most, n) / np.maximum(n_votes, 1)
+    known = sheet.judged & sheet.labelled & (n_votes > 0)
     right = known & (sheet.judge == sheet.human)
 
     def over(which: Booleans) -> Figure:
@@ -287,8 +290,8 @@ def _on_reasons(
         )
     adjusted = holm_of_tested(tests)
     return [
-        ReasonFigures(**found, p_agreement_holm=p)
-        for found, p in zip(figures, adjusted, strict=True)
+        ReasonFigures(**figure, p_agreement_holm=p)
+        for figure, p in zip(figures, adjusted, strict=True)
     ]
 
 

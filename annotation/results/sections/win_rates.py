@@ -129,7 +129,7 @@ def audited_labels(
     rows = np.ones(len(sheet), bool) if inside is None else inside
     human, judge = win_points(sheet.human), _judge(sheet)
     if turned is not None:
-        human, judge = (np.where(turned, 1 - one, one) for one in (human, judge))
+        human, judge = (np.where(turned, 1 - points, points) for points in (human, judge))
     if sheet.everyone:
         labelled = known.rows[rows[known.rows]]
         values, nothing = human[labelled], np.zeros(0)
@@ -188,7 +188,7 @@ def _bias(sheet: Sheet, labels: AuditedLabels) -> Figure:
 
 
 def width_ratio(both: Figure, people: Figure) -> Number | Undefined:
-    widths = [width(one) for one in (both, people)]
+    widths = [width(figure) for figure in (both, people)]
     if None in widths or not widths[1]:
         return Undefined("one of the two win rates has no interval")
     return Number(float(widths[0] / widths[1]))
@@ -240,7 +240,7 @@ def preference(sheet: Sheet, difference: Floats) -> Preference:
     both = _length_bias(sheet, difference, there)
     if isinstance(both, Undefined):
         return Preference(everywhere, both, both, everywhere)
-    judge, human = (_effect(one, one.raw) for one in (both.judge, both.human))
+    judge, human = (_effect(fitted, fitted.raw) for fitted in (both.judge, both.human))
     return Preference(judge, human, both.bias, everywhere)
 
 
@@ -491,12 +491,12 @@ def models(sheet: Sheet, style: Floats | None = None) -> ModelRanking:
     named = np.array([bool(name) for name in sheet.models], dtype=bool)
     rows = sheet.has_final & (sheet.model_1 != sheet.model_2)
     rows &= named[sheet.model_1] & named[sheet.model_2] if len(sheet) else False
-    given = (sheet.model_1[rows], sheet.model_2[rows], sheet.final[rows])
+    comparisons = (sheet.model_1[rows], sheet.model_2[rows], sheet.final[rows])
     asked = {"question": sheet.question[rows]}
     # A model that no label compares yet doesn't keep the others from a ranking.
-    places, met = np.unique(np.stack(given[:2]), return_inverse=True)
+    places, met = np.unique(np.stack(comparisons[:2]), return_inverse=True)
     names = [sheet.models[place] for place in places]
-    among = (*met.reshape(2, -1), given[2])
+    among = (*met.reshape(2, -1), comparisons[2])
     ranking = bradley_terry(names, *among, **asked)
     with_ties = davidson(names, *among, **asked)
     of_style: StyleRanking | Undefined = FEW_MODELS
@@ -510,10 +510,10 @@ def models(sheet: Sheet, style: Floats | None = None) -> ModelRanking:
     named_models = [name for name in sheet.models if name]
     unmet = [name for name in named_models if name not in names] if names else []
     return ModelRanking(
-        pairwise=_pairs(sheet, rows, pairwise_results(sheet.models, *given)),
+        pairwise=_pairs(sheet, rows, pairwise_results(sheet.models, *comparisons)),
         apart=[ModelApart(model, reason) for model, reason in apart]
         + [ModelApart(model, "no label compares it yet") for model in unmet],
-        same_places=len(np.unique(np.stack(given[:2]), axis=1).T) == 1,
+        same_places=len(np.unique(np.stack(comparisons[:2]), axis=1).T) == 1,
         davidson=Davidson(ranking=(), reason=with_ties.reason)
         if isinstance(with_ties, Undefined)
         else Davidson(tie=with_ties.tie, ranking=_ranked(with_ties.ranked)),
@@ -528,7 +528,7 @@ def models(sheet: Sheet, style: Floats | None = None) -> ModelRanking:
             ],
             ranking=_ranked(of_style.ranked),
         ),
-        next=next_pairs(named_models, *_places(named_models, sheet, rows), given[2]),
+        next=next_pairs(named_models, *_places(named_models, sheet, rows), comparisons[2]),
         **{"ranking": (), "reason": ranking.reason}
         if isinstance(ranking, Undefined)
         else {"ranking": _ranked(ranking)},
@@ -552,11 +552,11 @@ def _pairs(sheet: Sheet, rows: Booleans, pairs: Sequence[PairResult]) -> list[Mo
             pair.ties,
             pair.losses,
             _win_rate(sheet, rows, pair),
-            one if isinstance(one, Undefined) else win_rate(one),
+            label if isinstance(label, Undefined) else win_rate(label),
             p,
             p_holm,
         )
-        for pair, one, p, p_holm in zip(pairs, labels, tests, holm_of_tested(tests), strict=True)
+        for pair, label, p, p_holm in zip(pairs, labels, tests, holm_of_tested(tests), strict=True)
     ]
 
 
@@ -573,25 +573,27 @@ def _between(sheet: Sheet, pair: PairResult) -> AuditedLabels | Undefined:
 
     The audit is a random sample of these examples too.
     """
-    one, other = (sheet.models.index(name) for name in (pair.model_1, pair.model_2))
-    there = (sheet.model_1 == one) & (sheet.model_2 == other)
-    turned = (sheet.model_1 == other) & (sheet.model_2 == one)
+    place_1, place_2 = (sheet.models.index(name) for name in (pair.model_1, pair.model_2))
+    there = (sheet.model_1 == place_1) & (sheet.model_2 == place_2)
+    turned = (sheet.model_1 == place_2) & (sheet.model_2 == place_1)
     return audited_labels(sheet, there | turned, turned)
 
 
 def _ranked(models: Sequence[RankedModel]) -> list[ModelStrength]:
     return [
-        ModelStrength(one.model, one.strength, Estimate(float(one.win_rate), one.n), *one.ranks)
-        for one in models
+        ModelStrength(
+            model.model, model.strength, Estimate(float(model.win_rate), model.n), *model.ranks
+        )
+        for model in models
     ]
 
 
 def _win_rate(sheet: Sheet, rows: Booleans, pair: PairResult) -> Figure:
     """Return the win rate of the pair's first model, wherever it was shown; a tie is half a win."""
-    one, other = (sheet.models.index(name) for name in (pair.model_1, pair.model_2))
+    place_1, place_2 = (sheet.models.index(name) for name in (pair.model_1, pair.model_2))
     first, second = sheet.model_1[rows], sheet.model_2[rows]
-    there = (first == one) & (second == other)
-    turned = (first == other) & (second == one)
+    there = (first == place_1) & (second == place_2)
+    turned = (first == place_2) & (second == place_1)
     signs = np.where(turned, -sheet.final[rows], sheet.final[rows])
     inside = there | turned
     return mean_of(signs[inside], sheet.question[rows][inside])
@@ -645,8 +647,8 @@ def answer(rates: WinRates, models: ModelRanking, basis: str) -> Sentence:
     names, cited = pair_names(models), to_cite(rates)
     if cited is not None:
         whose = "the known labels" if basis == "gold" else "people"
-        found = getattr(rates, cited)
-        return Sentence(_verdict(found, names, whose), "win-rate")
+        rate = getattr(rates, cited)
+        return Sentence(_verdict(rate, names, whose), "win-rate")
     people = rates.people
     # All examples of one question have a win rate, and no interval to judge it by.
     reason = people.reason if isinstance(people, Undefined) else people.note
@@ -704,7 +706,7 @@ def models_answer(ranking: ModelRanking, on: RestingOn) -> Sentence:
     first, second = ranking.ranking[:2]
     apart = first.rank_high == 1
     more = on.more
-    if others := [one.model for one in ranking.apart]:
+    if others := [model.model for model in ranking.apart]:
         more += f"; not yet comparable: {', '.join(map(in_sentence, others))}"
     return Sentence(
         f"Of {len(ranking.ranking)} models, {in_sentence(first.model)} ranks first by {on.labels}, "
@@ -714,8 +716,8 @@ def models_answer(ranking: ModelRanking, on: RestingOn) -> Sentence:
     )
 
 
-def win_rates_plot(found: WinRates, models: ModelRanking) -> Plot:
-    rates = {words: getattr(found, name) for name, words in RATES.items()}
+def win_rates_plot(figures: WinRates, models: ModelRanking) -> Plot:
+    rates = {words: getattr(figures, name) for name, words in RATES.items()}
     rows = [
         {"by": words, "hollow": isinstance(rate, HollowEstimate)} | value_of(rate)
         for words, rate in rates.items()
@@ -750,16 +752,16 @@ def categories_plot(categories: Sequence[CategoryFigures]) -> Plot:
 def models_plot(ranking: ModelRanking) -> Plot:
     """Plot the win rate of two models, or the expected win rates of more in order of rank."""
     if len(ranking.ranking) > 2:
-        rows = [{"model": one.model} | value_of(one.strength) for one in ranking.ranking]
+        rows = [{"model": model.model} | value_of(model.strength) for model in ranking.ranking]
         scale = {"zero": False}
         drawing = intervals("model", "strength (log-odds)", scale=scale, line_at=0)
         caption = "Bradley–Terry strengths with 95\u202f% intervals. The line is the mean model."
         return plot("models", "Strength of each model", caption, rows, drawing)
     rows = [
-        {"model": f"{in_sentence(one.model_1)} against {in_sentence(one.model_2)}"}
-        | value_of(one.win_rate)
-        for one in ranking.pairwise
-        if not isinstance(one.win_rate, Undefined)
+        {"model": f"{in_sentence(pair.model_1)} against {in_sentence(pair.model_2)}"}
+        | value_of(pair.win_rate)
+        for pair in ranking.pairwise
+        if not isinstance(pair.win_rate, Undefined)
     ]
     caption = "From the final labels, with 95\u202f% intervals. The line is at one half."
     return plot("models", "Win rate of each pair", caption, rows, intervals("model", "win rate"))
