@@ -89,16 +89,16 @@ def known_votes(
     Args:
         frame: The examples that the round is about, if they are not all.
     """
-    given = everywhere = Vote.objects.filter(protocol=current_protocol(project)).order_by()
+    cast = everywhere = Vote.objects.filter(protocol=current_protocol(project)).order_by()
     if frame is not None:
-        given = given.filter(example__in=(about := frame.order_by()).values("pk"))
+        cast = cast.filter(example__in=(about := frame.order_by()).values("pk"))
     else:
         # Few are left out. To look for those that count would read every example with its texts.
         left_out = project.examples.filter(is_check=True)
         if project.imports.exclude(state=Import.State.DONE).exists():
             left_out = project.examples.not_judged()
-        given = given.exclude(example__in=left_out.values("pk"))
-    counted = given.values_list("example").annotate(n=Least(Count("*"), Value(votes)))
+        cast = cast.exclude(example__in=left_out.values("pk"))
+    counted = cast.values_list("example").annotate(n=Least(Count("*"), Value(votes)))
     of_example: dict[int, int] = dict(counted)
     # Apart from the counts: joined to every vote, the verdicts take several times as long.
     ranked = Verdict.objects.filter(run=run, rank__isnull=False) if run else Verdict.objects.none()
@@ -269,8 +269,8 @@ def _known(
         return known_votes(project, run, settings.votes)
     state = (n, run and (run.pk, run.ranked_at), settings.votes)
     make = partial(known_votes, project, run, settings.votes)
-    found: KnownVotes = kept_a_while("known", project, state, make, is_large=True)
-    return found
+    known: KnownVotes = kept_a_while("known", project, state, make, is_large=True)
+    return known
 
 
 def _nothing(settings: RoundSettings) -> str:
@@ -297,27 +297,29 @@ def problems(
         return [("subset", str(error))]
     if not n:
         return [("how" if settings.subset.is_all else "subset", _nothing(settings))]
-    found = [one for one in impossible(project, run, settings) if one[0] not in unread]
-    if settings.everything or _SIZES & set(unread) or "how" in dict(found):
-        return found
+    refused = [
+        problem for problem in impossible(project, run, settings) if problem[0] not in unread
+    ]
+    if settings.everything or _SIZES & set(unread) or "how" in dict(refused):
+        return refused
     size = "beta" if settings.beta is not None else "budget"
     needs = {"beta": set(), "budget": {"audit", "votes", "minutes", "wage"}}[size]
-    if needs & (set(unread) | set(dict(found))):
-        return found
+    if needs & (set(unread) | set(dict(refused))):
+        return refused
     try:
         m = cut_size(project, settings, n)
     except UserError as error:
-        return [*found, (size, str(error))]
+        return [*refused, (size, str(error))]
     if "audit" not in unread:
         if not m + settings.audit:
-            found.append((size, "This selects no example. Choose a larger share."))
-        found += _refused("audit", lambda: check_audit(settings.audit, n - m))
+            refused.append((size, "This selects no example. Choose a larger share."))
+        refused += _refused("audit", lambda: check_audit(settings.audit, n - m))
         if "looks" not in unread:
             planned = (settings.audit, settings.epsilon, settings.alpha, settings.looks)
-            found += _refused("looks", lambda: check_plan(*planned))
+            refused += _refused("looks", lambda: check_plan(*planned))
     if settings.learn and "learn" not in unread:
-        found += _refused("learn", lambda: check_learning(n, m, settings.learn))
-    return found
+        refused += _refused("learn", lambda: check_learning(n, m, settings.learn))
+    return refused
 
 
 def _refused(setting: str, check: Callable[[], None]) -> list[tuple[str, str]]:
@@ -338,8 +340,8 @@ def measured_minutes(project: Project) -> tuple[float | None, int]:
     )
     sums = {"mean": Avg("active_seconds"), "n": Count("*")}
     make = partial(votes.aggregate, **sums)
-    found = kept_a_while("minutes", project, "", make, is_large=is_large(project))
-    return (None if found["mean"] is None else found["mean"] / 60), found["n"]
+    times = kept_a_while("minutes", project, "", make, is_large=is_large(project))
+    return (None if times["mean"] is None else times["mean"] / 60), times["n"]
 
 
 def _reach(run: Run | None, m: int, frame: QuerySet[Example] | None) -> dict[str, float | None]:
@@ -404,19 +406,19 @@ class Expected:
 
 
 def expected_at(
-    found: Expectation | Unforeseen, beta: float, n: int, usd: Decimal
+    expectation: Expectation | Unforeseen, beta: float, n: int, usd: Decimal
 ) -> Expected | None:
     """Return what to expect at a β. Between two β of the band, the lower of both holds."""
-    if isinstance(found, Unforeseen):
+    if isinstance(expectation, Unforeseen):
         return None
-    betas = np.array(found.beta, dtype=np.float64)
-    accuracy = float(np.interp(beta, betas, found.accuracy))
-    lower = np.array(found.lower_band)
+    betas = np.array(expectation.beta, dtype=np.float64)
+    accuracy = float(np.interp(beta, betas, expectation.accuracy))
+    lower = np.array(expectation.lower_band)
     above = int(np.searchsorted(betas, beta))
     at_least = float(lower[max(0, above - (betas[above] != beta)) : above + 1].min())
-    corrected = max(0.0, n * (accuracy - found.accuracy[0]))
+    corrected = max(0.0, n * (accuracy - expectation.accuracy[0]))
     each = usd / Decimal(corrected) if corrected >= 1 else None
-    return Expected(accuracy, at_least, corrected, each, found.known, found.reviewer)
+    return Expected(accuracy, at_least, corrected, each, expectation.known, expectation.reviewer)
 
 
 @dataclass(frozen=True)
@@ -450,9 +452,9 @@ def width_of(report: Report | None, plan: ReviewPlan) -> Width | None:
     return Width(most, expected_width(left.value, _WIDEST, effect=effect.value, **sizes))
 
 
-def beta_for(found: Expectation, target: float) -> float | None:
+def beta_for(expectation: Expectation, target: float) -> float | None:
     """The smallest β whose lower band reaches the target."""
-    bands = zip(found.beta, found.lower_band, strict=True)
+    bands = zip(expectation.beta, expectation.lower_band, strict=True)
     return next((beta for beta, low in bands if low >= target), None)
 
 

@@ -101,7 +101,7 @@ class Plan:
             yield "route", f"Choose one of {', '.join(ROUTES)}."
         if self.aim not in GOALS:
             yield "aim", f"Choose one of {', '.join(GOALS)}."
-        if unknown := [one for one in self.analyses if one not in ANALYSES]:
+        if unknown := [asked for asked in self.analyses if asked not in ANALYSES]:
             yield "analyses", f"There is no analysis {unknown[0]}. Known: {', '.join(ANALYSES)}."
 
 
@@ -162,7 +162,7 @@ def _planned(project: Project, plan: Plan) -> Json:
         del sizes["measured"]
     return {
         "goal": plan.goal.strip(),
-        "hypotheses": [one.strip() for one in plan.hypotheses],
+        "hypotheses": [hypothesis.strip() for hypothesis in plan.hypotheses],
         "sizes": sizes,
         "aim": plan.aim if study else None,
         "examples": plan.examples,
@@ -241,24 +241,24 @@ def check_file(content: bytes | str, project: Project | None = None) -> CheckedF
     if project is not None and holds:
         stored = project.preregistrations.filter(sha256=sha256).first()
     if not holds:
-        said = "The file was changed: its content does not have the hash that it names."
+        sentence = "The file was changed: its content does not have the hash that it names."
     elif project is None:
-        said = (
+        sentence = (
             "The content has the hash that the file names. A project or a deposit elsewhere shows "
             "whether it is the one that was registered."
         )
     elif stored is None:
-        said = "The content has its hash, but this project has no version with it."
+        sentence = "The content has its hash, but this project has no version with it."
     else:
         at = stored.made_at.strftime("%Y-%m-%d %H:%M UTC")
-        said = f"The file is version {stored.number} of this project, registered {at}."
-    return CheckedFile(holds, sha256, stored, said)
+        sentence = f"The file is version {stored.number} of this project, registered {at}."
+    return CheckedFile(holds, sha256, stored, sentence)
 
 
 def as_markdown(made: Preregistration) -> str:
     """Return the plan for people to read, and to deposit with its hash."""
     document = json.loads(made.text)
-    plan, found = document["plan"], document["existing"]
+    plan, there = document["plan"], document["existing"]
     lines = [
         f"# Preregistration of {_plain(document['project'])}, version {made.number}",
         "",
@@ -268,13 +268,15 @@ def as_markdown(made: Preregistration) -> str:
     if document["amends"]:
         lines.append(f"- Amends: `{document['amends']}`")
     lines += [
-        f"- At that time: {number_of(found['votes'], 'vote')}, "
-        f"{number_of(found['judgments'], 'judgment')} and {number_of(found['rounds'], 'round')}",
+        f"- At that time: {number_of(there['votes'], 'vote')}, "
+        f"{number_of(there['judgments'], 'judgment')} and {number_of(there['rounds'], 'round')}",
         "", "## Goal", "", _plain(plan["goal"]), "",
     ]  # fmt: skip
     if plan["hypotheses"]:
         lines += ["## Hypotheses", ""]
-        lines += [f"{n}. {_plain(one)}" for n, one in enumerate(plan["hypotheses"], 1)]
+        lines += [
+            f"{n}. {_plain(hypothesis)}" for n, hypothesis in enumerate(plan["hypotheses"], 1)
+        ]
         lines.append("")
     lines += ["## Plan", "", "| Part | Planned |", "|---|---|"]
     lines += [f"| {name} | {_plain(value)} |" for name, value in described(plan)]
@@ -313,7 +315,7 @@ def described(plan: Json) -> Iterator[tuple[str, str]]:
         ("Votes per example", count(plan["votes"])),
         ("Seed of the round", None if plan["seed"] is None else str(plan["seed"])),
         ("Protocol (SHA-256)", plan["protocol"]),
-        *(("Judge template", f"{one['name']}, {one['sha256']}") for one in plan["templates"]),
-        ("Analyses", ", ".join(ANALYSES.get(one, one) for one in plan["analyses"])),
+        *(("Judge template", f"{asked['name']}, {asked['sha256']}") for asked in plan["templates"]),
+        ("Analyses", ", ".join(ANALYSES.get(name, name) for name in plan["analyses"])),
     ]
     yield from ((name, value) for name, value in rows if value)

@@ -1,6 +1,6 @@
 """How many labels a study needs, from what you expect or from what a first run has shown."""
 
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from decimal import Decimal
 from functools import lru_cache
 
@@ -53,16 +53,16 @@ class Study:
 
     def problems(self) -> list[tuple[str, str]]:
         """Return every value that is no study, with its name."""
-        found = [
+        wrong = [
             (name, f"Enter a share from {percent(low, 1)} to {percent(high, 1)}.")
             for name, (low, high) in _LIMITS.items()
             if not low <= getattr(self, name) <= high
         ]
         if self.examples is not None and not 1 <= self.examples <= MOST_EXAMPLES:
-            found.append(("examples", f"Enter a number from 1 to {count(MOST_EXAMPLES)}."))
+            wrong.append(("examples", f"Enter a number from 1 to {count(MOST_EXAMPLES)}."))
         if not 1 <= self.votes <= MOST_VOTES:
-            found.append(("votes", f"Enter a number from 1 to {MOST_VOTES}."))
-        return found
+            wrong.append(("votes", f"Enter a number from 1 to {MOST_VOTES}."))
+        return wrong
 
 
 @dataclass(frozen=True)
@@ -124,15 +124,15 @@ def needs(study: Study, pilot: Pilot | None = None) -> tuple[Need, ...]:
 
 
 def _need(goal: str, study: Study, worse: Study | None) -> Need:
-    found, question, reaches = _size(goal, study)
+    outcome, question, reaches = _size(goal, study)
     cautious = _size(goal, worse)[0] if worse else None
-    size = None if isinstance(found, Undefined) else found
+    size = None if isinstance(outcome, Undefined) else outcome
     votes = size and size.n * study.votes
     return Need(
         goal,
         question,
         size.n if size else None,
-        found.reason if isinstance(found, Undefined) else "",
+        outcome.reason if isinstance(outcome, Undefined) else "",
         size.reached if size else None,
         reaches,
         cautious.n if isinstance(cautious, Size) else None,
@@ -147,8 +147,8 @@ def _size(goal: str, study: Study) -> tuple[Size | Undefined, str, str]:
     half, points = "mean half-width", f"± {100 * study.within:.3g} points"
     if goal == "better":
         question = f"Which model is better, if model 1 wins {percent(study.win_rate, 1)}"
-        found = size_for_better(study.win_rate, study.power, study.ties)
-        return _of(study, found), question, "probability to tell"
+        size = size_for_better(study.win_rate, study.power, study.ties)
+        return _of(study, size), question, "probability to tell"
     if goal == "win_rate":
         return _win_rate(study), f"People's win rate, {points}", half
     if goal == "accuracy":
@@ -158,12 +158,12 @@ def _size(goal: str, study: Study) -> tuple[Size | Undefined, str, str]:
         kappa, within = decimals(study.kappa, 2), decimals(study.within, 3)
         question = f"The judge's kappa of about {kappa}, ± {within}"
         return _of(study, size_for_kappa(study.kappa, study.within, study.ties)), question, half
-    found = size_for_certificate(study.epsilon, study.wrong, study.power, study.examples)
+    size = size_for_certificate(study.epsilon, study.wrong, study.power, study.examples)
     question = (
         f"A certificate that at most {percent(study.epsilon, 1)} of the judge's labels are wrong, "
         f"if {percent(study.wrong, 1)} are"
     )
-    return found, question, "probability of the certificate"
+    return size, question, "probability of the certificate"
 
 
 def _of(study: Study, size: Size | Undefined) -> Size | Undefined:
@@ -180,9 +180,9 @@ def _win_rate(study: Study) -> Size | Undefined:
     return size_for_win_rate(study.within, study.examples, study.accuracy)
 
 
-def answer(found: tuple[Need, ...], study: Study) -> str:
+def answer(goals: tuple[Need, ...], study: Study) -> str:
     """Return the sentence with which the page begins."""
-    first = found[0]
+    first = goals[0]
     if first.labels is None or first.usd is None:
         return f"No number of labels shows which model is better: {first.reason}."
     return (
@@ -236,9 +236,9 @@ def _within_limits(name: str, value: float) -> float:
     return round(min(max(value, low), high), 4)
 
 
-def as_document(study: Study, found: tuple[Need, ...], pilot: Pilot | None) -> Json:
+def as_document(study: Study, goals: tuple[Need, ...], pilot: Pilot | None) -> Json:
     """Return what `sizes --json` prints and the API answers with."""
-    assumed = {one.name: getattr(study, one.name) for one in fields(study) if one.name != "rate"}
+    assumed = {name: value for name, value in vars(study).items() if name != "rate"}
     money = {"minutes_per_vote": study.rate.minutes, "wage_usd": study.rate.wage}
     measured = list(pilot.measured) if pilot else []
-    return {"study": assumed | money, "measured": measured, "goals": list(map(asdict, found))}
+    return {"study": assumed | money, "measured": measured, "goals": list(map(asdict, goals))}

@@ -126,8 +126,8 @@ def _random_places(analysis: Analysis) -> Codes | Undefined:
     items = Item.objects.filter(round__in=rounds)
 
     def drawn(*kinds: Any) -> Codes:
-        found = items.filter(selection__kind__in=kinds).values_list("example", flat=True)
-        places = places_of(sheet.ids, sorted(set(found)))
+        keys = items.filter(selection__kind__in=kinds).values_list("example", flat=True)
+        places = places_of(sheet.ids, sorted(set(keys)))
         return places[places >= 0]
 
     chosen = drawn(Selection.Kind.LEARN)
@@ -155,19 +155,19 @@ def _thinned(analysis: Analysis, selected: Codes, audited: Codes) -> Codes:
 
 def _votes(sheet: Sheet, places: Codes) -> tuple[int, dict[int, Floats]]:
     counts, label = sheet.ballots.counts.counts[places], sheet.human[places]
-    given = counts.sum(axis=1)
+    n_votes = counts.sum(axis=1)
     ones = np.ones(len(places))
     if sheet.basis == "gold":
         # The known label is what people would say; how many of them it takes is predicted.
         several = sheet.ballots.counts.counts
         several = several[several.sum(axis=1) > 1].astype(np.float64)
-        found = percent_agreement(several) if len(several) >= _FEWEST_PAIRS else Undefined("")
-        if isinstance(found, Undefined):
+        agreement = percent_agreement(several) if len(several) >= _FEWEST_PAIRS else Undefined("")
+        if isinstance(agreement, Undefined):
             return 1, {1: ones}
-        return 1, {votes: ones * predicted_right(found, votes) for votes in VOTES}
-    own = int(np.bincount(given).argmax()) or 1
+        return 1, {votes: ones * predicted_right(agreement, votes) for votes in VOTES}
+    own = int(np.bincount(n_votes).argmax()) or 1
     right = {own: ones}
-    for votes in (one for one in VOTES if one < own):
+    for votes in (fewer for fewer in VOTES if fewer < own):
         told = people_right(counts, label, votes)
         there = np.isfinite(told)
         if there.mean() >= _ENOUGH:
@@ -191,20 +191,20 @@ class Price:
         return share * (prompts + (self.whole - self.prompt) * k / k_of_run)
 
 
-def price_of(run: Run, given: Mapping[int, Decimal]) -> Price | None:
+def price_of(run: Run, prices: Mapping[int, Decimal]) -> Price | None:
     """Return what the run cost per example, from its own calls or those it copied, or as given."""
-    if run.number in given:
-        return Price(float(given[run.number]), 0.0, 1.0)
+    if run.number in prices:
+        return Price(float(prices[run.number]), 0.0, 1.0)
     if run.price is None:
         return None
     own = run.calls.filter(example__isnull=False, reused_from=None, usd__isnull=False)
-    found = own.aggregate(usd=Sum("usd"), n=Count("pk"), examples=Count("example", distinct=True))
-    if not found["n"]:
+    sums = own.aggregate(usd=Sum("usd"), n=Count("pk"), examples=Count("example", distinct=True))
+    if not sums["n"]:
         source = run.calls.aggregate(number=Max("reused_from"))["number"]
         other = run.project.runs.filter(number=source).exclude(pk=run.pk).first()
-        return price_of(other, given) if other else None
-    whole = float(found["usd"]) / found["examples"]
-    calls = found["n"] / found["examples"] / len(run.orders)
+        return price_of(other, prices) if other else None
+    whole = float(sums["usd"]) / sums["examples"]
+    calls = sums["n"] / sums["examples"] / len(run.orders)
     return Price(whole, whole * float(prompt_share_of(run)), calls)
 
 
@@ -268,19 +268,19 @@ def ways(
         if price is None:
             left_out.append(f"{run.name} is left out, because its price is not known.")
         elif verdicts.judged[sample.places].mean() < _ENOUGH:
-            said = f"{run.name} is left out, because it labelled less than half of the sample."
-            left_out.append(said)
+            reason = f"{run.name} is left out, because it labelled less than half of the sample."
+            left_out.append(reason)
         else:
             judges.append(_Judge(run, verdicts, samples_array(run, sheet.ids), price))
     among = _ranked_among(sample)
-    found = [Way((), "people", people_alone(len(sample)))]
+    every = [Way((), "people", people_alone(len(sample)))]
     # All runs share them, and they are read only if a run can learn.
     texts = cache(lambda: pair_texts(analysis.project, sheet.ids))
     for done, judge in enumerate(judges):
         tell(done, len(judges))
-        found += _ways_of(sample, asked, judge, among, texts)
-    found += _rows_of(sample, asked.goal, judges, among)
-    return found, left_out
+        every += _ways_of(sample, asked, judge, among, texts)
+    every += _rows_of(sample, asked.goal, judges, among)
+    return every, left_out
 
 
 def _ranked_among(sample: LearningSample) -> Codes:
@@ -296,8 +296,8 @@ def _ways_of(
     sample: LearningSample, asked: Asked, judge: _Judge, among: Codes, texts: Callable[[], Data]
 ) -> Iterator[Way]:
     run, rows, goal = judge.run, np.searchsorted(among, sample.places), asked.goal
-    said, k = judge.verdicts, run.samples_an_order
-    whole = as_recorded(said.judge[among], said.judged[among], said.level[among], k)
+    verdicts, k = judge.verdicts, run.samples_an_order
+    whole = as_recorded(verdicts.judge[among], verdicts.judged[among], verdicts.level[among], k)
     shape: dict[str, Any] = {"orders": len(run.orders), "k": k, "adaptive": is_adaptive(run)}
     yield from _routes(sample, goal, run, whole, rows, judge.price.whole, shape)
     yield from _learned(sample, asked, judge, whole, among, texts, shape)
@@ -332,8 +332,8 @@ def _ways_of(
 
 def _rules(difference: np.ndarray, valid: Booleans) -> list[StoppingRule]:
     """By the pilot's labels by the judge, so that no label of people is used twice."""
-    found = calibrated_rules(difference, valid)
-    return [] if isinstance(found, Undefined) else found
+    rules = calibrated_rules(difference, valid)
+    return [] if isinstance(rules, Undefined) else rules
 
 
 def _routes(
@@ -346,8 +346,8 @@ def _routes(
     shape: Mapping[str, Any],
 ) -> Iterator[Way]:
     human, knows_ties = sample.analysis.sheet.human[sample.places], sample.analysis.sheet.knows_ties
-    given = made.sign[:, rows], made.judged[:, rows], human
-    loss = label_loss(goal, *given, knows_ties=knows_ties)
+    labels = made.sign[:, rows], made.judged[:, rows], human
+    loss = label_loss(goal, *labels, knows_ties=knows_ties)
     yield Way((run,), "bpde", by_rank(made.place, rows, loss, usd), **shape)
     yield Way((run,), "random", at_random(loss, usd), **shape)
 
@@ -423,17 +423,19 @@ def _rows_of(
     sample: LearningSample, goal: Goal, judges: Sequence[_Judge], among: Codes
 ) -> Iterator[Way]:
     """Two or three judges in a row, the cheaper ones first, as `escalate` asks them."""
-    cheap_first = sorted(judges, key=lambda one: one.price.whole)[:MOST_IN_ROWS]
+    cheap_first = sorted(judges, key=lambda judge: judge.price.whole)[:MOST_IN_ROWS]
     sheet, rows = sample.analysis.sheet, np.searchsorted(among, sample.places)
     for size in range(2, MOST_JUDGES + 1):
         for row in combinations(cheap_first, size):
-            said = [one.verdicts for one in row]
-            unsure = np.stack([np.where(one.judged, one.bpde, np.nan)[among] for one in said])
+            verdicts = [judge.verdicts for judge in row]
+            unsure = np.stack(
+                [np.where(of_judge.judged, of_judge.bpde, np.nan)[among] for of_judge in verdicts]
+            )
             if not np.isfinite(unsure).any():
                 continue
-            signs = np.stack([one.judge[sample.places] for one in said])
-            there = np.stack([one.judged[sample.places] for one in said])
+            signs = np.stack([of_judge.judge[sample.places] for of_judge in verdicts])
+            there = np.stack([of_judge.judged[sample.places] for of_judge in verdicts])
             human = sheet.human[sample.places]
             loss = label_loss(goal, signs, there, human, knows_ties=sheet.knows_ties)
-            chain = in_a_row(unsure, rows, loss, [one.price.whole for one in row])
-            yield Way(tuple(one.run for one in row), "row", chain)
+            chain = in_a_row(unsure, rows, loss, [judge.price.whole for judge in row])
+            yield Way(tuple(judge.run for judge in row), "row", chain)
