@@ -90,7 +90,7 @@ class HumanLabel:
             what it costs.
         left_out: Votes that don't count, because the project leaves out those of people who had
             seen judge output. They are paid for all the same.
-        n_cant_judge: Votes of people who couldn't judge the example. They are received and paid
+        n_cant_judge: Votes of people who couldn't judge the example. They are cast and paid
             for, and are no label.
         posterior: The probabilities of win, tie and lose by a model of all votes, if it was asked.
     """
@@ -235,9 +235,7 @@ def merged_page(project: Project, run: Run | None, examples: list[Example]) -> l
     rows = Verdict.objects.filter(run=run, example__in=ids) if run else ()
     verdicts = {verdict.example_id: verdict for verdict in rows}
     return [
-        _merge_one(
-            example, *(by_example.get(example.pk) for by_example in (verdicts, everywhere, asked))
-        )
+        _merge_one(example, *(known.get(example.pk) for known in (verdicts, everywhere, asked)))
         for example in examples
     ]
 
@@ -401,10 +399,7 @@ def _rounds_of(items: QuerySet[Item]) -> dict[int, Round]:
 
 
 def _read_answers(
-    items: QuerySet[Item],
-    rounds: Mapping[int, Round],
-    project: Project,
-    probabilities: Posteriors | None,
+    items: QuerySet[Item], rounds: Mapping[int, Round], project: Project, model: Posteriors | None
 ) -> Iterator[Answer]:
     """Yield the items with their labels, by example in import order, then by round."""
     rows = Adjudication.objects.filter(item__in=items.values("pk")).order_by("pk")
@@ -420,7 +415,7 @@ def _read_answers(
             # The cut was extended over this audit item, which now represents itself alone.
             chosen, probability = covered[pk], 1.0
         item = AskedItem(pk, (number, example), state, rounds[round_], chosen, probability)
-        here = probabilities.of(example, rounds[round_].protocol_id) if probabilities else None
+        here = model.of(example, rounds[round_].protocol_id) if model else None
         yield item, _label_of(item, cast, aside.get(pk, []), decisions.get(pk), project, here)
 
 
@@ -539,11 +534,7 @@ def _by_model(
 ) -> tuple[Label | None, str, str]:
     """Return the likeliest label, if the project takes labels from a model and one is likeliest."""
     best = max(posterior)
-    likeliest = [
-        name
-        for name, probability in zip(Label.values, posterior, strict=True)
-        if best - probability < EQUAL
-    ]
+    likeliest = [name for name, p in zip(Label.values, posterior, strict=True) if best - p < EQUAL]
     if rule == Project.LabelRule.MAJORITY or len(likeliest) > 1:
         return label, source, words
     name = _MODELS[LabelSource(rule)]
@@ -555,16 +546,14 @@ def _by_model(
 
 
 def _why_undecided(item: AskedItem, counts: tuple[int, ...], not_counted: int) -> str:
-    received, asked = sum(counts) + not_counted, item.round.votes_per_item
+    cast, asked = sum(counts) + not_counted, item.round.votes_per_item
     if item.state == Item.State.ADJUDICATE:
         if not_counted and not any(counts):
             return "no vote that counts: waits for a decision"
-        if received < asked:
-            return (
-                f"{received} of {asked} votes, and everybody else skipped it: waits for a decision"
-            )
+        if cast < asked:
+            return f"{cast} of {asked} votes, and everybody else skipped it: waits for a decision"
         return f"no majority ({_joined(counts)}): waits for a decision"
-    return f"{received} of {asked} votes so far" if received else ""
+    return f"{cast} of {asked} votes so far" if cast else ""
 
 
 # What votes alone came to, which a model of votes may replace. A person's decision stays.

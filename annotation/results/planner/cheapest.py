@@ -653,9 +653,7 @@ def _fresh(round_: Round, sheet: Sheet, places: Codes) -> Codes:
         example__project=round_.project_id,
     )
     seen = set(before.values_list("example", flat=True))
-    return np.array(
-        [place for place in places.tolist() if int(sheet.ids[place]) not in seen], np.intp
-    )
+    return np.array([at for at in places.tolist() if int(sheet.ids[at]) not in seen], np.intp)
 
 
 def _judged(

@@ -228,20 +228,14 @@ def plan(project: Project, run: Run | None, settings: RoundSettings) -> ReviewPl
         check_learning(n, m, settings.learn)
     is_large = _is_large(run, settings, n)
     return ReviewPlan(
-        m=m,
-        audit=settings.audit,
-        n_frame=n,
-        votes=settings.votes,
-        minutes=rate.minutes,
-        vote_usd=rate.vote_usd,
-        judge_usd=judge_cost(run) if run else Decimal(0),
+        m=m, audit=settings.audit, n_frame=n, votes=settings.votes, minutes=rate.minutes,
+        vote_usd=rate.vote_usd, judge_usd=judge_cost(run) if run else Decimal(0),
         people=members_who_may_vote(project).count(),
         pending=_pending(run, n, None if is_large else frame),
-        questions_of=partial(_alike, project, run, settings, frame, n),
-        learn=settings.learn,
+        questions_of=partial(_alike, project, run, settings, frame, n), learn=settings.learn,
         known=_known(project, None if settings.learn else run, settings, frame, n),
         **_reach(None if settings.learn else run, m, None if is_large else frame),
-    )
+    )  # fmt: skip
 
 
 # In a larger project, what is read of all questions and votes is kept until they change.
@@ -297,9 +291,7 @@ def problems(
         return [("subset", str(error))]
     if not n:
         return [("how" if settings.subset.is_all else "subset", _nothing(settings))]
-    refused = [
-        problem for problem in impossible(project, run, settings) if problem[0] not in unread
-    ]
+    refused = [why for why in impossible(project, run, settings) if why[0] not in unread]
     if settings.everything or _SIZES & set(unread) or "how" in dict(refused):
         return refused
     size = "beta" if settings.beta is not None else "budget"

@@ -274,9 +274,7 @@ def as_markdown(made: Preregistration) -> str:
     ]  # fmt: skip
     if plan["hypotheses"]:
         lines += ["## Hypotheses", ""]
-        lines += [
-            f"{n}. {_plain(hypothesis)}" for n, hypothesis in enumerate(plan["hypotheses"], 1)
-        ]
+        lines += [f"{n}. {_plain(text)}" for n, text in enumerate(plan["hypotheses"], 1)]
         lines.append("")
     lines += ["## Plan", "", "| Part | Planned |", "|---|---|"]
     lines += [f"| {name} | {_plain(value)} |" for name, value in described(plan)]

@@ -129,17 +129,12 @@ def _need(goal: str, study: Study, worse: Study | None) -> Need:
     size = None if isinstance(outcome, Undefined) else outcome
     votes = size and size.n * study.votes
     return Need(
-        goal,
-        question,
-        size.n if size else None,
-        outcome.reason if isinstance(outcome, Undefined) else "",
-        size.reached if size else None,
-        reaches,
-        cautious.n if isinstance(cautious, Size) else None,
-        votes,
+        goal, question, size.n if size else None,
+        outcome.reason if isinstance(outcome, Undefined) else "", size.reached if size else None,
+        reaches, cautious.n if isinstance(cautious, Size) else None, votes,
         votes * study.rate.minutes / 60 if votes else None,
         human_usd(votes, study.rate) if votes else None,
-    )
+    )  # fmt: skip
 
 
 def _size(goal: str, study: Study) -> tuple[Size | Undefined, str, str]:

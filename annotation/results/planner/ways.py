@@ -428,13 +428,11 @@ def _rows_of(
     for size in range(2, MOST_JUDGES + 1):
         for row in combinations(cheap_first, size):
             verdicts = [judge.verdicts for judge in row]
-            unsure = np.stack(
-                [np.where(of_judge.judged, of_judge.bpde, np.nan)[among] for of_judge in verdicts]
-            )
+            unsure = np.stack([np.where(of.judged, of.bpde, np.nan)[among] for of in verdicts])
             if not np.isfinite(unsure).any():
                 continue
-            signs = np.stack([of_judge.judge[sample.places] for of_judge in verdicts])
-            there = np.stack([of_judge.judged[sample.places] for of_judge in verdicts])
+            signs = np.stack([of.judge[sample.places] for of in verdicts])
+            there = np.stack([of.judged[sample.places] for of in verdicts])
             human = sheet.human[sample.places]
             loss = label_loss(goal, signs, there, human, knows_ties=sheet.knows_ties)
             chain = in_a_row(unsure, rows, loss, [judge.price.whole for judge in row])

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from annotation.results.data.figures import Json, Plot, Sentence, share, short
+from annotation.results.data.figures import Plot, Sentence, share, short
 from annotation.results.report.cache import kept_for
 from annotation.results.report.report import (
     Chapter,
@@ -115,8 +115,24 @@ def _unchecked(report: Report) -> Iterator[Sentence]:
 
 
 _BETAS_SHOWN = (0, 5, 10, 20, 30, 50, 100)
-_COLUMNS = ("bpde", "random", "one_order", "margin", "oracle", "independent")
-_LINES = ("unreviewed_accuracy", "errors_found", "errors_expected", "errors_p", "gain")
+
+
+@dataclass(frozen=True)
+class BetaRow:
+    """The points of all curves and lines (a) to (c) at one β, as in `ReviewCurves`."""
+
+    beta: int
+    bpde: Figure
+    random: Figure
+    one_order: Figure
+    margin: Figure
+    oracle: Figure
+    independent: Figure
+    unreviewed_accuracy: Figure
+    errors_found: Figure
+    errors_expected: Figure
+    errors_p: Figure
+    gain: Figure
 
 
 @dataclass(frozen=True)
@@ -127,7 +143,7 @@ class ShownSection:
     plots: list[Plot]
 
 
-def page_context(run: Run, report: Report) -> Json:
+def page_context(run: Run, report: Report) -> dict[str, Any]:
     """What the templates of all chapters need."""
     reason = no_people(report)
     shown = said_once(report, reason) if reason else report
@@ -152,7 +168,7 @@ def page_context(run: Run, report: Report) -> Json:
     }
 
 
-def file_context(run: Run, report: Report) -> Json:
+def file_context(run: Run, report: Report) -> dict[str, Any]:
     """What the report as one file shows: all chapters in their order."""
     context = page_context(run, report)
     context["chapters"] = [
@@ -167,7 +183,7 @@ def file_context(run: Run, report: Report) -> Json:
     return context | {"citation": citation(report), "paper": paper_of(report)}
 
 
-def overview_context(run: Run, report: Report) -> Json:
+def overview_context(run: Run, report: Report) -> dict[str, Any]:
     """What a project's overview says of its results."""
     cited = win_rates.to_cite(report.win_rate)
     of_models = win_rates.is_of_models(report.models)
@@ -185,14 +201,18 @@ def overview_context(run: Run, report: Report) -> Json:
     }
 
 
-def drawn_interval(figure: Estimate) -> Json:
-    """The interval of a share as a line 100 wide."""
+@dataclass(frozen=True)
+class DrawnInterval:
+    """The interval of a share as a line 100 wide, in the numbers of the drawing."""
+
+    low: str
+    width: str
+    value: str
+
+
+def drawn_interval(figure: Estimate) -> DrawnInterval:
     low, high = figure.low or 0.0, figure.high if figure.high is not None else 1.0
-    return {
-        "low": f"{100 * low:.2f}",
-        "width": f"{100 * (high - low):.2f}",
-        "value": f"{100 * figure.value:.2f}",
-    }
+    return DrawnInterval(*(f"{100 * size:.2f}" for size in (low, high - low, figure.value)))
 
 
 def has_value(figure: Figure) -> bool:
@@ -234,10 +254,11 @@ def said_once(part: Any, reason: str) -> Any:
     return replace(part, **values)
 
 
-def by_beta(curves: ReviewCurves) -> list[Json]:
+def by_beta(curves: ReviewCurves) -> list[BetaRow]:
     """The report's lists, turned into one row a beta."""
+    names = [field.name for field in fields(BetaRow)]
     return [
-        {"beta": beta} | {name: getattr(curves, name)[place] for name in (*_COLUMNS, *_LINES)}
+        BetaRow(*(getattr(curves, name)[place] for name in names))
         for place, beta in enumerate(curves.beta)
         if beta in _BETAS_SHOWN
     ]

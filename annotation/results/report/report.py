@@ -712,35 +712,20 @@ def plots(report: Report) -> list[Plot]:
 
 def described(run: Run) -> RunDescription:
     return RunDescription(
-        number=run.number,
-        name=run.name,
-        method=run.method,
-        form=run.form,
-        endpoint=run.endpoint,
-        model=run.model,
-        k=run.k,
-        adaptive=sections_methods.is_adaptive(run),
-        portia=run.parameters.get("portia"),
-        permutations=run.parameters.get("permutations"),
-        temperature=str(run.temperature),
-        template=run.template_name,
-        template_sha256=run.template_hash,
-        seed=run.seed,
-        price_source=run.price_source,
-    )
+        number=run.number, name=run.name, method=run.method, form=run.form, endpoint=run.endpoint,
+        model=run.model, k=run.k, adaptive=sections_methods.is_adaptive(run),
+        portia=run.parameters.get("portia"), permutations=run.parameters.get("permutations"),
+        temperature=str(run.temperature), template=run.template_name,
+        template_sha256=run.template_hash, seed=run.seed, price_source=run.price_source,
+    )  # fmt: skip
 
 
 def coverage(analysis: Analysis) -> Coverage:
     known = analysis.sheet.known
     return Coverage(
-        examples=len(analysis.sheet),
-        frame=analysis.about,
-        reused=analysis.reused,
-        judged=analysis.coverage,
-        samples=analysis.statuses,
-        labels=analysis.shares,
-        final_labels=analysis.final_shares,
-        basis=analysis.sheet.basis,
+        examples=len(analysis.sheet), frame=analysis.about, reused=analysis.reused,
+        judged=analysis.coverage, samples=analysis.statuses, labels=analysis.shares,
+        final_labels=analysis.final_shares, basis=analysis.sheet.basis,
         unblinded=analysis.unblinded,
         known=known if isinstance(known, Undefined) else len(known.rows),
-    )
+    )  # fmt: skip

@@ -180,11 +180,9 @@ def _review_gain(lines: ReviewGain | Undefined, audited: int) -> Iterator[str]:
     yield _figures_text_line("  (a) accuracy of the unreviewed labels", figure(lines.unreviewed))
     errors = lines.errors
     if isinstance(errors, ErrorsFound):
-        errors_in_words = (
-            f"{errors.found:g} of {count(errors.m)}, {errors.expected:.1f} expected at "
-        )
-        errors_in_words += f"random, one-sided p {p_value(errors.p)}"
-        yield _figures_text_line("  (b) errors found among those reviewed", errors_in_words)
+        words = f"{errors.found:g} of {count(errors.m)}, {errors.expected:.1f} expected at "
+        words += f"random, one-sided p {p_value(errors.p)}"
+        yield _figures_text_line("  (b) errors found among those reviewed", words)
     else:
         yield _figures_text_line("  (b) errors found among those reviewed", f"– ({errors.reason})")
     yield _figures_text_line("  (c) accuracy after reviewing at random", figure(lines.random))

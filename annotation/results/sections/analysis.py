@@ -377,17 +377,14 @@ def dataset_of(of: Analysis) -> Dataset:
         human = sheet.human[known.rows]
         labels = {name: int((human == sign).sum()) for name, sign in _NAMES.items()}
     return Dataset(
-        examples=len(sheet),
-        questions=len(first),
-        responses_1=len(np.unique(responses[:, 0])),
-        responses_2=len(np.unique(responses[:, 1])),
-        labels=labels,
+        examples=len(sheet), questions=len(first), responses_1=len(np.unique(responses[:, 0])),
+        responses_2=len(np.unique(responses[:, 1])), labels=labels,
         by_category=_by_category(sheet.category.tolist(), question),
         by_model=_by_model(of, responses, data.arrays["characters"]),
         question_words_mean=float(words.mean()) if len(words) else None,
         question_words_median=float(np.median(words)) if len(words) else None,
         question_words=_bars(words),
-    )
+    )  # fmt: skip
 
 
 def _by_category(categories: list[str], question: Codes) -> list[CategorySize]:

@@ -1,13 +1,13 @@
 """Calibrations of a choice run, compared with the mean over its permutations."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
+from typing import Any
 
 import numpy as np
 
 from annotation.results.data.figures import (
     Data,
-    Json,
     Plot,
     Sentence,
     colour,
@@ -49,10 +49,10 @@ def read_calibration(of: Analysis) -> Data | Undefined:
     beside = []
     for place, run in enumerate(runs_beside(of.run)):
         arrays[f"beside.{place}"], _ = token_table(run, of.sheet.ids)
-        beside.append(named(run))
+        beside.append(asdict(settings_shown(run)))
     nothing, random = by_kind(answers(of.run))
     plain = {
-        "own": named(of.run),
+        "own": asdict(settings_shown(of.run)),
         "settings": settings_of(of.run),
         "band": float(of.run.band),
         "nothing": nothing,
@@ -69,16 +69,26 @@ def runs_beside(run: Run) -> Sequence[Run]:
     return [other for other in newest if other.parameters.get("permutations")][:MOST_BESIDE]
 
 
-def named(run: Run) -> Json:
-    """What a choice run was asked under; a recorded one does not say."""
-    output = run.parameters.get("output", {})
-    return {
-        "run": run.name,
-        "permutations": list(run.parts),
-        "ids": list(output.get("ids", [])),
-        "template": run.template_name,
-        "shots": run.parameters.get("shots", {}).get("shown", 0),
-    }
+@dataclass(frozen=True)
+class ChoiceSettings:
+    """What a choice run was asked under; a recorded one does not say. shots: examples shown."""
+
+    run: str
+    permutations: Sequence[str]
+    ids: Sequence[str]
+    template: str
+    shots: int
+
+
+def settings_shown(run: Run) -> ChoiceSettings:
+    """Return what the report says of a choice run."""
+    return ChoiceSettings(
+        run=run.name,
+        permutations=list(run.parts),
+        ids=list(run.parameters.get("output", {}).get("ids", [])),
+        template=run.template_name,
+        shots=run.parameters.get("shots", {}).get("shown", 0),
+    )
 
 
 @dataclass(frozen=True)
@@ -87,7 +97,7 @@ class CalibratedMethod:
     it can't be fitted. The figures are those of `CalibrationRow`."""
 
     method: str
-    calibration: Json | Undefined
+    calibration: Mapping[str, Any] | Undefined
     kappa: Figure
     icc_2k: Figure
     icc_3k: Figure
@@ -133,17 +143,6 @@ class CalibratedShare:
 
 
 @dataclass(frozen=True)
-class ChoiceSettings:
-    """What a choice run was asked under; a recorded one does not say. shots: examples shown."""
-
-    run: str
-    permutations: Sequence[str]
-    ids: Sequence[str]
-    template: str
-    shots: int
-
-
-@dataclass(frozen=True)
 class ChoiceFigures:
     kappa: Figure
     rstd: Figure
@@ -182,13 +181,9 @@ def calibration_curves(figures: CalibrationFigures | Undefined) -> Plot:
         for place, g in enumerate(curve.g)
     ]
     layers = named_lines(
-        rows,
-        x_axis("p", "P(first ID token), as the judge gave it"),
-        y_axis("value", "calibrated"),
-        "method",
-        [curve.title for curve in drawn],
-        tooltip=tooltip("method", "p", "value"),
-    )
+        rows, x_axis("p", "P(first ID token), as the judge gave it"), y_axis("value", "calibrated"),
+        "method", [curve.title for curve in drawn], tooltip=tooltip("method", "p", "value"),
+    )  # fmt: skip
     caption = "How each calibration maps a probability. Fitted on the estimation set."
     return plot("calibration-curve", "Calibration functions", caption, rows, {"layer": layers})
 
@@ -288,28 +283,21 @@ def compared(
     share: float | None = None,
 ) -> CalibrationComparison:
     return compare_calibrations(
-        p,
-        methods or methods_of(data),
-        of.rng,
+        p, methods or methods_of(data), of.rng,
         gold=None if isinstance(labels, Undefined) else labels,
         share=float(data.plain["settings"]["estimation_share"]) if share is None else share,
-        question=of.sheet.question,
-        band=data.plain["band"],
-    )
+        question=of.sheet.question, band=data.plain["band"],
+    )  # fmt: skip
 
 
 def in_words(comparison: CalibrationComparison) -> ComparedMethods:
     return ComparedMethods(
-        rows=[_titled(row) for row in comparison.rows],
-        n=comparison.n,
-        labelled=comparison.labelled,
-        permutations=comparison.permutations,
-        balanced_set=comparison.over or None,
-        split=comparison.split,
-        recommended=comparison.recommended,
-        because=comparison.because,
+        rows=[_titled(row) for row in comparison.rows], n=comparison.n,
+        labelled=comparison.labelled, permutations=comparison.permutations,
+        balanced_set=comparison.over or None, split=comparison.split,
+        recommended=comparison.recommended, because=comparison.because,
         recommended_title=_title(comparison.recommended),
-    )
+    )  # fmt: skip
 
 
 def _title(method: str) -> str:
@@ -354,20 +342,20 @@ def by_share(
 
 def across_runs(of: Analysis, data: Data, labels: Signs | Undefined) -> list[ChoiceRun]:
     """The same judge under other IDs, prompts, shots or permutations, before and after."""
-    named = [data.plain["own"], *data.plain["beside"]]
+    asked = [ChoiceSettings(**run) for run in (data.plain["own"], *data.plain["beside"])]
     tables = [data.arrays["p_t1"]]
-    tables += [data.arrays[f"beside.{place}"] for place in range(len(named) - 1)]
-    if len(named) < 2 or len(of.sheet) > MANY:
+    tables += [data.arrays[f"beside.{place}"] for place in range(len(asked) - 1)]
+    if len(asked) < 2 or len(of.sheet) > MANY:
         return []
     rows = []
-    for settings, table in zip(named, tables, strict=True):
+    for settings, table in zip(asked, tables, strict=True):
         if np.isnan(table).all():
             continue
-        p = choice_probabilities(table, settings["permutations"])
+        p = choice_probabilities(table, settings.permutations)
         methods = [method_named("uncalibrated"), method_named("calibraeval")]
         comparison = compared(of, data, p, labels, methods)
         before, after = (comparison.row(method.name) for method in methods)
-        rows.append(ChoiceRun(**settings, before=_figures(before), after=_figures(after)))
+        rows.append(ChoiceRun(**vars(settings), before=_figures(before), after=_figures(after)))
     return rows
 
 

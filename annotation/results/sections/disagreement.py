@@ -192,7 +192,8 @@ def disagreement(of: Analysis) -> DisagreementFigures | Undefined:
     inside = sheet.judged[known.rows]
     rows = known.rows[inside]
     apart = sheet.judge[rows] != sheet.human[rows]
-    if not apart.any():
+    n = int(apart.sum())
+    if not n:
         return NONE
     data = of.own(NAME, read_disagreement)
     assert isinstance(data, Data)
@@ -205,13 +206,11 @@ def disagreement(of: Analysis) -> DisagreementFigures | Undefined:
         note = "judge and people disagree on no audited example, so there is no interval"
         number = float(weight @ apart)
         values = (weight[apart] @ parts[apart]) / number
-        shares: list[Figure] = [
-            Estimate(float(value), int(apart.sum()), note=note) for value in values
-        ]
+        shares: list[Figure] = [Estimate(float(value), n, note=note) for value in values]
     else:
         shares = [_share(part, apart, weight, stratum, sheet.question[rows]) for part in parts.T]
     return DisagreementFigures(
-        n=int(apart.sum()),
+        n=n,
         labelled=len(rows),
         number=float(weight @ apart),
         parts=[
@@ -301,9 +300,7 @@ def _gaps(
     names, members = _groups(of, data, inside, rows)
     if not names or not gap.any():
         return []
-    ids = [
-        external_id for external_id, is_in in zip(data.plain["ids"], inside, strict=True) if is_in
-    ]
+    ids = [key for key, is_in in zip(data.plain["ids"], inside, strict=True) if is_in]
     tests = over_represented(np.stack(members, axis=1), gap)
     gaps = []
     for (kind, value), member, tested in zip(names, members, tests, strict=True):
@@ -311,10 +308,8 @@ def _gaps(
         first = places[np.argsort(-rest[places], kind="stable")][:MOST_SHOWN]
         numbers = (tested.inside, tested.gaps, tested.expected, tested.p_holm)
         gaps.append(Gap(kind, value, *numbers, [ids[place] for place in first if ids[place]]))
-    beyond_chance = [group for group in gaps if group.gaps > group.expected]
-    return sorted(
-        beyond_chance, key=lambda group: (group.p_holm, -group.gaps, group.kind, group.value)
-    )
+    beyond = [group for group in gaps if group.gaps > group.expected]
+    return sorted(beyond, key=lambda gap: (gap.p_holm, -gap.gaps, gap.kind, gap.value))
 
 
 def _groups(
@@ -359,12 +354,9 @@ def _effect(sheet: Sheet, data: Data) -> ProtocolEffect | Undefined:
         )
         asked = sheet.question[rows]
         return ProtocolEffect(
-            before=names[before],
-            after=names[after],
-            n=len(rows),
-            disagreed=int((old == 0).sum()),
+            before=names[before], after=names[after], n=len(rows), disagreed=int((old == 0).sum()),
             agreement_before=plus_two_mean(old, (0, 1), asked),
             agreement_after=plus_two_mean(new, (0, 1), asked),
             change=plus_two_mean(new - old, (-1, 1), asked),
-        )
+        )  # fmt: skip
     return NO_CHANGE

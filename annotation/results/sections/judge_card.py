@@ -60,11 +60,7 @@ def family_of(model: str) -> str | None:
     name = model.rpartition("/")[2].casefold()
     words = [word for word in _WORD.findall(name) if word]
     for family, known in _FAMILIES.items():
-        if any(
-            word == known_word or word.rstrip("0123456789") == known_word
-            for word in words
-            for known_word in known
-        ):
+        if any(word == key or word.rstrip("0123456789") == key for word in words for key in known):
             return family
     return name or None
 
@@ -259,13 +255,10 @@ def of_preference(key: str, title: str, slopes: Preference, meaning: str, remedy
 
 def stability(of: Analysis) -> CardEntry:
     return CardEntry(
-        key="repetition",
-        title="Repetition stability",
-        value=of.position.repetition_stability,
+        key="repetition", title="Repetition stability", value=of.position.repetition_stability,
         meaning="How often two samples of the same prompt agree.",
-        remedy="Ask for more samples (k), or use a lower temperature.",
-        neutral=1.0,
-    )
+        remedy="Ask for more samples (k), or use a lower temperature.", neutral=1.0,
+    )  # fmt: skip
 
 
 def unparsed(of: Analysis) -> CardEntry:

@@ -178,16 +178,10 @@ def _derived(
         known = costs.judge_usd is not None and not is_adaptive(run)
         cost = (costs.judge_usd * part).quantize(MICRO_USD) if known else None
         yield MethodRow(
-            name=_name(run, smaller.bpc, smaller.k),
-            k=smaller.k,
-            bpc=smaller.bpc,
-            beta=0,
-            judge_usd=cost,
-            judge_usd_estimated=True,
-            temperature=str(run.temperature),
-            accuracy=smaller.accuracy,
-            kappa=smaller.kappa,
-        )
+            name=_name(run, smaller.bpc, smaller.k), k=smaller.k, bpc=smaller.bpc, beta=0,
+            judge_usd=cost, judge_usd_estimated=True, temperature=str(run.temperature),
+            accuracy=smaller.accuracy, kappa=smaller.kappa,
+        )  # fmt: skip
 
 
 def prompt_share_of(run: Run) -> Decimal:
@@ -236,24 +230,16 @@ def _hitlc(
         human = costs.by_hand_same * m / len(sheet) if len(sheet) else Decimal(0)
         accuracy, kappa_then = _reviewed(sheet, band, m, beta, rng)
         yield MethodRow(
-            **_own_name(run, beta, "+HITLC"),
-            judge_usd=costs.judge_usd,
-            human_usd=human,
-            m=m,
-            accuracy=accuracy,
-            kappa=kappa_then,
-        )
+            **_own_name(run, beta, "+HITLC"), judge_usd=costs.judge_usd, human_usd=human, m=m,
+            accuracy=accuracy, kappa=kappa_then,
+        )  # fmt: skip
     done_by_people = sheet.reviewed
     if done_by_people.any():
         yield MethodRow(
             **_own_name(run, 100 * float(done_by_people.mean()), "+HITLC"),
-            judge_usd=costs.judge_usd,
-            human_usd=costs.human_usd,
-            m=int(done_by_people.sum()),
-            audited=int(sheet.audited_alone.sum()),
-            done=True,
-            **vars(after),
-        )
+            judge_usd=costs.judge_usd, human_usd=costs.human_usd, m=int(done_by_people.sum()),
+            audited=int(sheet.audited_alone.sum()), done=True, **vars(after),
+        )  # fmt: skip
 
 
 def _reviewed(
@@ -347,14 +333,8 @@ def ablation(
     All samples are the run as it is, so that row has the intervals of its labels `alone`.
     """
     rows: list[FewerRow | RunRow] = [
-        FewerRow(
-            run.name,
-            {"k": (str(run.k), str(smaller.k))},
-            smaller.bpc,
-            smaller.accuracy,
-            smaller.kappa,
-        )
-        for smaller in fewer
+        FewerRow(run.name, {"k": (str(run.k), str(row.k))}, row.bpc, row.accuracy, row.kappa)
+        for row in fewer
     ]
     if fewer and _same(fewer[-1].accuracy, alone.accuracy):
         rows[-1] = replace(rows[-1], accuracy=alone.accuracy, kappa=alone.kappa)

@@ -177,13 +177,10 @@ def _agreement(
         return agreement_interval(statistic, counts[rows], question[rows], rng, confidence)
 
     return VotersAgree(
-        n=int((n_votes > 0).sum()),
-        agreement=over(percent_agreement, twice),
-        fleiss_kappa=over(fleiss_kappa, alike),
-        fleiss_votes=fleiss_votes,
-        krippendorff_alpha=over(krippendorff_alpha, twice),
-        gwet_ac1=over(gwet_ac1, n_votes >= 1),
-    )
+        n=int((n_votes > 0).sum()), agreement=over(percent_agreement, twice),
+        fleiss_kappa=over(fleiss_kappa, alike), fleiss_votes=fleiss_votes,
+        krippendorff_alpha=over(krippendorff_alpha, twice), gwet_ac1=over(gwet_ac1, n_votes >= 1),
+    )  # fmt: skip
 
 
 def _on(sheet: Sheet, asked: Codes) -> str:
@@ -356,12 +353,10 @@ def again_of(project: Project) -> Data | Undefined:
     answers = repeated_answers(project)
     if not answers:
         return NOT_ASKED_AGAIN
-    names = list(dict.fromkeys(repeat.annotator.pseudonym for repeat in answers))
+    names = list(dict.fromkeys(pair.annotator.pseudonym for pair in answers))
     arrays = {
-        "person": np.array(
-            [names.index(repeat.annotator.pseudonym) for repeat in answers], np.intp
-        ),
-        "same": np.array([repeat.label == repeat.first_label for repeat in answers], np.bool_),
+        "person": np.array([names.index(pair.annotator.pseudonym) for pair in answers], np.intp),
+        "same": np.array([pair.label == pair.first_label for pair in answers], np.bool_),
     }
     return Data(arrays, {"names": names})
 
@@ -530,10 +525,8 @@ def criterion_votes(project: Project, sheet: Sheet) -> Data | Undefined:
     votes = [vote for vote in criterion_answers(project) if vote.vote in place]
     if not votes:
         return NO_CRITERIA
-    answered = dict.fromkeys(name for vote in votes for name in vote.strengths)
-    names = [
-        name for name in dict.fromkeys((*criteria_asked(project), *answered)) if name in answered
-    ]
+    named = dict.fromkeys(name for vote in votes for name in vote.strengths)
+    names = [name for name in dict.fromkeys((*criteria_asked(project), *named)) if name in named]
     answers = [[vote.strengths.get(name, MISSING) for name in names] for vote in votes]
     person = np.unique([vote.annotator for vote in votes], return_inverse=True)[1]
     arrays = {

@@ -1,7 +1,7 @@
 """PORTIA: what its stages settle, against chance, people and other judges (docs/methods)."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from decimal import Decimal
 from math import comb, prod
 
@@ -10,7 +10,6 @@ from django.db.models import Count, Sum
 
 from annotation.results.data.figures import (
     Data,
-    Json,
     Plot,
     Sentence,
     intervals,
@@ -99,21 +98,25 @@ def read_portia(of: Analysis) -> Data | Undefined:
     for place, run in enumerate(runs_beside(of.run)):
         stages = stage_arrays(run, ids) if run.stages else whole(run, ids)
         arrays |= stages.packed(f"beside.{place}")
-        beside.append(named(run))
+        beside.append(asdict(settings_shown(run)))
     last = own.labels[np.arange(len(ids)), own.last]
     both = own.there[np.arange(len(ids)), own.last].all(axis=1)
     failed = ids[own.done & both & (last[:, 0] != last[:, 1])].tolist()[:MOST_FAILED]
     named_ids = dict(frame_of(of.project).filter(pk__in=failed).values_list("pk", "external_id"))
     calls = [
-        {"stage": row.stage, "examples": row.examples, "calls": row.calls, "usd": usd(row.usd)}
-        for row in stage_calls(of.run)
+        StageCost(row.stage, row.examples, row.calls, usd(row.usd)) for row in stage_calls(of.run)
     ]
-    plain = {"run": named(of.run), "calls": calls, "beside": beside}
-    plain |= {"failed": [named_ids[pk] for pk in failed], "by_parts": prompts_by_parts(of.run)}
+    plain = {
+        "run": asdict(settings_shown(of.run)),
+        "calls": list(map(asdict, calls)),
+        "beside": beside,
+        "failed": [named_ids[pk] for pk in failed],
+        "by_parts": list(map(asdict, prompts_by_parts(of.run))),
+    }
     return Data(arrays, plain)
 
 
-def prompts_by_parts(run: Run) -> list[Json]:
+def prompts_by_parts(run: Run) -> list["PartsCost"]:
     """What more parts would cost (Figure 2), measured on the first examples that they fit."""
     settings = PortiaSettings.of(run)
     if settings is None or not run.template_text or run.project.texts_removed_at:
@@ -135,23 +138,31 @@ def prompts_by_parts(run: Run) -> list[Json]:
             ways.append(prod(comb(len(boundaries(text)), parts - 1) for text in texts))
         if characters:
             means = float(np.mean(characters)), float(np.mean(ways))
-            rows.append({"parts": parts, "n": len(characters), "characters": means[0]})
-            rows[-1]["combinations"] = means[1]
+            rows.append(PartsCost(parts, len(characters), *means))
     return rows
 
 
-def named(run: Run) -> Json:
-    """How a run that is compared splits and aligns, and whose judge it is."""
+@dataclass(frozen=True)
+class PortiaRun:
+    """How a run splits and aligns, and whose judge it is. Runs by other methods have no stages."""
+
+    run: str
+    model: str
+    form: str
+    k: int
+    stages: Sequence[str]
+    parts: int | None
+    tokens: str | None
+
+    def is_same_judge(self, other: "PortiaRun") -> bool:
+        return (self.model, self.form) == (other.model, other.form)
+
+
+def settings_shown(run: Run) -> PortiaRun:
+    """Return what the report says of a run that is compared."""
     split = PortiaSettings.of(run)
-    return {
-        "run": run.name,
-        "model": run.model,
-        "form": run.form,
-        "k": run.k,
-        "stages": list(run.stages),
-        "parts": split.parts if split else None,
-        "tokens": split.tokens if split else None,
-    }
+    parts, tokens = (split.parts, split.tokens) if split else (None, None)
+    return PortiaRun(run.name, run.model, run.form, run.k, list(run.stages), parts, tokens)
 
 
 def runs_beside(run: Run) -> Sequence[Run]:
@@ -212,20 +223,19 @@ def order_signs(run: Run, ids: Codes, parts: Sequence[str]) -> tuple[Signs, Bool
 PENDING = Undefined(
     "PORTIA has not finished every example, so the audit doesn't represent the rest"
 )
-_SAME = ("model", "form")
 
 
 @dataclass(frozen=True)
 class Beside:
     """Another run, with its place in the data."""
 
-    named: Json
+    settings: PortiaRun
     stages: StageLabels
     done: np.ndarray
 
     @property
     def by_portia(self) -> bool:
-        return bool(self.named["stages"])
+        return bool(self.settings.stages)
 
 
 @dataclass(frozen=True)
@@ -257,6 +267,16 @@ class StageFigures(StageUse):
 
     first_position: Figure
     calls: int | None
+    usd: str | None
+
+
+@dataclass(frozen=True)
+class StageCost:
+    """What a stage was asked, and its cost as an exact decimal; None is unknown."""
+
+    stage: str
+    examples: int
+    calls: int
     usd: str | None
 
 
@@ -309,11 +329,11 @@ class PartsCost:
 class PortiaFigures:
     """Over the examples that PORTIA has finished.
 
-    settings: what `named` says of the run. unsplit_from: the run whose unsplit prompt is compared.
+    unsplit_from: the run whose unsplit prompt is compared.
     settled: examples by the stage that settled them. failed: the first that none did (Table 21).
     """
 
-    settings: Json
+    settings: PortiaRun
     examples: int
     pending: int
     unsplit_from: str | None
@@ -344,21 +364,23 @@ def portia(of: Analysis) -> PortiaFigures | Undefined:
     rows = np.flatnonzero(done)
     stages, question = at(everything, rows), of.sheet.question[rows]
     others = [
-        Beside(named, *_stages(data, f"beside.{place}"))
-        for place, named in enumerate(data.plain["beside"])
+        Beside(PortiaRun(**run), *_stages(data, f"beside.{place}"))
+        for place, run in enumerate(data.plain["beside"])
     ]
-    unsplit = unsplit_of(stages, data.plain["run"], others, rows)
+    settings = PortiaRun(**data.plain["run"])
+    calls = [StageCost(**call) for call in data.plain["calls"]]
+    unsplit = unsplit_of(stages, settings, others, rows)
     before, lengths = unsplit.labels, data.arrays["lengths"][rows]
     by_question = {"question": question}
     agreed, human_ties_there = _people(of, everything, done, unsplit, rows)
     return PortiaFigures(
-        settings=data.plain["run"],
+        settings=settings,
         examples=len(rows),
         pending=int(len(done) - len(rows)),
         unsplit_from=unsplit.run,
         settled=settled(stages),
-        stages=_uses(stages, question, data.plain["calls"]),
-        cost=cost_of(data.plain["calls"]),
+        stages=_uses(stages, question, calls),
+        cost=cost_of(calls),
         stages_an_example=stages_per_example(stages, **by_question),
         consistency=consistency(stages, before, **by_question),
         fixed_coverage=fixed_coverage(stages, before, own=unsplit.own, **by_question),
@@ -371,22 +393,24 @@ def portia(of: Analysis) -> PortiaFigures | Undefined:
         ),
         people=agreed,
         human_ties=human_ties_there,
-        references=list(_references(stages, before, data.plain["run"], others, rows, of)),
-        variants=list(_variants(stages, unsplit, data.plain["run"], others, rows, of)),
+        references=list(_references(stages, before, settings, others, rows, of)),
+        variants=list(_variants(stages, unsplit, settings, others, rows, of)),
         failed=data.plain["failed"],
         by_parts=[PartsCost(**parts) for parts in data.plain["by_parts"]],
     )
 
 
-def unsplit_of(stages: StageLabels, named: Json, others: list[Beside], rows: Codes) -> Unsplit:
+def unsplit_of(
+    stages: StageLabels, settings: PortiaRun, others: list[Beside], rows: Codes
+) -> Unsplit:
     """Return this run's own unsplit stage, else this judge's newest run that showed all whole."""
     own = stages.unsplit
     if isinstance(own, OrderLabels):
-        return Unsplit(own, named["run"], own=True)
-    for other in _same_judge(named, others):
+        return Unsplit(own, settings.run, own=True)
+    for other in _same_judge(settings, others):
         labels = at(other.stages, rows).unsplit
         if isinstance(labels, OrderLabels) and other.done[rows].all():
-            return Unsplit(labels, other.named["run"], own=False)
+            return Unsplit(labels, other.settings.run, own=False)
     return Unsplit(own, None, own=False)
 
 
@@ -403,26 +427,26 @@ def settled(stages: StageLabels) -> dict[str, int]:
     }
 
 
-def _uses(stages: StageLabels, question: Codes, calls: list[Json]) -> list[StageFigures]:
+def _uses(stages: StageLabels, question: Codes, calls: list[StageCost]) -> list[StageFigures]:
     """Return a row for each stage: asked, settled, against chance, first position, and cost."""
-    cost = {call["stage"]: call for call in calls}
+    cost = {call.stage: call for call in calls}
     return [
         StageFigures(
             **{field.name: getattr(use, field.name) for field in fields(use)},
             first_position=first_position_share(stages.of(use.stage), question),
-            **{name: cost.get(use.stage, {}).get(name) for name in ("calls", "usd")},
+            **{name: getattr(cost.get(use.stage), name, None) for name in ("calls", "usd")},
         )
         for use in stage_use(stages, question)
     ]
 
 
-def cost_of(calls: list[Json]) -> PortiaCost:
-    amounts = {call["stage"]: call["usd"] for call in calls}
+def cost_of(calls: list[StageCost]) -> PortiaCost:
+    amounts = {call.stage: call.usd for call in calls}
     known = None not in amounts.values()
     total = sum(map(Decimal, amounts.values()), Decimal(0)) if known else None
     whole = amounts.get(Stage.UNSPLIT)
     times = float(total / Decimal(whole)) if total and whole and Decimal(whole) else None
-    return PortiaCost(total, sum(call["calls"] for call in calls), times)
+    return PortiaCost(total, sum(call.calls for call in calls), times)
 
 
 def _people(
@@ -461,31 +485,31 @@ def design_of(sheet: Sheet, done: np.ndarray) -> tuple[Codes, Design] | Undefine
 def _references(
     stages: StageLabels,
     unsplit: OrderLabels | Undefined,
-    named: Json,
+    settings: PortiaRun,
     others: list[Beside],
     rows: Codes,
     of: Analysis,
 ) -> Iterator[ReferenceAgreement]:
     question = of.sheet.question[rows]
     for other in others:
-        if other.named["model"] != named["model"]:
+        if other.settings.model != settings.model:
             reference = at(other.stages, rows).final
             agreement = agreement_with_reference(stages, unsplit, reference, question)
             rates = agreement.unsplit, agreement.portia, agreement.gain
-            yield ReferenceAgreement(other.named["run"], other.named["model"], *rates)
+            yield ReferenceAgreement(other.settings.run, other.settings.model, *rates)
 
 
 def _variants(
     stages: StageLabels,
     unsplit: Unsplit,
-    named: Json,
+    settings: PortiaRun,
     others: list[Beside],
     rows: Codes,
     of: Analysis,
 ) -> Iterator[Variant]:
     """Yield this run, itself unaligned, and this judge's other PORTIA runs (Figure 3)."""
 
-    def row(how: str, run: Json, labels: StageLabels | Undefined, own: bool) -> Variant:
+    def row(how: str, run: PortiaRun, labels: StageLabels | Undefined, own: bool) -> Variant:
         question = of.sheet.question[rows]
         coverage = fixed_coverage(labels, unsplit.labels, own=own, question=question)
         agreed: Figure
@@ -493,20 +517,20 @@ def _variants(
             agreed = labels
         else:
             agreed = consistency(labels, unsplit.labels, question).portia
-        kept = {name: run[name] for name in ("run", "parts", "tokens", "stages")}
+        kept = {name: getattr(run, name) for name in ("run", "parts", "tokens", "stages")}
         return Variant(**kept, as_=how, consistency=agreed, fixed_coverage=coverage)
 
-    yield row("as it ran", named, stages, unsplit.own)
-    if {Stage.LENGTH, Stage.SEMANTIC} <= set(named["stages"]):
-        yield row("without semantic alignment", named, without_semantic(stages), unsplit.own)
-        yield row("without length alignment", named, without_length(stages), unsplit.own)
-    for other in _same_judge(named, others):
+    yield row("as it ran", settings, stages, unsplit.own)
+    if {Stage.LENGTH, Stage.SEMANTIC} <= set(settings.stages):
+        yield row("without semantic alignment", settings, without_semantic(stages), unsplit.own)
+        yield row("without length alignment", settings, without_length(stages), unsplit.own)
+    for other in _same_judge(settings, others):
         if other.by_portia and other.done[rows].all():
-            yield row("another run", other.named, at(other.stages, rows), own=False)
+            yield row("another run", other.settings, at(other.stages, rows), own=False)
 
 
-def _same_judge(named: Json, others: list[Beside]) -> Iterator[Beside]:
-    return (other for other in others if all(other.named[key] == named[key] for key in _SAME))
+def _same_judge(settings: PortiaRun, others: list[Beside]) -> Iterator[Beside]:
+    return (other for other in others if other.settings.is_same_judge(settings))
 
 
 def at(stages: StageLabels, rows: Codes) -> StageLabels:

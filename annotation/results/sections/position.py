@@ -193,9 +193,7 @@ def answer(figures: Position) -> Sentence:
         and first.low is not None
         and not first.low <= EVEN <= first.high
     ):
-        favoured = max(
-            ("first", first.value), ("second", 1 - first.value), key=lambda side: side[1]
-        )
+        favoured = ("first", first.value) if first.value > EVEN else ("second", 1 - first.value)
         lean = (
             f" Position bias: on {number_of(first.n, 'pair')}, the same position won in both "
             f"orders, and in {percent(favoured[1])} of these it was the {favoured[0]}."
@@ -264,12 +262,9 @@ def distribution_plot(histogram: list[BpdeBar]) -> Plot:
         },
     }
     return plot(
-        "bpde",
-        "BPDE of selected and other examples",
-        "In the first bar (BPDE 0), all samples agree.",
-        rows,
-        bars,
-    )
+        "bpde", "BPDE of selected and other examples",
+        "In the first bar (BPDE 0), all samples agree.", rows, bars,
+    )  # fmt: skip
 
 
 def score_gap_plot(gap_bins: list[GapBin]) -> Plot:

@@ -112,28 +112,18 @@ def _version(plan: Json, done: _Done) -> RegisteredPlan:
     existing, planned = document["existing"], document["plan"]
     parts = [_timing(existing), *_parts(planned, done)]
     return RegisteredPlan(
-        number=plan["number"],
-        sha256=plan["sha256"],
-        intact=hash_of_plan(plan["text"]) == plan["sha256"],
-        made_at=plan["made_at"],
-        votes=existing["votes"],
-        judgments=existing["judgments"],
-        goal=planned["goal"],
-        hypotheses=planned["hypotheses"],
-        kept=sum(part.state == KEPT for part in parts),
-        deviated=sum(part.state == DEVIATED for part in parts),
-        parts=parts,
-    )
+        number=plan["number"], sha256=plan["sha256"],
+        intact=hash_of_plan(plan["text"]) == plan["sha256"], made_at=plan["made_at"],
+        votes=existing["votes"], judgments=existing["judgments"], goal=planned["goal"],
+        hypotheses=planned["hypotheses"], kept=sum(part.state == KEPT for part in parts),
+        deviated=sum(part.state == DEVIATED for part in parts), parts=parts,
+    )  # fmt: skip
 
 
 def _timing(existing: Json) -> PlannedPart:
     votes = existing["votes"]
-    existed = (
-        f"{number_of(votes, 'vote')} and {number_of(existing['judgments'], 'judgment')} existed"
-    )
-    return PlannedPart(
-        "Time of the plan", "before people vote", existed, DEVIATED if votes else KEPT
-    )
+    done = f"{number_of(votes, 'vote')} and {number_of(existing['judgments'], 'judgment')} existed"
+    return PlannedPart("Time of the plan", "before people vote", done, DEVIATED if votes else KEPT)
 
 
 def _parts(planned: Json, done: _Done) -> Iterator[PlannedPart]:
@@ -183,10 +173,8 @@ def _of_rounds(
     """Compare a setting of the plan with that of each round."""
     if not values:
         return PlannedPart(name, words(planned), _NO_ROUND, OPEN)
-    in_rounds = list(
-        dict.fromkeys("not set" if value is None else words(value) for value in values)
-    )
-    return _part(name, words(planned), ", ".join(in_rounds), in_rounds == [words(planned)])
+    done = list(dict.fromkeys("not set" if value is None else words(value) for value in values))
+    return _part(name, words(planned), ", ".join(done), done == [words(planned)])
 
 
 def _part(name: str, planned: str, done: str, is_kept: bool) -> PlannedPart:

@@ -232,13 +232,9 @@ class Review:
         n = len(self.earned)
         chance = float(random_accuracy(m, self.curve.total, self.start))
         return ReviewGain(
-            m=m,
-            accuracy=replace(reached, n=n),
-            unreviewed=left,
-            errors=errors,
-            random=Estimate(chance, n),
-            gain=Estimate(reached.value - chance, n),
-        )
+            m=m, accuracy=replace(reached, n=n), unreviewed=left, errors=errors,
+            random=Estimate(chance, n), gain=Estimate(reached.value - chance, n),
+        )  # fmt: skip
 
 
 def review_of(sheet: Sheet, ties: Ties = Ties.HALF) -> Review | Undefined:
@@ -351,24 +347,17 @@ def hitlc(
     lines = [review.lines(m) if m else NO_CURVE for m in cuts]
     independent, ceiling = _independent(sheet)
     return ReviewCurves(
-        beta=BETAS,
-        bpde=band(review, curve),
-        auroc=area,
+        beta=BETAS, bpde=band(review, curve), auroc=area,
         random=[Estimate(float(random_accuracy(m, review.n, review.start)), n) for m in cuts],
         oracle=_values(review.oracle, cuts, n),
         **{name: _curve_by(review, level, cuts) for name, level in others.items()},
         **{f"auroc_{name}": _auroc(review, level) for name, level in others.items()},
         unreviewed_accuracy=[line and line.unreviewed for line in lines],
-        errors_found=_errors(lines, "found"),
-        errors_expected=_errors(lines, "expected"),
-        errors_p=_errors(lines, "p"),
-        gain=[line and line.gain for line in lines],
-        independent=independent,
-        ceiling=ceiling,
-        no_better_than_chance=no_better_than_chance(area),
-        better_than_chance=better_than_chance(area),
-        bpde_varies=_varies(sheet),
-    )
+        errors_found=_errors(lines, "found"), errors_expected=_errors(lines, "expected"),
+        errors_p=_errors(lines, "p"), gain=[line and line.gain for line in lines],
+        independent=independent, ceiling=ceiling, no_better_than_chance=no_better_than_chance(area),
+        better_than_chance=better_than_chance(area), bpde_varies=_varies(sheet),
+    )  # fmt: skip
 
 
 def _varies(sheet: Sheet) -> bool:
@@ -458,15 +447,10 @@ def expectation(
     weight = review.weight[measured]
     right = float(np.average(agree[measured], weights=weight)) if measured.any() else None
     band = curve_band(
-        review.level,
-        review.earned,
-        np.array(BETAS, dtype=np.float64),
-        rng,
-        reviewer=None if right is None else np.where(measured, agree, right),
-        weight=review.weight,
-        question=review.question,
-        stratum=review.stratum,
-    )
+        review.level, review.earned, np.array(BETAS, dtype=np.float64), rng,
+        reviewer=None if right is None else np.where(measured, agree, right), weight=review.weight,
+        question=review.question, stratum=review.stratum,
+    )  # fmt: skip
     if isinstance(band, Undefined):
         return Unforeseen((), band.reason)
     return Expectation(

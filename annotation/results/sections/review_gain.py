@@ -60,15 +60,11 @@ def review(analysis: Analysis) -> ReviewDone | NoReview:
         return NoReview(analysis.reviewed, lines.reason)
     audited, errors = analysis.audited, lines.errors
     return ReviewDone(
-        m=lines.m,
-        accuracy=lines.accuracy,
-        unreviewed_accuracy=lines.unreviewed,
-        random=lines.random,
-        gain=lines.gain,
-        audited=audited or None,
+        m=lines.m, accuracy=lines.accuracy, unreviewed_accuracy=lines.unreviewed,
+        random=lines.random, gain=lines.gain, audited=audited or None,
         final_accuracy=analysis.after().accuracy_over_all if audited else None,
         errors=errors and ReviewErrors(errors.found, errors.expected, errors.p),
-    )
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -104,23 +100,15 @@ def _under(analysis: Analysis, convention: Ties) -> TieConvention:
 def answer(done: ReviewDone | NoReview, curves: ReviewCurves) -> Sentence:
     """Say what the review found compared with chance; before one, whether BPDE finds errors."""
     if isinstance(done, ReviewDone) and isinstance(done.errors, ReviewErrors):
-        n_found, expected = done.errors.found, done.errors.expected
-        than = (
-            "more than"
-            if n_found > expected
-            else "fewer than"
-            if n_found < expected
-            else "as many as"
-        )
-        errors = f"{n_found:g} errors"
-        if n_found == int(n_found):
-            errors = number_of(int(n_found), "error")
+        hits, expected = done.errors.found, done.errors.expected
+        than = "more than" if hits > expected else "fewer than" if hits < expected else "as many as"
         return Sentence(
             f"People reviewed {number_of(done.m, 'example')} and found "
-            f"{errors} of the judge, {than} the {expected:.1f} that a random choice would find "
-            f"(one-sided p {p_value(done.errors.p)}).",
+            f"{number_of(int(hits), 'error') if hits == int(hits) else f'{hits:g} errors'} of the "
+            f"judge, {than} the {expected:.1f} that a random choice would find (one-sided p "
+            f"{p_value(done.errors.p)}).",
             "review",
-            warns=n_found <= expected,
+            warns=hits <= expected,
         )
     ranking = ranking_sentence(curves)
     if ranking is not None:
@@ -193,13 +181,8 @@ def _curves(
     ]
     drawn = list(dict.fromkeys(row["ranking"] for row in rows))
     layers = named_lines(
-        rows,
-        x_axis("beta", "β, percent reviewed"),
-        y_axis("value", "accuracy"),
-        "ranking",
-        drawn,
-        mark={"point": {"size": 18}},
-        strokeDash=colour("ranking", drawn),
+        rows, x_axis("beta", "β, percent reviewed"), y_axis("value", "accuracy"), "ranking", drawn,
+        mark={"point": {"size": 18}}, strokeDash=colour("ranking", drawn),
         tooltip=tooltip("ranking", "beta", "value", "low", "high"),
-    )
+    )  # fmt: skip
     return plot(name, title, caption, rows, {"layer": layers})

@@ -158,15 +158,10 @@ def _judged(sheet: Sheet, run: Run, samples: SampleArrays, texts: Data) -> Judge
     if run.form != Form.CHOICE:
         bpde = smoothed_entropies(signs, samples.valid)
     return Judged(
-        sign=np.where(sheet.judged, sheet.judge, 0).astype(np.int8),
-        bpde=bpde,
-        gap=sheet.gap,
-        outcomes=signs,
-        valid=samples.valid,
-        length_1=texts.arrays["length_1"],
-        length_2=texts.arrays["length_2"],
-        question=texts.arrays["question"],
-    )
+        sign=np.where(sheet.judged, sheet.judge, 0).astype(np.int8), bpde=bpde, gap=sheet.gap,
+        outcomes=signs, valid=samples.valid, length_1=texts.arrays["length_1"],
+        length_2=texts.arrays["length_2"], question=texts.arrays["question"],
+    )  # fmt: skip
 
 
 def _margin(gap: Floats) -> Floats:
@@ -282,8 +277,8 @@ def described(learned: Routing) -> Json:
         "advantage": advantage,
         "notes": list(learned.notes),
         "coefficients": [
-            {"name": coefficient.name, "odds_ratio": coefficient.odds_ratio.as_json()}
-            for coefficient in learned.coefficients
+            {"name": row.name, "odds_ratio": row.odds_ratio.as_json()}
+            for row in learned.coefficients
         ],
         "intercept_and_slopes": learned.fit.coefficients[0].tolist(),
         "covariance": learned.fit.covariance[0].tolist(),
@@ -389,14 +384,11 @@ def _of_round(analysis: Analysis, data: Data) -> RoutingFigures | NotLearned:
     fit, sample = plain["fit"], data.arrays["sample"]
     if "coefficients" not in fit:
         return NotLearned(fit["reason"], plain["round"])
-    return RoutingFigures(
-        source="round",
-        round=plain["round"],
-        **_learned(fit, _jury(sheet, analysis.others, np.flatnonzero(sample & sheet.answered))),
-        held_out=_held_out(analysis, data),
-        errors_found=_errors_found(sheet, data),
-        next=_next(sheet, data),
-    )
+    jury = _jury(sheet, analysis.others, np.flatnonzero(sample & sheet.answered))
+    return _of_fit(
+        fit, jury, source="round", round=plain["round"], held_out=_held_out(analysis, data),
+        errors_found=_errors_found(sheet, data), next=_next(sheet, data),
+    )  # fmt: skip
 
 
 def _next(sheet: Sheet, data: Data) -> Figure:
@@ -421,30 +413,28 @@ def _of_known_labels(analysis: Analysis, data: Data) -> RoutingFigures | Undefin
     wrong = wrongness(sheet.judge[rows], sheet.human[rows])
     learned = routing(columns, sheet.level, sheet.judged, rows, wrong, analysis.rng)
     known = Undefined("the label of every example is known")
-    return RoutingFigures(
-        source="known labels",
-        round=None,
-        **_learned(described(learned), _jury(sheet, analysis.others, rows)),
+    return _of_fit(
+        described(learned), _jury(sheet, analysis.others, rows), source="known labels", round=None,
         held_out=RoutingScoreFigures(known, known, known),
-        errors_found=ErrorsByRoute(people=known, bpde=known, random=known),
-        next=known,
-    )
+        errors_found=ErrorsByRoute(people=known, bpde=known, random=known), next=known,
+    )  # fmt: skip
 
 
-def _learned(fit: Json, jury: Figure) -> Json:
-    """What a stored fit says, the coefficients with the most evidence first."""
-    kept = ("used", "reason", "n", "n_wrong", "ridge", "notes")
+def _of_fit(fit: Json, jury: Figure, **more: Any) -> RoutingFigures:
+    """Read the figures of a stored fit, the coefficients with the most evidence first."""
     ratios = [
-        (coefficient["name"], Estimate(**coefficient["odds_ratio"], note=SHRUNK))
-        for coefficient in fit["coefficients"]
+        (row["name"], Estimate(**row["odds_ratio"], note=SHRUNK)) for row in fit["coefficients"]
     ]
     ratios.sort(key=lambda pair: -evidence(pair[1]))
     gain = fit["advantage"]
-    return {name: fit[name] for name in kept} | {
-        "advantage": Undefined(gain["reason"]) if gain["value"] is None else Advantage(**gain),
-        "coefficients": [Coefficient(name, ratio, sentence(name, ratio)) for name, ratio in ratios],
-        "auroc": RoutingScoreFigures(figure_from(fit["bpde"]), alone(fit["learned"]), jury),
-    }
+    kept = ("used", "reason", "n", "n_wrong", "ridge", "notes")
+    return RoutingFigures(
+        **{name: fit[name] for name in kept},
+        advantage=Undefined(gain["reason"]) if gain["value"] is None else Advantage(**gain),
+        coefficients=[Coefficient(name, ratio, sentence(name, ratio)) for name, ratio in ratios],
+        auroc=RoutingScoreFigures(figure_from(fit["bpde"]), alone(fit["learned"]), jury),
+        **more,
+    )
 
 
 def alone(stored: Json) -> Figure:
@@ -508,9 +498,7 @@ def _errors_found(sheet: Sheet, data: Data) -> ErrorsByRoute:
     by_chance = _total(sheet, known, wrong)
     if isinstance(by_chance, Estimate):
         share = m / len(sheet)
-        limits = (
-            None if limit is None else limit * share for limit in (by_chance.low, by_chance.high)
-        )
+        limits = (None if end is None else end * share for end in (by_chance.low, by_chance.high))
         by_chance = Estimate(by_chance.value * share, by_chance.n, *limits)
     return ErrorsByRoute(
         labels=m,
@@ -556,11 +544,7 @@ def read_calibration(analysis: Analysis) -> Data:
     """Texts as for learned routing, if there is anything to calibrate, and the planned estimate."""
     sheet, run = analysis.sheet, analysis.run
     rounds = Round.objects.filter(run=run, frame=analysis.frame).order_by("number")
-    chosen = [
-        parameters
-        for parameters in rounds.values_list("parameters", flat=True)
-        if parameters.get("audit")
-    ]
+    chosen = [kept for kept in rounds.values_list("parameters", flat=True) if kept.get("audit")]
     cite = chosen[0].get("cite", Round.Cite.NARROWER) if chosen else Round.Cite.NARROWER
     enough = not sheet.everyone and int((sheet.audited & ~sheet.selected).sum()) >= FEWEST_AUDITED
     texts = texts_of(analysis.project, run, sheet) if enough else Data()
@@ -655,14 +639,10 @@ def jury_rows(analysis: Analysis) -> Iterator[MethodRow]:
         jury = panel(signs, there, weights)
         compared = analysis.sheet.comparison(jury.sign, jury.judged)
         yield MethodRow(
-            name=f"Jury of {len(signs)}{name}",
-            k=None,
-            bpc=False,
-            beta=0,
-            judge_usd=cost,
+            name=f"Jury of {len(signs)}{name}", k=None, bpc=False, beta=0, judge_usd=cost,
             members=[analysis.run.name, *(member.name for member in members)],
             **vars(label_agreement(compared, analysis.rng)),
-        )
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -955,18 +935,11 @@ def escalation(
         kept = np.flatnonzero(rest & ~sample & (judge >= 0))
         right = ~wrong[judge[kept], kept]
         whole = bool(labelled.settled[rest].all()) and len(kept)
-        rows.append(
-            EscalationRow(
-                agreement,
-                claim.kept,
-                claim.people,
-                claim.audited,
-                claim.wrong,
-                claim.threshold,
-                claim.bound,
-                float(right.mean()) if whole else None,
-            )
-        )
+        row = EscalationRow(
+            agreement, claim.kept, claim.people, claim.audited, claim.wrong, claim.threshold,
+            claim.bound, float(right.mean()) if whole else None,
+        )  # fmt: skip
+        rows.append(row)
     labels, taught = int(sample.sum()), int(judges.taught.sum())
     rows = [priced(judges, row) for row in rows]
     return EscalationPlan(judges.names, judges.score, labels, taught, rows)
@@ -1037,9 +1010,7 @@ def _who_labels(
         yield {"external_id": names[pk], "label_from": label_from, "label": written}
 
 
-def _learned_score(
-    analysis: Analysis, labelled: LabelSample
-) -> tuple[Floats, Booleans] | Undefined:
+def _learned_score(analysis: Analysis, labels: LabelSample) -> tuple[Floats, Booleans] | Undefined:
     """Return the probability of an error, and the part of the sample that it was learned from.
 
     That is none after a round that learned, else a random half: no label may teach and test."""
@@ -1052,13 +1023,13 @@ def _learned_score(
         return samples if isinstance(samples, Undefined) else texts
     if "length_1" not in texts.arrays:
         return Undefined(f"fewer than {FEWEST_AUDITED} labels are too few to learn from")
-    drawn = analysis.rng.permutation(np.flatnonzero(labelled.sample))
+    drawn = analysis.rng.permutation(np.flatnonzero(labels.sample))
     places = np.sort(drawn[: len(drawn) // 2])
-    places = places[labelled.settled[places]]
+    places = places[labels.settled[places]]
     taught = np.zeros(len(sheet), bool)
     taught[drawn[: len(drawn) // 2]] = True
     columns = columns_of(sheet, analysis.run, samples, analysis.others, texts)
-    wrong = wrongness(sheet.judge[places], labelled.human[places])
+    wrong = wrongness(sheet.judge[places], labels.human[places])
     learned = routing(columns, sheet.level, sheet.judged, places, wrong, analysis.rng)
     return learned.probability, taught
 

@@ -204,12 +204,9 @@ def noise(of: Analysis) -> NoiseFigures | Undefined:
         weight=known.weight, stratum=known.stratum, question=sheet.question[rows],
     )  # fmt: skip
     return NoiseFigures(
-        attenuation.with_one_vote,
-        attenuation.between_votes,
-        attenuation.corrected,
-        attenuation.share,
-        _with_themselves(of),
-    )
+        attenuation.with_one_vote, attenuation.between_votes, attenuation.corrected,
+        attenuation.share, _with_themselves(of),
+    )  # fmt: skip
 
 
 def _with_themselves(of: Analysis) -> Figure:

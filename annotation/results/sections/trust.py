@@ -180,15 +180,11 @@ def certificate(
             issued=False, reason=claim.reason, share_from_judge=claim, bound=claim, **kept
         )
     return CertificateFigures(
-        issued=True,
-        threshold=claim.threshold,
+        issued=True, threshold=claim.threshold,
         share_from_judge=Estimate(claim.n_from_judge / len(sheet), len(sheet)),
-        bound=Estimate(float(claim.bound), claim.n_audited),
-        n_from_judge=claim.n_from_judge,
-        n_audited=claim.n_audited,
-        n_wrong=claim.n_wrong,
-        **kept,
-    )
+        bound=Estimate(float(claim.bound), claim.n_audited), n_from_judge=claim.n_from_judge,
+        n_audited=claim.n_audited, n_wrong=claim.n_wrong, **kept,
+    )  # fmt: skip
 
 
 def audit_of(sheet: Sheet, run: Run, frame: Frame | None = None) -> Audit | Undefined:
@@ -308,13 +304,9 @@ def alt_test(sheet: Sheet, replacement: Replacement) -> AlternativeTest | Undefi
     rows = np.ones(len(sheet), bool) if sheet.everyone else sheet.audited & ~sheet.selected
     ballots = sheet.ballots
     test = alternative_annotator_test(
-        sheet.judge[rows],
-        sheet.judged[rows],
-        ballots.votes[rows],
-        ballots.present[rows],
-        ballots.names,
-        replacement.epsilon,
-    )
+        sheet.judge[rows], sheet.judged[rows], ballots.votes[rows], ballots.present[rows],
+        ballots.names, replacement.epsilon,
+    )  # fmt: skip
     if isinstance(test, Undefined):
         return test
     n = len(test.annotators)
@@ -361,17 +353,15 @@ def _bounds(sheet: Sheet, audit: Audit) -> list[SimultaneousBound]:
 AGAINST = {"votes": "people's majority", "gold": "the known labels", "round": "people"}
 
 
-def answer(
-    alone: Figure, final: Figure | None, basis: str, figures: CertificateFigures
-) -> Sentence:
+def answer(alone: Figure, final: Figure | None, basis: str, claim: CertificateFigures) -> Sentence:
     """Say how often the judge alone is right, and the final labels, or what is certified.
 
     Args:
         alone: accuracy of the judge's labels.
         final: accuracy of the final labels; None before a review.
     """
-    if figures.issued:
-        return certified(figures)
+    if claim.issued:
+        return certified(claim)
     if isinstance(alone, Undefined):
         return Sentence(
             f"How far the labels can be trusted isn't known yet: {alone.reason}.",

@@ -121,10 +121,7 @@ def details_in(project: Project, sheet: Sheet) -> Data | Undefined:
     Returns: by vote the place of its example, who cast it, strength, confidence, and for each
         reason 1 or 0; `MISSING` where that wasn't asked. Spans as `span_overlap` takes them.
     """
-    asked = {
-        protocol.pk: protocol
-        for protocol in Protocol.objects.filter(project=project).order_by("number")
-    }
+    asked = {row.pk: row for row in Protocol.objects.filter(project=project).order_by("number")}
     if not asked_for_more(project, list(asked.values())):
         return NOT_ASKED
     place = {
@@ -258,13 +255,10 @@ def _by_judge(sheet: Sheet, arrays: Mapping[str, Codes], on_scale: OnScale) -> C
         return plus_two_mean(mean[which], (0.0, 1.0), sheet.question[which], reason=NO_JUDGE)
 
     return ConfidenceFigures(
-        n=on_scale.n,
-        votes=on_scale.votes,
-        counts=on_scale.counts,
-        krippendorff_alpha=on_scale.krippendorff_alpha,
-        mean_judge_right=over(right),
+        n=on_scale.n, votes=on_scale.votes, counts=on_scale.counts,
+        krippendorff_alpha=on_scale.krippendorff_alpha, mean_judge_right=over(right),
         mean_judge_wrong=over(known & ~right),
-    )
+    )  # fmt: skip
 
 
 def _on_reasons(
@@ -306,10 +300,6 @@ def _on_spans(sheet: Sheet, arrays: Mapping[str, Codes], met: Booleans) -> SpanF
         arrays["example"][asked], spans, arrays["lengths"], sheet.question, kept=met
     )
     return SpanFigures(
-        votes=int(asked.sum()),
-        marked=len(np.unique(spans[:, 0])),
-        f1=overlap.f1,
-        by_chance=overlap.by_chance,
-        pairs=overlap.pairs,
-        unmarked=overlap.unmarked,
-    )
+        votes=int(asked.sum()), marked=len(np.unique(spans[:, 0])), f1=overlap.f1,
+        by_chance=overlap.by_chance, pairs=overlap.pairs, unmarked=overlap.unmarked,
+    )  # fmt: skip

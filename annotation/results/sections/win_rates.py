@@ -92,16 +92,11 @@ def win_rates(sheet: Sheet, calibrated: Figure, planned: str) -> WinRates:
     people, both = win_rate(labels, lam=0), win_rate(labels)
     noise = votes_noise(sheet)
     return WinRates(
-        *hollow,
-        people=people,
-        judge_and_people=both,
+        *hollow, people=people, judge_and_people=both,
         people_with_vote_noise=_noisy(labels, noise, lam=0),
-        judge_and_people_with_vote_noise=_noisy(labels, noise),
-        bias=_bias(sheet, labels),
-        width_ratio=width_ratio(both, people),
-        calibrated=calibrated,
-        planned=planned,
-    )
+        judge_and_people_with_vote_noise=_noisy(labels, noise), bias=_bias(sheet, labels),
+        width_ratio=width_ratio(both, people), calibrated=calibrated, planned=planned,
+    )  # fmt: skip
 
 
 def of_labels(sheet: Sheet, labels: Signs, rows: Booleans) -> Figure:
@@ -251,13 +246,9 @@ def _length_bias(sheet: Sheet, difference: Floats, there: Booleans) -> Covariate
     inside = there[known.rows]
     rows = known.rows[inside]
     return covariate_bias(
-        difference[rows],
-        (sheet.judge[rows] + 1) / 2,
-        (sheet.human[rows] + 1) / 2,
-        weight=known.weight[inside],
-        question=sheet.question[rows],
-        stratum=known.stratum[inside],
-    )
+        difference[rows], (sheet.judge[rows] + 1) / 2, (sheet.human[rows] + 1) / 2,
+        weight=known.weight[inside], question=sheet.question[rows], stratum=known.stratum[inside],
+    )  # fmt: skip
 
 
 def _effect(effect: CovariateEffect, raw: Figure) -> PreferenceEffect:
@@ -581,10 +572,8 @@ def _between(sheet: Sheet, pair: PairResult) -> AuditedLabels | Undefined:
 
 def _ranked(models: Sequence[RankedModel]) -> list[ModelStrength]:
     return [
-        ModelStrength(
-            model.model, model.strength, Estimate(float(model.win_rate), model.n), *model.ranks
-        )
-        for model in models
+        ModelStrength(row.model, row.strength, Estimate(float(row.win_rate), row.n), *row.ranks)
+        for row in models
     ]
 
 
