@@ -204,6 +204,8 @@ def merged(
     while chunk := list(rows.later_than(*last)[:_EXAMPLES_AT_ONCE]):
         for row in chunk:
             last = row.number, row.pk
+            # Both streams are in import order. Labels of examples outside the frame are passed
+            # over.
             while place < last:
                 place, *labels_here = next(labels, _BEHIND_ALL)
             verdict = row if run and row.n_asked is not None else None
@@ -298,6 +300,7 @@ def _labels_by_example(
 ) -> Iterator[tuple[Any, ...]]:
     """Yield what `human_labels` returns, by example in import order, in flat memory."""
     probabilities = model_of(project, model)
+    # Check examples have a known answer and are no part of any result.
     items = Item.objects.filter(round__project=project, **only).exclude(selection__kind="check")
     rounds = _rounds_of(items)
     frames = {round_.frame_id for round_ in rounds.values() if _is_of(round_, run)}
@@ -306,6 +309,7 @@ def _labels_by_example(
     answers = _read_answers(items, rounds, project, probabilities)
     for place, group in groupby(answers, key=lambda answer: answer[0].place):
         answers_here = list(group)
+        # Stable, so that answers under one protocol stay in the order of their rounds.
         known = _newest(sorted(answers_here, key=lambda answer: answer[0].round.protocol.number))
         if run is None:
             yield place, known, known
@@ -394,6 +398,7 @@ def _rounds_of(items: QuerySet[Item]) -> dict[int, Round]:
     """Read the items' rounds, which are few, once instead of with each item."""
     ids = items.order_by().values_list("round", flat=True).distinct()
     any_aside = Intervention.objects.filter(round=OuterRef("pk"), kind=Intervention.Kind.ASIDE)
+    # Most rounds have nothing put aside, and then its votes need not be read.
     with_aside = Round.objects.select_related("protocol").annotate(any_aside=Exists(any_aside))
     return with_aside.in_bulk(list(ids))
 
@@ -438,6 +443,7 @@ def _read_votes(items: QuerySet[Item]) -> Iterator[tuple[Any, ...]]:
     The vote of an empty slot has no key.
     """
     both_bad = When(slots__vote__answer__overall="both_bad", then=Value(1))
+    # A vote that counts in several rounds is in a slot of each, and was cast in one.
     here = Case(When(slots__vote__item=F("pk"), then=Value(1)), default=Value(0))
     rows = (
         items.annotate(
@@ -508,6 +514,7 @@ def _label_of(
         assumed_usd=len(paid) * _assumed_usd(item.round.minutes_per_vote, item.round.wage_usd),
         n_timed=len(timed),
         seconds=seconds,
+        # repr writes the shortest decimal that is this float, and not its fifty binary digits.
         timed_usd=human_usd_of_active_time(Decimal(repr(seconds)), item.round.wage_usd)
         if timed
         else Decimal(0),
@@ -523,7 +530,9 @@ def _decide(
     if decision is not None:
         return Label(decision.label), LabelSource.ADJUDICATED, "decided by a person"
     settled = item.state == Item.State.COMPLETE or item.round.state == Round.State.CLOSED
+    # An open item may still get votes that change its majority.
     if any(counts) and settled:
+        # Where a label measures the judge, the policy can't be to take the judge's label.
         measures = item.selection.kind in Selection.RANDOM
         return _outcome_in_words(counts, item.round.no_majority, measures)
     return None, LabelSource.UNDECIDED, _why_undecided(item, counts, not_counted)
@@ -535,6 +544,7 @@ def _by_model(
     """Return the likeliest label, if the project takes labels from a model and one is likeliest."""
     best = max(posterior)
     likeliest = [name for name, p in zip(Label.values, posterior, strict=True) if best - p < EQUAL]
+    # The model doesn't decide between equally likely labels, so the round's own rule applies.
     if rule == Project.LabelRule.MAJORITY or len(likeliest) > 1:
         return label, source, words
     name = _MODELS[LabelSource(rule)]

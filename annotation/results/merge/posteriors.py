@@ -54,6 +54,7 @@ def posteriors(project: Project, rule: str) -> Posteriors:
         return Posteriors(rule, NO_VOTES.reason)
     digest = hashlib.sha256(rule.encode())
     for column in (asked, votes.example, votes.rater, votes.label):
+        # One type on every machine, so that equal votes have equal bytes.
         digest.update(np.ascontiguousarray(column, dtype=np.int64).tobytes())
     fitted = cached(f"posteriors-{rule}", project, digest.hexdigest(), lambda: _fit(votes, rule))
     if isinstance(fitted, Undefined):
@@ -77,6 +78,7 @@ def _read(project: Project) -> tuple[Codes, CastVotes | None]:
         .filter(vote__is_practice=False)
         .order_by("item__example", "round__protocol", "vote__annotator")
         .values_list("item__example", "round__protocol", "vote__annotator", "vote__label")
+        # A vote that counts in several rounds is in a slot of each, and is one vote to the model.
         .distinct()
     )
     table_rows = [(*keys, 1 - SIGN[label]) for *keys, label in rows.iterator(chunk_size=2000)]

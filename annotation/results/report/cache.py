@@ -50,6 +50,7 @@ def fingerprint(project: Project) -> str:
 
 
 def _fingerprint(*states: list[Any]) -> str:
+    # Times and decimals have no JSON of their own, and their text changes with them.
     return hashlib.sha256(json.dumps(states, default=str).encode()).hexdigest()
 
 
@@ -119,6 +120,8 @@ def _weighed(*numbers: Combinable) -> Sum:
     """numbers: the numeric columns of each row that can change."""
     total: Combinable = Value(0, output_field=BigIntegerField())
     for place, number in enumerate(numbers):
+        # Columns have different weights, so that two columns that exchange their values change the
+        # sum.
         total = total + number * Value(2 * place + 1)
     weight = ExpressionWrapper(F("pk") % _WEIGHTS + 1, output_field=BigIntegerField())
     return Sum(weight * ExpressionWrapper(total, output_field=BigIntegerField()))
@@ -126,6 +129,7 @@ def _weighed(*numbers: Combinable) -> Sum:
 
 def _of_example() -> list[Combinable]:
     names = ("category", "model_1", "model_2")
+    # Names of the same length may differ in their first character.
     return [label_sign("gold_label"), *map(Length, names), *map(Ord, names)]
 
 
@@ -169,6 +173,7 @@ def _computed(project: Project, run: Run, state: str) -> Report:
     analysis = Analysis(project, run)
     cached("disagreements", run, state, lambda: disagreements(analysis.sheet))
     made = report(analysis)
+    # The list of projects reads this figure of many runs at once, without their whole reports.
     cached("agreement", run, state, lambda: made.people.agreement)
     return made
 
@@ -191,6 +196,7 @@ def kept_agreements(shown: Mapping[Project, Run | None]) -> dict[Project, Figure
     kept = report_cache.get_many(key_of.values())
 
     def agreement(project: Project) -> Figure | None:
+        # An entry is the state of the data and what was made of it.
         _, figures = kept.get(key_of[project], (None, None))
         return figures.people.agreement if figures and shown[project] is None else figures
 
@@ -209,11 +215,13 @@ def shown_report(project: Project, run: Run, *, here: bool = False) -> Shown:
     missing = large and not Worker.objects.take_long_work()
     if not large or (missing and here):
         return Shown(current_report(project, run))
+    # The last report, whatever the data were then: better than an empty page.
     before = report_cache.get(cache_key("report", run))
     last = before[1] if before else None
     if missing:
         return Shown(last, renewing=True, missing=True)
     asked = f"{cache_key('report', run)}:{state}"
+    # `add` succeeds for one process alone, so that a state is asked for once in a minute.
     may_ask = report_cache.add(asked, True, ASKED_SECONDS)
     if may_ask and not waking.wake(waking.RENEW_REPORT, run.pk):
         # Asking again with each request would make each wait for the broker.
@@ -224,6 +232,7 @@ def shown_report(project: Project, run: Run, *, here: bool = False) -> Shown:
 
 def wake_for_reports() -> None:
     """Ask for the reports that pages wanted while the broker was away. The sweeper calls this."""
+    # Taken out before waking, so that what is asked for meanwhile isn't lost with the rest.
     wanted = report_cache.get(WAITING, set())
     report_cache.delete(WAITING)
     _wait_for_broker({pk for pk in wanted if not waking.wake(waking.RENEW_REPORT, pk)})

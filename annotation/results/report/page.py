@@ -56,6 +56,7 @@ def in_short(report: Report) -> list[Sentence]:
 
 def who_wins_alone(project: Project, alone: PeopleAlone) -> dict[str, Any]:
     """Say which model people prefer, as far as they voted, when there is no judge to compare."""
+    # Two different pairs are enough to know that several models share the places.
     pairs = kept_for(
         project,
         "pairs_of_models",
@@ -86,6 +87,7 @@ def _agreement(report: Report) -> Iterator[Sentence]:
     accuracy = alone(report)
     if isinstance(accuracy, Undefined):
         return
+    # The row of the run's own labels, before people review any.
     own = (row.kappa for row in report.methods if row.run == report.run.name and not row.beta)
     kappa = next(own, None)
     by_kappa = f" Cohen's kappa is {short(kappa)}." if isinstance(kappa, Estimate) else ""
@@ -187,6 +189,7 @@ def overview_context(run: Run, report: Report) -> dict[str, Any]:
     """What a project's overview says of its results."""
     cited = win_rates.to_cite(report.win_rate)
     of_models = win_rates.is_of_models(report.models)
+    # If response 1 is another model in each pair, its win rate says nothing about a model.
     rate = getattr(report.win_rate, cited) if cited and of_models else None
     return {
         "run": run,
@@ -211,6 +214,7 @@ class DrawnInterval:
 
 
 def drawn_interval(figure: Estimate) -> DrawnInterval:
+    # Without an interval the line spans all that is possible.
     low, high = figure.low or 0.0, figure.high if figure.high is not None else 1.0
     return DrawnInterval(*(f"{100 * size:.2f}" for size in (low, high - low, figure.value)))
 
@@ -247,6 +251,7 @@ def said_once(part: Any, reason: str) -> Any:
         return {key: said_once(value, reason) for key, value in part.items()}
     if isinstance(part, list | tuple):
         return [said_once(value, reason) for value in part]
+    # An estimate has a value, and nothing inside that could lack one.
     if not is_dataclass(part) or isinstance(part, Estimate):
         return part
     names = [field.name for field in fields(part)]
@@ -293,8 +298,10 @@ def citation(report: Report) -> Citation | Undefined:
     first, second = map(
         set_apart, win_rates.pair_names(report.models) or ("response 1", "response 2")
     )
+    # `to_cite` names only win rates that have an interval.
     assert figure.low is not None
     assert figure.high is not None
+    # As `share` writes the same figure in a sentence.
     digits = int(figure.n >= 1000)
     limits = interval(100 * figure.low, 100 * figure.high, digits)
     sentence = (
@@ -303,6 +310,7 @@ def citation(report: Report) -> Citation | Undefined:
         f"a win). {_design(report, cited)} Computed with FairJudge {release()}."
     )
     paper = paper_of(report)
+    # A dict drops works that are cited twice, and keeps the order.
     used = dict.fromkeys(["fairjudge", *_methods_used(report, cited), *paper.references])
     return Citation(sentence, "\n\n".join(_entry(key) for key in used), paper.text)
 
@@ -354,6 +362,7 @@ def _orders(report: Report) -> str:
 
 
 def _reviewed(report: Report, pairs: str) -> str:
+    # The row of the review that took place; other rows with a β are what reviews would give.
     done = next((row for row in report.methods if row.done), None)
     if done is None or not done.m:
         return f"People labelled a part of {pairs}."
@@ -527,6 +536,7 @@ _PAPERS = {
 
 
 def _work(key: str) -> tuple[str, dict[str, str]]:
+    # The key `fairjudge` is no paper: its version is that of this installation.
     software = ("software", {"title": "FairJudge", "version": release()})
     return _PAPERS.get(key, software)
 
@@ -601,6 +611,7 @@ def _with_authors(cited: Cited) -> str:
         _, values = _work(key)
         names = [name.split(",")[0] for name in values.get("author", "").split(" and ")]
         who = names[0] if len(names) == 1 else f"{names[0]} et al."
+        # `others` is BibTeX's word for authors that aren't listed.
         if len(names) == 2 and names[1] != "others":
             who = f"{names[0]} & {names[1]}"
         named.append(f"{who or values['title']}, {values.get('year', values.get('version'))}")

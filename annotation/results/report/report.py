@@ -152,6 +152,7 @@ def after(report: Report) -> Figure | None:
     done = report.review
     if isinstance(done, review_gain.NoReview):
         return None
+    # Without an audit, the accuracy after the review is that of the final labels.
     return done.final_accuracy or done.accuracy
 
 
@@ -160,6 +161,7 @@ def resting_on(report: Report) -> win_rates.RestingOn:
     n, labels = report.coverage.examples, sum(report.coverage.final_labels.values())
     done = (row.m + row.audited for row in report.methods if row.done)
     m = next(done, 0)
+    # People gave every label, so nothing in the ranking is the judge's.
     if m and m == n:
         return win_rates.RestingOn("people's labels", "", True)
     if m:
@@ -191,6 +193,7 @@ def _read_plans(of: Analysis) -> Data | Undefined:
 def lacks_people(report: Report, part: object) -> bool:
     """Return True if a part has no figures for the reason that no label by people is known."""
     known = report.coverage.known
+    # A part that lacks labels is left out: the head of the page gives this reason once.
     lacks = isinstance(known, Undefined) and isinstance(part, Undefined)
     return lacks and part.reason == known.reason
 
@@ -519,6 +522,7 @@ CHAPTERS = (
         method=True,
     ),
 )
+# The ZIP packs what each section reads, and plots are addressed by name across all chapters.
 SECTIONS = tuple(section for chapter in CHAPTERS for section in chapter.sections)
 
 
@@ -535,6 +539,7 @@ def chapters_of(report: Report) -> list[Chapter]:
 
 def drawn(report: Report, section: Section) -> list[Plot]:
     """Return the section's plots that have something to show."""
+    # A drawing without rows has no columns, which its table would need.
     return [made for made in (draw(report) for draw in section.plots) if made.table]
 
 
@@ -574,6 +579,7 @@ def _reported(made: Report) -> dict[str, bool]:
 
 
 def _figures(of: Analysis) -> Report:
+    # Two parts of the report show these tests, which draw many permutations.
     by_chance, known = win_rates.category_tests(of.sheet, of.samples), of.sheet.known
     calibrated_rate, calibrated = sections_routing.calibrated(of)
     return Report(
@@ -666,6 +672,7 @@ def people_alone(project: Project, frame: Frame | None = None) -> PeopleAlone | 
     again = sections_people.again_of(project)
     answers = sections_people.criterion_votes(project, sheet)
     details = sections_details.details_in(project, sheet)
+    # There is no run whose seed could be used. A fixed one gives the same intervals each time.
     rng = np.random.default_rng(0)
     return PeopleAlone(
         project=ProjectName(project.slug, project.name),
@@ -696,6 +703,7 @@ def _methods(of: Analysis) -> list[sections_methods.MethodRow]:
     """The juries stand between the judge alone and what people review."""
     figures = (of.others, of.prompt_share, of.fewer, of.before(), of.after(), of.band, of.costs)
     rows = sections_methods.methods(of.sheet, of.run, *figures, of.rng)
+    # Rows that people review come last, and have a β.
     reviewed = next((place for place, row in enumerate(rows) if row.beta), len(rows))
     return [*rows[:reviewed], *sections_routing.jury_rows(of), *rows[reviewed:]]
 

@@ -26,6 +26,8 @@ def label_table(rows: Iterable[Merged]) -> Iterator[str]:
         verdict = row.verdict
         judged = verdict is not None and verdict.cs_1 is not None
         votes = row.people.counts if row.people and row.people.votes else {}
+        # An example without a final label is counted as well, so that the counts add up to all
+        # examples.
         finals[row.label or "none"] += 1
         yield _line(
             (
@@ -51,6 +53,7 @@ def cost_table(costs: Costs) -> Iterator[str]:
     if costs.paper_usd is not None:
         yield f"as the paper counts it               {usd(costs.paper_usd)}"
     yield f"everything by hand, one vote each    {usd(costs.by_hand_one)}"
+    # With one vote, the two prices would be the same.
     if costs.votes_an_example == 1:
         return
     same = f"everything by hand, {costs.votes_an_example} votes each".ljust(37)
@@ -199,6 +202,7 @@ def _position(analysis: Analysis) -> Iterator[str]:
 
 
 def _signed(estimate: Figure) -> str:
+    # The gain has no interval, and its sign is what it says.
     if isinstance(estimate, Estimate) and estimate.low is None:
         return decimals(estimate.value, 3, signed=True)
     return figure(estimate)

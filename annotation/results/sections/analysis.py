@@ -104,6 +104,8 @@ class Analysis:
     @cached_property
     def statuses(self) -> dict[str, int]:
         """How many slots ended how: valid, unparsed …"""
+        # The arrays hold only the samples that count. If a run asked for other parts too, only the
+        # database knows how all of them ended.
         counted = None if isinstance(self.samples, Undefined) else self.samples.statuses
         return status_counts(slot_counts(self.run)) if counted is None else counted
 
@@ -118,6 +120,8 @@ class Analysis:
 
     @property
     def rng(self) -> np.random.Generator:
+        # A new generator each time, so that no section's draws depend on the sections before it.
+        # NumPy refuses negative seeds.
         return np.random.default_rng(abs(self.run.seed))
 
     @cached_property
@@ -172,6 +176,8 @@ class Analysis:
         known = self.sheet.known
         if isinstance(review, Undefined) or isinstance(known, Undefined):
             return review if isinstance(review, Undefined) else known
+        # The lines are about the first m by rank. Until all selected examples are settled, the
+        # reviewed ones are others.
         if self.reviewed < selected:
             return Undefined(self.sheet.unsettled)
         return review.chosen(self.sheet.selected[known.rows]).lines(self.reviewed)
@@ -246,6 +252,7 @@ def read_dataset(of: Analysis) -> Data:
     measured = np.fromiter(map(_measured, rows.iterator(chunk_size=CHUNK)), dtype=_TEXTS)
     places = places_of(of.sheet.ids, measured["pk"])
     texts = np.zeros(n, dtype=_TEXTS)
+    # The query reads the whole project, and the sheet of a frame holds only a part of it.
     texts[places[places >= 0]] = measured[places >= 0]
     del measured
     none = np.zeros(0, np.intp)
@@ -298,6 +305,7 @@ def read_style(of: Analysis) -> Data:
     for pk, *numbers in rows.iterator(chunk_size=CHUNK):
         if (row := place.get(pk)) is not None:
             counts[row] = numbers
+    # Many responses have no mark at all, and the logarithm of 0 is not defined.
     logs = np.log1p(counts)
     return Data({"style": np.stack((logs[:, 0] - logs[:, 1], logs[:, 2] - logs[:, 3]), axis=1)})
 
@@ -309,6 +317,7 @@ def style_of(of: Analysis) -> Floats | None:
 
 def _marks(column: str) -> Combinable:
     """How often the marks occur, counted by the database, as no text is to be read."""
+    # A list or a heading can begin the text, where no line break precedes it.
     whole = Concat(Value("\n"), F(column))
     total: Combinable = Value(0)
     for mark in _MARKS:
@@ -397,6 +406,7 @@ def _by_category(categories: list[str], question: Codes) -> list[CategorySize]:
 
 def _by_model(of: Analysis, responses: Codes, characters: Codes) -> list[ResponseLengths]:
     models = np.concatenate((of.sheet.model_1, of.sheet.model_2))
+    # Transposed, so that all responses 1 come before all responses 2, as in `models`.
     codes, sizes = responses.T.reshape(-1), characters.T.reshape(-1)
     rows = []
     for place, name in enumerate(of.sheet.models):
@@ -434,6 +444,7 @@ def questions_plot(dataset: Dataset) -> Plot:
             "tooltip": tooltip("category", "questions"),
         },
     }
+    # A single bar compares nothing, and a plot without rows is left out.
     several = rows if len(rows) > 1 else []
     caption = "Different questions in each category."
     return plot("questions-category", "Questions by category", caption, several, bars)
@@ -446,6 +457,8 @@ def words_plot(dataset: Dataset) -> Plot:
             "words": f"{bar.low}–{bar.high - 1}" if bar.high else f"{bar.low} or more",
             "questions": bar.questions,
         }
+        # As above: a single bar compares nothing. Empty bars stay, because the axis is in steps of
+        # words.
         for bar in (dataset.question_words if len(filled) > 1 else ())
     ]
     bars = {

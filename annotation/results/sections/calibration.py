@@ -247,6 +247,8 @@ def calibration(of: Analysis) -> CalibrationFigures | Undefined:
 
 def mean_mass(masses: Floats) -> Figure:
     """A run that was recorded elsewhere may hold probabilities alone."""
+    # An example may have been asked under some of the permutations only, so each mass counts by
+    # itself.
     there = ~np.isnan(masses)
     if not there.any():
         return NO_MASS
@@ -262,6 +264,8 @@ def gold(sheet: Sheet) -> Signs | Undefined:
     known = sheet.known
     if isinstance(known, Undefined):
         return known
+    # Calibrations are compared without weights. After a round, an audited example stands for
+    # several.
     if not known.plain:
         return WEIGHTED
     labels = np.zeros(len(sheet), np.int8)
@@ -270,6 +274,7 @@ def gold(sheet: Sheet) -> Signs | Undefined:
 
 
 def methods_of(data: Data) -> list[CalibrationMethod]:
+    # CC learns from answers about no contents, DC from answers about random words.
     contents = {"nothing": data.plain["nothing"], "random": data.plain["random"]}
     return [method_named(name, **contents) for name in data.plain["settings"]["methods"]]
 
@@ -308,6 +313,8 @@ def _titled(row: CalibrationRow) -> CalibratedMethod:
     kept = {field.name: getattr(row, field.name) for field in fields(row)}
     if not isinstance(row.calibration, Undefined):
         fit = row.calibration.as_json().items()
+        # z and g have a point for each different probability. The report has the curve at 51 points
+        # instead.
         kept["calibration"] = {key: value for key, value in fit if key not in ("z", "g")}
     return CalibratedMethod(**kept, title=_title(row.method))
 
@@ -329,6 +336,7 @@ def by_share(
     """Fit CalibraEval on less, and judge it on the rest (Figure 6)."""
     names = data.plain["settings"]["methods"]
     method = method_named("calibraeval")
+    # What can't be fitted on all examples can't be fitted on a part of them.
     if "calibraeval" not in names or isinstance(method.fit(p), Undefined):
         return []
     if len(p) > MANY:
@@ -354,6 +362,7 @@ def across_runs(of: Analysis, data: Data, labels: Signs | Undefined) -> list[Cho
         p = choice_probabilities(table, settings.permutations)
         methods = [method_named("uncalibrated"), method_named("calibraeval")]
         comparison = compared(of, data, p, labels, methods)
+        # Both come from one comparison, so that they are measured on the same examples.
         before, after = (comparison.row(method.name) for method in methods)
         rows.append(ChoiceRun(**vars(settings), before=_figures(before), after=_figures(after)))
     return rows

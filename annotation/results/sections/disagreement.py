@@ -175,6 +175,7 @@ def _by_protocol(of: Analysis) -> tuple[list[str], Codes]:
     versions = Protocol.objects.filter(project=of.project).order_by("number")
     protocols = dict(versions.values_list("pk", "name"))
     labels = np.full((len(of.sheet), len(protocols)), NO_LABEL, np.int8)
+    # Under a single version nothing can have changed, so its votes aren't read again.
     if len(protocols) > 1:
         place = {pk: row for row, pk in enumerate(of.sheet.ids.tolist())}
         for column, pk in enumerate(protocols):
@@ -200,6 +201,7 @@ def disagreement(of: Analysis) -> DisagreementFigures | Undefined:
     explained, why = _explained(of, rows)
     parts = split(explained)
     weight, stratum = known.weight[inside], known.stratum[inside]
+    # The last part is what no source explains.
     gap = apart & (parts[:, -1] >= UNEXPLAINED)
     audited = stratum > 0
     if audited.any() and not apart[audited].any():
@@ -231,11 +233,14 @@ def _share(
     part: Floats, apart: Booleans, weight: Floats, stratum: Codes, question: Codes
 ) -> Figure:
     """The mean part of the disagreements, of which there are n."""
+    # Without an audit all examples weigh the same, so the disagreements can be averaged by
+    # themselves.
     if not stratum.any():
         return plus_two_mean(part[apart], (0, 1), question[apart])
     there, above = apart.astype(np.float64), np.where(apart, part, 0.0)
     design = {"weight": weight, "stratum": stratum, "question": question}
     figure = plus_two_ratio(above, there, (0, 1), **design)
+    # The n of the ratio is that of all labelled examples, and this share is of the disagreements.
     return figure if isinstance(figure, Undefined) else replace(figure, n=int(apart.sum()))
 
 
@@ -254,6 +259,7 @@ def _explained(of: Analysis, rows: Codes) -> tuple[Floats, dict[str, str]]:
     card = of.own("judge_card", read_card)
     if isinstance(card, Data):
         pulls.append(_pull(sheet, rows, card.arrays["likelihood"]))
+    # Two preferences are combined as sources are: what the one leaves, the other may explain.
     explained[:, 2] = 1 - np.prod([1 - pull for pull in pulls], axis=0)
     if not explained[:, 2].any():
         why["pull"] = _UNMEASURED["pull"]
@@ -265,6 +271,7 @@ def _explained(of: Analysis, rows: Codes) -> tuple[Floats, dict[str, str]]:
         place[sheet.ballots.rows] = np.arange(len(sheet.ballots.rows))
         voted = place[rows] >= 0
         chances = pooled.posterior[place[rows][voted]]
+        # Columns are win, tie and lose, so that the column of a sign is 1 less the sign.
         explained[voted, 3] = chances[np.arange(len(chances)), 1 - sheet.judge[rows][voted]]
     return explained, why
 
@@ -284,11 +291,15 @@ def _pull(sheet: Sheet, rows: Codes, difference: Floats) -> Floats:
     if isinstance(measured, Undefined) or isinstance(measured.bias, Undefined):
         return nothing
     bias, slope, equal = measured.bias, measured.judge.slope, measured.judge.equal
+    # People may share the preference, or the audit may be too small to tell. Then it explains
+    # nothing.
     if bias.low is None or bias.high is None or bias.low <= 0 <= bias.high:
         return nothing
     if isinstance(slope, Undefined) or isinstance(equal, Undefined) or measured.judge.separated:
         return nothing
+    # At equal size the fit predicts σ(α), so the logit of this rate is the intercept α.
     intercept = float(np.log(equal.value / (1 - equal.value)))
+    # The covariate as `covariate_bias` scales it; a difference that is not known pulls nowhere.
     x = np.tanh(np.nan_to_num(difference[rows]) / float(delta.std(ddof=1)))
     return pulled(x, sheet.judge[rows], intercept, slope.value, bias.value)
 
@@ -331,6 +342,7 @@ def _groups(
         signs = signs[answers != MISSING]
         sums = [np.bincount(example[signs == sign], minlength=len(of.sheet)) for sign in (1, 0, -1)]
         names.append(("criterion", value))
+        # People contradict each other if more than one of better, tie and worse was said.
         members.append((np.stack(sums) > 0).sum(axis=0)[rows] > 1)
     # A group of all or of a single example tells nothing.
     kept = [place for place, member in enumerate(members) if 1 < member.sum() < len(rows)]
@@ -341,12 +353,17 @@ def _effect(sheet: Sheet, data: Data) -> ProtocolEffect | Undefined:
     """Compare the newest version of the protocol that asked again with the one before it."""
     labels, names = data.arrays["labels"], data.plain["protocols"]
     there = labels != NO_LABEL
+    # A version that asked nothing again can't be compared, so the newest one that did is.
     for after in range(len(names) - 1, 0, -1):
         earlier = there[:, :after]
         rows = np.flatnonzero(there[:, after] & earlier.any(axis=1) & sheet.judged)
         if not len(rows):
             continue
+        # argmax finds the first True, so the columns are turned round to find the last version with
+        # a label.
         last = after - 1 - earlier[rows, ::-1].argmax(axis=1)
+        # Examples may come from several earlier versions. A change needs one version before and one
+        # after, so the version with the most of these examples is taken.
         before = int(np.bincount(last).argmax())
         rows = rows[last == before]
         old, new = (

@@ -57,9 +57,11 @@ _WORD = re.compile(r"[a-z]+(?:\d(?![a-z\d]))?")
 
 def family_of(model: str) -> str | None:
     """Return the family that a known word in the name tells, or else the name itself."""
+    # Only the last part is the model's own name; the part before it can name a host.
     name = model.rpartition("/")[2].casefold()
     words = [word for word in _WORD.findall(name) if word]
     for family, known in _FAMILIES.items():
+        # The name `llama3` is of the family llama, while o1 and o3 are words of their own.
         if any(word == key or word.rstrip("0123456789") == key for word in words for key in known):
             return family
     return name or None
@@ -146,6 +148,8 @@ def position_bias(of: Analysis) -> CardEntry:
     if isinstance(value, Undefined) and isinstance(data, Data):
         value = by_orders(of)
         if isinstance(value, Estimate):
+            # These permutations can't tell the position from the option's ID, so the orders show
+            # both together.
             value = replace(value, note="position bias and ID-token bias together")
     return CardEntry(
         key="position",
@@ -167,6 +171,7 @@ def by_orders(of: Analysis) -> Figure:
     if isinstance(samples, Undefined):
         return samples
     labels, there = order_labels(samples.difference, samples.valid, samples.band)
+    # Win, tie and lose earn 1, ½ and 0, so that a difference of means is one of win rates.
     scores = np.where(there, (labels + 1) / 2, np.nan)
     return advantage(scores[:, 0], scores[:, 1], question=of.sheet.question)
 
@@ -239,6 +244,7 @@ def kinship(of: Analysis) -> np.ndarray:
     kin = np.array([family is not None and family_of(name) == family for name in of.sheet.models])
     if not len(kin):
         return np.zeros(len(of.sheet))
+    # Two responses of the same family differ by 0, which tells nothing about a preference for it.
     return kin[of.sheet.model_1].astype(float) - kin[of.sheet.model_2].astype(float)
 
 
@@ -319,6 +325,8 @@ def likelihood_answer(card: JudgeCard) -> Sentence:
             f"Whether people share it isn't known: {bias.reason}.",
             "likelihood",
         )
+    # A γ of the judge alone is an association: likelier responses may be better. Only more than
+    # people's is a bias.
     than, warns = "There is no clear sign of likelihood bias", False
     if bias.low is not None and bias.low > 0:
         than, warns = "The judge prefers likelier responses more than people do", True
@@ -392,6 +400,7 @@ def read_judge_criteria(of: Analysis) -> Data | Undefined:
                 score_1, score_2 = scores[name]
                 sums[orders.index(part), place[example], column] += float(score_1) - float(score_2)
                 counts[orders.index(part), place[example], column] += 1
+    # NaN stays NaN in the sum over the orders: one order alone would bring in its position bias.
     means = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
     return Data(
         {"orders": _signs_of(means), "judge": _signs_of(means.sum(axis=0))}, {"names": names}
@@ -431,10 +440,13 @@ def judge_criteria(of: Analysis) -> Sequence[JudgeOnCriterion]:
         figure = {"criterion": name, "n": int((judge != MISSING).sum()), "conflict_rate": conflict}
         if isinstance(compared, Undefined):
             rows.append(figure | {"accuracy": compared, "kappa": compared})
+            # A criterion that can't be tested is no part of the family that Holm's correction
+            # counts.
             tests.append(None)
             continue
         rows.append(figure | {"accuracy": accuracy(compared), "kappa": kappa(compared, rng)})
         there = compared.judged
+        # For this test the judge and people's majority are two voters on each example.
         pairs = np.stack((compared.judge[there], compared.human[there]), axis=1)
         met = np.ones(pairs.shape, bool)
         tests.append(beyond_chance(pairs, met, compared.question[there], rng))

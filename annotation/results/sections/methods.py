@@ -227,6 +227,7 @@ def _hitlc(
     """The top β % replaced by people's labels, right by construction; then what was done."""
     for beta in HITLC_BETAS:
         m = cut(len(sheet), beta)
+        # Labelling all N by hand has this price, so labelling m of them costs m/N of it.
         human = costs.by_hand_same * m / len(sheet) if len(sheet) else Decimal(0)
         accuracy, kappa_then = _reviewed(sheet, band, m, beta, rng)
         yield MethodRow(
@@ -253,6 +254,8 @@ def _reviewed(
     reached = band.after[BETAS.index(beta)]
     replaced = np.zeros(len(sheet), bool)
     replaced[sheet.ranking[:m]] = True
+    # Unlike the curve's band, kappa needs the labels themselves, with the first m replaced by
+    # people's.
     compared = sheet.comparison(
         np.where(replaced, sheet.human, sheet.judge).astype(np.int8), sheet.judged | replaced
     )
@@ -396,7 +399,9 @@ def paired_with(
         question=question, confidence=confidence,
     )  # fmt: skip
     groups, code = coded(question)
+    # Signs are flipped by question, since examples of one question aren't independent.
     apart = np.bincount(code, weight * (here - there), minlength=groups)
+    # With one question there are two ways to flip, so no p-value could be small.
     p = sign_flip(apart, rng) if groups > 1 else None
     return Paired(difference, p, int((here > there).sum()), int((here < there).sum()))
 
@@ -412,6 +417,8 @@ def cost_plot(method_rows: Sequence[MethodRow]) -> Plot:
         if row.judge_usd is not None and not isinstance(row.accuracy, Undefined)
     ]
     for row in rows:
+        # Only a higher accuracy beats: a cheaper method that is less accurate may still be the one
+        # to choose.
         beaten = any(other["usd"] <= row["usd"] and other["value"] > row["value"] for other in rows)
         row["place"] = BEATEN if beaten else FRONTIER
     points = {
@@ -425,6 +432,7 @@ def cost_plot(method_rows: Sequence[MethodRow]) -> Plot:
     }
     frontier = {
         "transform": [{"filter": f"datum.place === '{FRONTIER}'"}],
+        # No method lies between two neighbours on the frontier, so it is a staircase.
         "mark": {"type": "line", "interpolate": "step-after", "opacity": 0.5},
         "encoding": {"x": x_axis("usd", ""), "y": y_axis("value", "")},
     }

@@ -140,7 +140,10 @@ def people(sheet: Sheet, rng: np.random.Generator) -> PeopleFigures:
     # All draw from one generator, so that their order is part of the figures.
     every = _agreement(counts, sheet.question, rng)
     audited = sheet.audited & ~sheet.selected & (n_votes > 0)
+    # People disagree most on what was selected by rank, so only the audit tells how they agree
+    # elsewhere.
     routed = audited.any() and not sheet.everyone and bool((sheet.selected & (n_votes > 0)).any())
+    # A generator of its own, so that an audit doesn't change the draws for the figures after it.
     own = np.random.default_rng(int(audited.sum()))
     return PeopleFigures(
         on=_on(sheet, n_votes > 0),
@@ -178,7 +181,9 @@ def _agreement(
 
     return VotersAgree(
         n=int((n_votes > 0).sum()), agreement=over(percent_agreement, twice),
+        # Fleiss' kappa needs the same number of votes on every example.
         fleiss_kappa=over(fleiss_kappa, alike), fleiss_votes=fleiss_votes,
+        # Examples with one vote count in the chance term of AC1, though they have no pair of votes.
         krippendorff_alpha=over(krippendorff_alpha, twice), gwet_ac1=over(gwet_ac1, n_votes >= 1),
     )  # fmt: skip
 
@@ -231,6 +236,7 @@ def _annotator(ballots: Ballots, rater: int, name: str, question: Codes) -> Anno
 def _tables(ballots: Ballots) -> list[np.ndarray]:
     tables = []
     for rater in range(len(ballots.names)):
+        # Imported votes often don't say which response was on the left.
         rows = ballots.present[:, rater] & (ballots.left[:, rater] > 0)
         tables.append(side_table(ballots.votes[rows, rater], ballots.left[rows, rater] == 1))
     return tables
@@ -244,6 +250,7 @@ def _side_bias(ballots: Ballots) -> list[SideBiasFigures | NoSideBias]:
 def _lean(name: str, bias: SideBias | Undefined) -> SideBiasFigures | NoSideBias:
     if isinstance(bias, Undefined):
         return NoSideBias(name, bias)
+    # The rate times n is a whole number but for rounding.
     rate: Figure = wilson(round(bias.left_rate * bias.n), bias.n)
     return SideBiasFigures(name, rate, bias.p, bias.p_holm)
 
@@ -308,6 +315,7 @@ def times_of(project: Project) -> Data | Undefined:
 def _timed(project: Project) -> QuerySet[Vote]:
     return Vote.objects.filter(
         item__round__project=project, source=Vote.Source.SCREEN, active_seconds__isnull=False
+    # A point of the line is the median of consecutive votes. Two votes may have the same time.
     ).order_by("submitted_at", "pk")
 
 
@@ -365,6 +373,7 @@ def with_themselves(again: Data) -> list[SelfAgreement]:
     rows = []
     for place, name in enumerate(again.plain["names"]):
         same = again.arrays["same"][again.arrays["person"] == place]
+        # An unweighted share, for which Wilson's interval holds.
         rows.append(SelfAgreement(name, wilson(int(same.sum()), len(same))))
     return rows
 
@@ -396,6 +405,8 @@ def answer(figures: PeopleFigures) -> Sentence:
     agreed, beyond = figures.agreement, figures.krippendorff_alpha
     if isinstance(agreed, Undefined):
         return Sentence(f"How often people agree isn't known yet: {agreed.reason}.", "people")
+    # Agreement by itself can be high by chance alone, so the sentence says what alpha's interval
+    # shows.
     chance = "It isn't clear whether that is more than chance would give."
     warns = True
     if not isinstance(beyond, Undefined) and beyond.low is not None and beyond.high is not None:
@@ -556,10 +567,13 @@ def criteria_of(sheet: Sheet, read: Data, rng: np.random.Generator) -> CriteriaF
     whole &= ~derived
     explained: Sequence[Explanation] = [Explanation(reason)] * len(names)
     if whole.any():
+        # Strengths go from −2 to 2. Half of them puts the most that can be said at 1.
         explained = explained_by(answers[whole] / 2, overall[whole], question[whole], rng)
     figures, tests = [], []
     audited = sheet.audited & ~sheet.selected
     voted = np.isin(np.arange(len(sheet)), example)
+    # Selected and audited examples together are no random sample, so agreement is then over the
+    # audit.
     alone = not sheet.everyone and bool((voted & audited).any() and (voted & sheet.selected).any())
     for column, name in enumerate(names):
         there = answers[:, column] != MISSING
@@ -594,6 +608,7 @@ def criteria_of(sheet: Sheet, read: Data, rng: np.random.Generator) -> CriteriaF
                 "slope": explained[column].slope,
             }
         )
+    # Each question, such as whether people agree, is a family of its own over the criteria.
     adjusted = zip(*(holm_of_tested(family) for family in zip(*tests, strict=True)), strict=True)
     keys = ("p_win_rate_holm", "p_agreement_holm", "p_slope_holm")
     return CriteriaFigures(
@@ -676,6 +691,7 @@ def votes_on(signs: Codes, rows: Codes, person: Codes, n: int) -> tuple[Codes, B
     people, column = np.unique(person, return_inverse=True)
     votes = np.zeros((n, len(people)), np.int8)
     present = np.zeros(votes.shape, bool)
+    # A label rests on one item, on which nobody votes twice, so no cell is written twice.
     votes[rows, column], present[rows, column] = signs, True
     return votes, present
 
@@ -686,6 +702,7 @@ def criteria_plot(figures: CriteriaFigures | Undefined) -> Plot:
         if not isinstance(criterion.slope, Undefined):
             rows.append({"criterion": criterion.criterion} | value_of(criterion.slope))
     ends = [row[name] for row in rows for name in ("low", "high") if row[name] is not None]
+    # The line at 0 belongs on the drawing, even if all slopes lie on one side of it.
     reach = [min([0.0, *ends]), max([0.0, *ends])]
     caption = (
         "Log odds of an overall win against a loss when the answer moves from a tie to better, the "

@@ -101,6 +101,7 @@ def read_portia(of: Analysis) -> Data | Undefined:
         beside.append(asdict(settings_shown(run)))
     last = own.labels[np.arange(len(ids)), own.last]
     both = own.there[np.arange(len(ids)), own.last].all(axis=1)
+    # Without an answer in one order, an example is unjudged and no failure of PORTIA.
     failed = ids[own.done & both & (last[:, 0] != last[:, 1])].tolist()[:MOST_FAILED]
     named_ids = dict(frame_of(of.project).filter(pk__in=failed).values_list("pk", "external_id"))
     calls = [
@@ -129,12 +130,16 @@ def prompts_by_parts(run: Run) -> list["PartsCost"]:
             texts = example.response_1, example.response_2
             if parts == 1:
                 (message,) = render(template, example.question, *texts, "original")
+            # Any alignment would do: the parts of a response always join to the whole, so that
+            # prompts with as many parts have as many characters.
             elif alignment := aligned(example, Stage.LENGTH, replace(settings, parts=parts)):
                 shown = alignment.parts_1, alignment.parts_2
                 (message,) = render_parts(template, example.question, *shown, "original")
             else:
                 continue
             characters.append(len(message.content))
+            # k parts are k − 1 cuts among the boundaries of each response, and any cuts of both can
+            # be paired.
             ways.append(prod(comb(len(boundaries(text)), parts - 1) for text in texts))
         if characters:
             means = float(np.mean(characters)), float(np.mean(ways))
@@ -169,6 +174,7 @@ def runs_beside(run: Run) -> Sequence[Run]:
     """The newest ranked runs in both orders: this judge's for comparison, others as reference."""
     ranked = run.project.runs.filter(ranked_at__isnull=False).exclude(pk=run.pk)
     both = [other for other in ranked.order_by("-number")[:50] if len(other.orders) == 2]
+    # A choice's calls are named by permutation instead of order, so it has no label by order.
     return [other for other in both if not other.parameters.get("permutations")][:MOST_BESIDE]
 
 
@@ -204,6 +210,7 @@ def order_signs(run: Run, ids: Codes, parts: Sequence[str]) -> tuple[Signs, Bool
         .filter(sample__call__part__in=parts)
         .order_by()
         .values_list("sample__call__example", "sample__call__part", "status")
+        # Grouped by status as well, because an order without a valid sample was asked all the same.
         .annotate(total=Sum(difference(run)), n=Count("pk"))
     )
     place = {pk: row for row, pk in enumerate(ids.tolist())}
@@ -409,6 +416,7 @@ def unsplit_of(
         return Unsplit(own, settings.run, own=True)
     for other in _same_judge(settings, others):
         labels = at(other.stages, rows).unsplit
+        # A run that lacks some of the examples would compare others than PORTIA finished.
         if isinstance(labels, OrderLabels) and other.done[rows].all():
             return Unsplit(labels, other.settings.run, own=False)
     return Unsplit(own, None, own=False)
@@ -442,6 +450,7 @@ def _uses(stages: StageLabels, question: Codes, calls: list[StageCost]) -> list[
 
 def cost_of(calls: list[StageCost]) -> PortiaCost:
     amounts = {call.stage: call.usd for call in calls}
+    # One unknown price makes the sum unknown. An unknown cost is never counted as 0.
     known = None not in amounts.values()
     total = sum(map(Decimal, amounts.values()), Decimal(0)) if known else None
     whole = amounts.get(Stage.UNSPLIT)
@@ -459,6 +468,7 @@ def _people(
     rows, chosen = design
     before = unsplit.labels
     if isinstance(before, OrderLabels):
+        # `before` has only the finished examples, in ascending order.
         places = np.searchsorted(finished, rows)
         before = OrderLabels(before.labels[places], before.there[places])
     stages, human, question = at(everything, rows), of.sheet.human[rows], of.sheet.question[rows]
@@ -477,6 +487,7 @@ def design_of(sheet: Sheet, done: np.ndarray) -> tuple[Codes, Design] | Undefine
         rows = known.rows[done[known.rows]]
         everyone = np.ones(len(rows), bool)
         return (rows, Design(everyone, ~everyone)) if len(rows) else PENDING
+    # While examples are pending, the audit of all examples doesn't represent the finished ones.
     if not done.all():
         return PENDING
     return np.arange(len(sheet)), Design(sheet.selected, sheet.audited)
@@ -521,6 +532,7 @@ def _variants(
         return Variant(**kept, as_=how, consistency=agreed, fixed_coverage=coverage)
 
     yield row("as it ran", settings, stages, unsplit.own)
+    # With one alignment alone, none can be left out.
     if {Stage.LENGTH, Stage.SEMANTIC} <= set(settings.stages):
         yield row("without semantic alignment", settings, without_semantic(stages), unsplit.own)
         yield row("without length alignment", settings, without_length(stages), unsplit.own)

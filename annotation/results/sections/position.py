@@ -55,6 +55,7 @@ def distribution(sheet: Sheet) -> list[BpdeBar]:
     there = ~np.isnan(sheet.bpde)
     if not there.any():
         return []
+    # Each example counts once here. The run's page has the database count equal values.
     bars = bpde_bars(sheet.bpde[there], np.ones(int(there.sum())), sheet.selected[there])
     return [BpdeBar(bar.low, bar.high, bar.selected, bar.n - bar.selected) for bar in bars]
 
@@ -146,6 +147,7 @@ def orders(sheet: Sheet, samples: SampleArrays | Undefined, rng: np.random.Gener
     """Accuracy of each order's own label, and how often both say the same."""
     samples = two_orders(samples)
     if isinstance(samples, Undefined):
+        # The reason takes the place of each figure, so that a page shows why there is none.
         alone = OrderAccuracy(accuracy=samples)
         return Orders(alone, alone, samples)
     labels, there = order_labels(samples.difference, samples.valid, samples.band)
@@ -175,6 +177,7 @@ def conflict_by_gap(samples: SampleArrays | Undefined, run: Run) -> list[GapBin]
     if isinstance(samples, Undefined):
         return [GapBin(low, high, samples, samples) for low, high in pairwise(edges)]
     largest = float(np.abs(samples.difference).max(initial=0)) / samples.scale
+    # The last bin takes in whatever is larger, so that no example is left out.
     limits = (*edges[:-1], max(edges[-1], largest))
     return by_gap(samples.difference, samples.valid, limits, samples.scale, samples.band)
 
@@ -193,6 +196,8 @@ def answer(figures: Position) -> Sentence:
         and first.low is not None
         and not first.low <= EVEN <= first.high
     ):
+        # The interval leaves out one half, so one of the two positions won more often than the
+        # other.
         favoured = ("first", first.value) if first.value > EVEN else ("second", 1 - first.value)
         lean = (
             f" Position bias: on {number_of(first.n, 'pair')}, the same position won in both "
@@ -223,6 +228,7 @@ def swap_plot(by_order: Orders, names: tuple[str, str] | None) -> Plot:
         for name, n in labels.items()
     ]
     verdict = colour("verdict", list(words.values()))
+    # An outcome has its colour on all pages, whatever it is called here.
     verdict["scale"]["range"] = [OUTCOME_COLOURS[name] for name in words]
     bars = {
         "mark": {"type": "bar", "height": {"band": 0.6}},

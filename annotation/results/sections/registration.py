@@ -39,6 +39,7 @@ def canonical(document: Json) -> str:
 
 
 def hash_of_plan(text: str) -> str:
+    # JSON may hold half of a surrogate pair, which plain UTF-8 refuses to encode.
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -136,6 +137,7 @@ def _parts(planned: Json, done: _Done) -> Iterator[PlannedPart]:
             yield _of_rounds(name, planned[key], [round_[key] for round_ in done.rounds], words)
     yield from _templates(planned, done)
     for name in planned["analyses"]:
+        # A figure may still come with more labels, so a missing one is no deviation.
         has = done.reported.get(name, False)
         reported = "in the report" if has else "the report has no figure for it yet"
         yield PlannedPart(
@@ -152,6 +154,7 @@ def _labels(planned: Json, done: _Done) -> Iterator[PlannedPart]:
     if need is not None and need["labels"] is not None:
         enough = done.labelled >= need["labels"]
         wanted = f"{count(need['labels'])} for: {need['question']}"
+        # More labels may still come, so too few are no deviation yet.
         state = KEPT if enough else OPEN
         yield PlannedPart("Labelled examples", wanted, count(done.labelled), state)
 
@@ -164,6 +167,7 @@ def _templates(planned: Json, done: _Done) -> Iterator[PlannedPart]:
     name = done.of.run.template_name or "none"
     wanted = ", ".join(f"{name} ({_short(sha256)})" for sha256, name in templates.items())
     described = f"{name} ({_short(used)})" if used else "recorded elsewhere, without a template"
+    # A judgment that was recorded elsewhere has no template, so none of the planned ones was used.
     yield _part("Judge template", wanted, described, used in templates)
 
 
@@ -173,6 +177,8 @@ def _of_rounds(
     """Compare a setting of the plan with that of each round."""
     if not values:
         return PlannedPart(name, words(planned), _NO_ROUND, OPEN)
+    # Several rounds with the same setting are shown as one. With another setting, the plan wasn't
+    # kept.
     done = list(dict.fromkeys("not set" if value is None else words(value) for value in values))
     return _part(name, words(planned), ", ".join(done), done == [words(planned)])
 

@@ -88,7 +88,10 @@ def after_review(sheet: Sheet) -> AfterReview | Undefined:
     if isinstance(final, Undefined) or isinstance(judge, Undefined):
         return Undefined("no label is known")
     reviewed = ((sheet.selected | sheet.audited) & sheet.answered)[known.rows]
+    # An audited example represents several. Its own label is people's, and the others keep the
+    # judge's.
     done, left = final.at(reviewed), judge.weight - reviewed
+    # A weight is a quotient, so that what is left of it may be a rounding error instead of 0.
     rest = replace(judge, weight=left).at(left > 1e-9)
     # Audited examples are here twice, for themselves and for others; neither repeats a question.
     question = done.question + (1 + judge.question.max() if rest.stratum.any() else 0)
@@ -112,6 +115,8 @@ def agreement_after(
     by_audit = len(after.rest) and after.rest.stratum.all()
     agreed = None
     if by_audit:
+        # Only the labels that the audit represents are uncertain; those of reviewed examples are
+        # known.
         agreed = final_kappa(after.done, after.rest, deepcopy(rng), confidence)
     return LabelAgreement(
         reached(over_all=False),
@@ -191,6 +196,7 @@ class Review:
     def chosen(self, reviewed: Booleans) -> "Review":
         """Return the review with these examples, which people saw, before all others."""
         m, first = int(reviewed.sum()), reviewed[self.order]
+        # They are the first by rank already, so the order can stay.
         if self.plain and first[:m].all():
             return self
         order = np.concatenate((self.order[first], self.order[~first]))
@@ -206,6 +212,7 @@ class Review:
             return Undefined("more examples were reviewed than have a known label")
         left = self.order[m:]
         right = share(self.earned[left], self.question[left], reason=EVERYTHING)
+        # Reviewed examples count as right by construction, so their part has no error.
         reached = joined(m / len(self.earned), Estimate(1.0, m, 1.0, 1.0), right)
         return self._lines(m, reached, right, errors_found(self.order, self.earned, m))
 
@@ -223,6 +230,8 @@ class Review:
         left = unreviewed_part(reached, m / self.curve.total, EVERYTHING)
         if isinstance(left, Estimate):
             by_level = self.weight[np.argsort(-self.level, kind="stable")]
+            # The n are the labelled examples beyond the first m. Sums of weights are off by
+            # rounding.
             left = replace(left, n=int((np.cumsum(by_level) > m + ROUNDING).sum()))
         return self._lines(m, reached, left, Undefined(WEIGHTED))
 
@@ -247,6 +256,7 @@ def review_of(sheet: Sheet, ties: Ties = Ties.HALF) -> Review | Undefined:
     place[rows] = np.arange(len(rows))
     ranked = place[sheet.ranking]
     ranked = ranked[ranked >= 0]
+    # An example without a rank is reviewed last.
     rest = np.setdiff1d(np.arange(len(rows)), ranked)
     return Review(
         earned=credit(
@@ -282,13 +292,16 @@ def one_order_level(samples: SampleArrays | Undefined) -> Floats | Undefined:
     if samples.orders < 2:
         return Undefined("this run asked in one order only, so this is its own ranking")
     scores = np.zeros((*samples.valid[:, :1].shape, 2), dtype=np.int64)
+    # The entropy is of outcomes, so the sign of a sample's scores is enough.
     scores[..., 0] = samples.signs[:, :1]
     verdicts = verdict_arrays(scores, samples.valid[:, :1])
+    # Without a label an example comes first, as in every ranking.
     return np.where(verdicts.judged, verdicts.bpde, np.inf)
 
 
 def margin_level(sheet: Sheet) -> Floats:
     """Return a level that is higher the smaller the gap between the calibrated scores is."""
+    # The same for an example without scores.
     return np.where(np.isnan(sheet.gap), np.inf, -sheet.gap)
 
 
@@ -344,6 +357,7 @@ def hitlc(
     }
     area = review.auroc_of(review.level)
     n = len(review.earned)
+    # At a β of 0 nothing is reviewed, so no line has a figure.
     lines = [review.lines(m) if m else NO_CURVE for m in cuts]
     independent, ceiling = _independent(sheet)
     return ReviewCurves(
@@ -376,6 +390,7 @@ def band(review: Review, curve: CurveBand | Undefined) -> Points:
 
 
 def _values(curve: ReviewCurve, cuts: list[int], n: int) -> Points:
+    # review.n is rounded, and the curve ends at the exact sum of the weights.
     at = np.array(cuts) * curve.total / max(cuts[-1], 1)
     return [Estimate(float(value), n) for value in curve.accuracy(at)]
 
@@ -448,6 +463,7 @@ def expectation(
     right = float(np.average(agree[measured], weights=weight)) if measured.any() else None
     band = curve_band(
         review.level, review.earned, np.array(BETAS, dtype=np.float64), rng,
+        # One vote has no other vote to be measured by, so its example gets the mean of the others.
         reviewer=None if right is None else np.where(measured, agree, right), weight=review.weight,
         question=review.question, stratum=review.stratum,
     )  # fmt: skip

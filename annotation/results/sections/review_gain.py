@@ -113,6 +113,7 @@ def answer(done: ReviewDone | NoReview, curves: ReviewCurves) -> Sentence:
     ranking = ranking_sentence(curves)
     if ranking is not None:
         return ranking
+    # A review may have figures and still no exact count of errors, as after an audit.
     missing = done.errors if isinstance(done, ReviewDone) else done
     reason = getattr(missing, "reason", "") or getattr(curves.auroc, "reason", "")
     return Sentence(f"What a review achieves isn't known yet: {reason}.", "review")
@@ -123,6 +124,7 @@ def ranking_sentence(curves: ReviewCurves) -> Sentence | None:
     area = curves.auroc
     if isinstance(area, Undefined):
         return None
+    # None says that no label is known, which says nothing about BPDE.
     if curves.bpde_varies is False:
         return Sentence(
             "BPDE is the same for every example that this judge labelled, so it can't rank them. "
@@ -179,6 +181,7 @@ def _curves(
         for beta, point in zip(curves.beta, getattr(curves, key), strict=True)
         if not isinstance(point, Undefined)
     ]
+    # A ranking without a point would still have a place in the legend.
     drawn = list(dict.fromkeys(row["ranking"] for row in rows))
     layers = named_lines(
         rows, x_axis("beta", "β, percent reviewed"), y_axis("value", "accuracy"), "ranking", drawn,

@@ -117,6 +117,7 @@ def pair_texts(project: Project, ids: Codes) -> Data:
     lengths = text_lengths(project, ids).astype(np.float64)
     arrays = dict(zip(("length_1", "length_2", "question"), lengths.T, strict=True))
     likelihood = pair_differences(project, ids).per_token
+    # Most projects have no likelihoods, and need not be told that this feature was left out.
     if np.isfinite(likelihood).any():
         arrays["likelihood"] = likelihood
     return Data(arrays)
@@ -140,6 +141,7 @@ def columns_of(
     judged = _judged(sheet, run, samples, texts)
     columns = judged_features(judged)
     if run.form == Form.CHOICE:
+        # Only a choice has a probability; its gap is |2 P − 1|.
         columns.append(Feature("log-probability margin", _margin(sheet.gap)))
     if "likelihood" in texts.arrays:
         columns.append(in_favour("likelihood in favour", texts.arrays["likelihood"], judged.sign))
@@ -156,8 +158,10 @@ def _judged(sheet: Sheet, run: Run, samples: SampleArrays, texts: Data) -> Judge
     signs = samples.signs
     bpde = sheet.bpde
     if run.form != Form.CHOICE:
+        # Smoothing also counts how many samples there are: three that agree say less than ten.
         bpde = smoothed_entropies(signs, samples.valid)
     return Judged(
+        # A sign without a label means nothing, and 0 favours neither response.
         sign=np.where(sheet.judged, sheet.judge, 0).astype(np.int8), bpde=bpde, gap=sheet.gap,
         outcomes=signs, valid=samples.valid, length_1=texts.arrays["length_1"],
         length_2=texts.arrays["length_2"], question=texts.arrays["question"],
@@ -197,6 +201,7 @@ def read_routing(analysis: Analysis) -> Data | Undefined:
     items = Item.objects.filter(round=newest, selection__kind=Selection.Kind.LEARN)
     sample = np.zeros(len(sheet), dtype=bool)
     learned = places_of(sheet.ids, list(items.values_list("example_id", flat=True)))
+    # An example that was deleted since then has no row.
     sample[learned[learned >= 0]] = True
     stored: Json = {"round": newest.number, "m": newest.parameters["m"]}
     arrays = {"sample": sample}
@@ -229,11 +234,13 @@ def learned_of(round_: Round, run: Run) -> RoutingFit:
     if isinstance(samples, Undefined):
         return RoutingFit(False, {"reason": samples.reason}, _scores(sheet, sheet.bpde))
     places = learning_places(round_, sheet)
+    # The answers to this round's own question, and not what is known from elsewhere.
     wrong = wrongness(sheet.judge[places], sheet.answer[places])
     texts = texts_of(round_.project, run, sheet)
     columns = columns_of(sheet, run, samples, analysis.others, texts)
     rng = np.random.default_rng(abs(round_.seed))
     learned = routing(columns, sheet.level, sheet.judged, places, wrong, rng)
+    # The score routes only if it beat BPDE on labels that it was not fitted to.
     scores = learned.probability if learned.used else sheet.bpde
     following = _after_the_cut(round_, sheet, scores, places)
     fit = described(learned) | {"next": expected_errors(learned, following).as_json()}
@@ -286,6 +293,7 @@ def described(learned: Routing) -> Json:
 
 
 def _scores(sheet: Sheet, scores: Floats) -> dict[int, float]:
+    # An example without a label has no score to keep. It comes first in the cut all the same.
     there = sheet.judged & np.isfinite(scores)
     return dict(zip(sheet.ids[there].tolist(), scores[there].tolist(), strict=True))
 
@@ -382,6 +390,7 @@ def figures(analysis: Analysis) -> RoutingFigures | Undefined:
 def _of_round(analysis: Analysis, data: Data) -> RoutingFigures | NotLearned:
     sheet, plain = analysis.sheet, data.plain
     fit, sample = plain["fit"], data.arrays["sample"]
+    # A round without valid samples stores only the reason why it could not learn.
     if "coefficients" not in fit:
         return NotLearned(fit["reason"], plain["round"])
     jury = _jury(sheet, analysis.others, np.flatnonzero(sample & sheet.answered))
@@ -425,6 +434,7 @@ def _of_fit(fit: Json, jury: Figure, **more: Any) -> RoutingFigures:
     ratios = [
         (row["name"], Estimate(**row["odds_ratio"], note=SHRUNK)) for row in fit["coefficients"]
     ]
+    # By the distance from 1 in widths of the interval: a large ratio with a wide one says little.
     ratios.sort(key=lambda pair: -evidence(pair[1]))
     gain = fit["advantage"]
     kept = ("used", "reason", "n", "n_wrong", "ridge", "notes")
@@ -473,7 +483,9 @@ def _held_out(analysis: Analysis, data: Data) -> RoutingScoreFigures:
     wrong = wrongness(sheet.judge[rows], sheet.human[rows])
     scores = data.arrays["scores"]
     question = sheet.question[rows]
+    # None of these labels taught the learned score.
     by_bpde = auroc(sheet.level[rows], wrong, weight=weight, question=question)
+    # An example that was judged after the selection has no score.
     fair = np.isfinite(scores[rows])
     learned = auroc(scores[rows][fair], wrong[fair], weight=weight[fair], question=question[fair])
     if not data.plain["fit"]["used"]:
@@ -492,11 +504,13 @@ def _errors_found(sheet: Sheet, data: Data) -> ErrorsByRoute:
         return ErrorsByRoute(labels=m, people=known, bpde=known, random=known)
     wrong = np.zeros(len(sheet))
     rows = known.rows
+    # A missing label counts as an error, as in the accuracy over all examples.
     wrong[rows] = np.where(sheet.judged[rows], wrongness(sheet.judge[rows], sheet.human[rows]), 1.0)
     first = np.zeros(len(sheet), dtype=bool)
     first[sheet.ranking[:m]] = True
     by_chance = _total(sheet, known, wrong)
     if isinstance(by_chance, Estimate):
+        # m examples drawn at random hold m/N of all errors on average.
         share = m / len(sheet)
         limits = (None if end is None else end * share for end in (by_chance.low, by_chance.high))
         by_chance = Estimate(by_chance.value * share, by_chance.n, *limits)
@@ -545,7 +559,9 @@ def read_calibration(analysis: Analysis) -> Data:
     sheet, run = analysis.sheet, analysis.run
     rounds = Round.objects.filter(run=run, frame=analysis.frame).order_by("number")
     chosen = [kept for kept in rounds.values_list("parameters", flat=True) if kept.get("audit")]
+    # The choice of the first round counts, because later ones were opened after votes were seen.
     cite = chosen[0].get("cite", Round.Cite.NARROWER) if chosen else Round.Cite.NARROWER
+    # With every label known, or too few, nothing is calibrated and no text needs to be measured.
     enough = not sheet.everyone and int((sheet.audited & ~sheet.selected).sum()) >= FEWEST_AUDITED
     texts = texts_of(analysis.project, run, sheet) if enough else Data()
     return Data(texts.arrays, {"cite": str(cite)})
@@ -586,6 +602,7 @@ def calibrated(analysis: Analysis) -> tuple[Figure, Calibrated]:
     both = np.column_stack((preferred, right))[rows]
     signs = (sheet.judge[rows], sheet.human[rows])
     kappa = calibrated_kappa(both, *signs, design, analysis.rng, question=asked)
+    # The residuals Y − λg of the audit, whose variance the width of the interval comes from.
     left = fitted.labels.audited - best_lambda(fitted.labels) * fitted.labels.audited_judge
     return rate, Calibrated(
         labels=n,
@@ -608,6 +625,8 @@ def _calibrating(analysis: Analysis, samples: SampleArrays, texts: Data) -> tupl
     sheet, others = analysis.sheet, [(other.judge, other.judged) for other in analysis.others]
     judged = _judged(sheet, analysis.run, samples, texts)
     made = preference_features(judged, others, texts.arrays.get("likelihood"))
+    # No categories: what tells the better response has to turn over when the responses change
+    # places.
     preferred = features(made, [""] * len(sheet), sheet.judged)
     right = columns_of(sheet, analysis.run, samples, analysis.others, texts)
     return preferred.values, right.values
@@ -630,8 +649,10 @@ def jury_rows(analysis: Analysis) -> Iterator[MethodRow]:
         return
     costs = [analysis.costs.judge_usd, *(member.judge_usd for member in members)]
     known = [usd for usd in costs if usd is not None]
+    # One unknown price makes the sum unknown.
     cost = sum(known, Decimal(0)) if len(known) == len(costs) else None
     signs, there = _verdicts(analysis, members)
+    # Equal weights need no labels. Weights by accuracy need a random sample of them.
     weighings = {"": equal_weights(len(signs)), ", weighted": _weights(analysis, signs, there)}
     for name, weights in weighings.items():
         if isinstance(weights, Undefined):
@@ -762,11 +783,13 @@ def label_sample(analysis: Analysis) -> LabelSample | Undefined:
     sheet, sample = analysis.sheet, np.zeros(len(analysis.sheet), bool)
     if sheet.everyone:
         known = np.flatnonzero(sheet.labelled)
+        # At most half of the labels is drawn, so that the claim is about as many others.
         sample[analysis.rng.permutation(known)[: min(TRIAL, len(known) // 2)]] = True
         return LabelSample(sample, sheet.labelled, sheet.human, sheet.labelled)
     audit = analysis.audit
     if isinstance(audit, Undefined):
         return audit
+    # Only a prefix of the draw is a random sample: what is settled first is easy.
     sample[audit.places[: audit.resolved]] = True
     rest = ~sheet.selected
     return LabelSample(sample & rest, rest, sheet.answer, sheet.answered)
@@ -782,6 +805,7 @@ def escalations(analysis: Analysis) -> Escalations | Undefined:
         return labelled
     row = [as_judge(analysis), *sorted(members_of(analysis), key=_dearness)][:MOST_JUDGES]
     tried = [(row[:1], BY_BPDE), (row[:1], BY_LEARNED), (row, BY_BPDE)]
+    # Without another run, the whole row is this run alone, which is tried already.
     tried = tried[: 1 + len(row)]
     names = simulated_runs(analysis).plain.get("runs", [])
     simulated = [judge for judge in _comparable(analysis) if judge.name in names][:MOST_JUDGES]
@@ -845,6 +869,7 @@ def unsure_judges(
         places = [simulated.plain["runs"].index(name) for name in names]
         unsure = simulated.arrays["unsure"][places]
         taught = simulated.arrays["taught"][places].any(axis=0)
+    # A judge can't keep a label that it didn't give, whatever its score is.
     unsure = np.where(np.stack([judge.judged for judge in row]), unsure, np.nan)
     usd_each = tuple(_usd_of_one(judge) for judge in row)
     person = analysis.costs.by_hand_same / max(n, 1)
@@ -894,6 +919,7 @@ def _simulated(run: Run, rows: Sequence[tuple[int, str, float, dict[str, Any]]])
     signs, there = np.zeros(shape, np.int8), np.zeros(shape, bool)
     for i, row in enumerate(answers):
         for j, order in enumerate(row):
+            # A simulated annotator without an answer counts for nobody.
             there[i, j, : len(order)] = [answer is not None for answer in order]
             signs[i, j, : len(order)] = [0 if answer is None else SIGN[answer] for answer in order]
     return simulated_confidence(signs, there, label)
@@ -922,6 +948,7 @@ def escalation(
 ) -> EscalationPlan:
     """Return what the judges keep at each agreement that is asked for."""
     rest, sample = labelled.rest & ~judges.taught, labelled.sample & ~judges.taught
+    # An audited example that people did not settle counts as wrong, so that hard ones can't help.
     wrong = (judges.signs != labelled.human) | ~labelled.settled
     rows = []
     for agreement in agreements:
@@ -934,6 +961,7 @@ def escalation(
         judge = first_sure(judges.unsure, claim.threshold)
         kept = np.flatnonzero(rest & ~sample & (judge >= 0))
         right = ~wrong[judge[kept], kept]
+        # How often people do agree is known only if every label that is claimed about is.
         whole = bool(labelled.settled[rest].all()) and len(kept)
         row = EscalationRow(
             agreement, claim.kept, claim.people, claim.audited, claim.wrong, claim.threshold,
@@ -962,6 +990,7 @@ def escalation_asked(
     for run in runs:
         run.require_ranking("Nothing was decided.")
     analysis, labelled = _audited(project, runs)
+    # All judges come from one analysis, so that their labels are in one order of the examples.
     known = {judge.name: judge for judge in (as_judge(analysis), *analysis.others)}
     if missing := [run.name for run in runs if run.name not in known]:
         raise UserError(f"Run {missing[0]} is too old: only the newest runs are compared.")
@@ -1000,6 +1029,7 @@ def _who_labels(
     names = dict(examples.values_list("pk", "external_id"))
     for place, pk in enumerate(sheet.ids.tolist()):
         label_from = label = None
+        # What people were asked about has their label, however sure a judge is.
         if asked[place]:
             label_from = "people"
             label = labelled.human[place] if labelled.settled[place] else None
@@ -1016,6 +1046,7 @@ def _learned_score(analysis: Analysis, labels: LabelSample) -> tuple[Floats, Boo
     That is none after a round that learned, else a random half: no label may teach and test."""
     sheet, samples = analysis.sheet, analysis.samples
     routed = analysis.own("routing", read_routing)
+    # A round that learned has drawn its audit afterwards, so all of the audit may test the score.
     if isinstance(routed, Data) and routed.plain.get("fit", {}).get("used"):
         return routed.arrays["scores"], np.zeros(len(sheet), bool)
     texts = routed if sheet.everyone else analysis.own(NAME, read_calibration)
@@ -1027,6 +1058,7 @@ def _learned_score(analysis: Analysis, labels: LabelSample) -> tuple[Floats, Boo
     places = np.sort(drawn[: len(drawn) // 2])
     places = places[labels.settled[places]]
     taught = np.zeros(len(sheet), bool)
+    # The whole half is set aside, settled or not, so that the other half stays a random sample.
     taught[drawn[: len(drawn) // 2]] = True
     columns = columns_of(sheet, analysis.run, samples, analysis.others, texts)
     wrong = wrongness(sheet.judge[places], labels.human[places])
@@ -1056,6 +1088,7 @@ def _weights(analysis: Analysis, signs: np.ndarray, there: Booleans) -> Floats |
         return Undefined("no random sample of labels to weigh the members by")
     if not labelled.any():
         return Undefined("no label to weigh the members by")
+    # Any sign will do without a label: the weights come from labelled examples alone.
     gold = np.where(labelled, human, 1).astype(np.int8)
     right = np.stack(
         [

@@ -126,10 +126,13 @@ def skills(sheet: Sheet, project: Project, run: bool = True) -> SkillFigures | U
         rule=str(project.label_rule),
         examples=len(rows),
         votes=len(votes.label),
+        # Seeded by the number of examples, so that the same votes always give the same interval.
         two_way_alpha=two_way_alpha(votes, sheet.question[rows], np.random.default_rng(len(rows))),
         guesses=pooled.mean_difficulty(),
         uncertain=int((pooled.posterior.max(axis=1) < CERTAIN).sum()),
         annotators=_annotators(ballots.names, ballots.present, simple, pooled),
+        # Both models rest on the same votes as the majority, so that only the rule makes a
+        # difference.
         labels=_labels(sheet, rows, simple.posterior, pooled.posterior, run),
     )
 
@@ -151,6 +154,7 @@ def _labels(
     majority, there = sign[rows], has[rows]
     by_rule: list[tuple[str, Signs, Booleans]] = [(MAJORITY, majority, there)]
     for rule, posterior in zip(list(NAMES)[1:], (simple, pooled), strict=True):
+        # Columns are win, tie and lose, so that a column's sign is 1 less its place.
         labels = (1 - posterior.argmax(axis=1)).astype(np.int8)
         by_rule.append((rule, labels, np.ones(len(rows), bool)))
     return [
@@ -172,6 +176,7 @@ def _accuracy(sheet: Sheet, rows: Codes, labels: Signs, there: Booleans) -> Figu
     if isinstance(known, Undefined):
         return known
     place = np.full(len(sheet), -1, np.intp)
+    # `labels` has the examples with votes alone, and a known label can be of another example.
     place[rows[there]] = np.flatnonzero(there)
     inside = place[known.rows] >= 0
     chosen = known.rows[inside]

@@ -163,6 +163,7 @@ def certificate(
         claim = Undefined(EVERYTHING) if is_all else audit
     else:
         kept["bounds"] = _bounds(sheet, audit)
+        # The bounds need no plan, because they hold at all thresholds at once.
         plan = stored_plan(audit)
         claim = NO_PLAN if plan is None else best_certificate(sheet, audit, plan)
         if plan is not None:
@@ -198,18 +199,23 @@ def audit_of(sheet: Sheet, run: Run, frame: Frame | None = None) -> Audit | Unde
         round__run=run, round__frame=frame, selection__kind=Selection.Kind.AUDIT
     )
     rounds = Round.objects.filter(pk__in=items.values("round")).order_by("-number")
+    # A round without a plan can certify nothing. The sort is stable, so the newest stays first.
     planned_first = sorted(rounds, key=lambda round_: round_.certificate_plan is None)
     if not planned_first:
         return NO_AUDIT
     newest = planned_first[0]
     drawn = items.filter(round=newest).order_by("audit_order", "pk")
     in_order = places_of(sheet.ids, list(drawn.values_list("example", flat=True)))
+    # An audited example that was deleted or left out since then has no row.
     in_order = in_order[in_order >= 0]
     waiting = np.flatnonzero(~sheet.answered[in_order])
     closed = newest.state == Round.State.CLOSED
+    # Only a prefix of the draw is random: what is settled first is easy. Once the round is closed,
+    # no label comes any more, and what has none counts as wrong.
     resolved = len(in_order) if closed or not len(waiting) else int(waiting[0])
     opened_at = newest.opened_at.isoformat()
     planned = newest.certificate_plan
+    # The sets are cut by the score that was stored with the plan, before the first audit label.
     by_routing = planned is not None and planned.get("score") == "routing"
     scores = _scores_of(newest, sheet.ids) if by_routing else None
     audits = Selection.objects.filter(kind=Selection.Kind.AUDIT, round__project=run.project_id)
@@ -289,6 +295,7 @@ class Replacement:
 
 def replacement_of(project: Project) -> Replacement:
     """Read, by two queries, the advantage of people, and whether it changed after votes."""
+    # An imported vote may have no time of its own, but was there when it was stored.
     voted_at = Coalesce("submitted_at", "updated_at")
     votes = Vote.every.filter(example__project=project, is_practice=False)
     first = votes.aggregate(at=Min(voted_at))["at"]
@@ -338,6 +345,7 @@ def _bounds(sheet: Sheet, audit: Audit) -> list[SimultaneousBound]:
     grid = np.unique(scores[np.isfinite(scores)])
     if not len(grid):
         return []
+    # The bounds share the error, so that each threshold more would make all of them wider.
     shown_at = grid[np.unique(np.linspace(0, len(grid) - 1, MOST_SHOWN).astype(int))]
     counts = _tallies(sheet, audit, tuple(shown_at.tolist()), audit.resolved)
     looks = len(audit.planned["looks"]) if audit.planned else 1
@@ -408,6 +416,7 @@ def registrations_of(project: Project, run: Run) -> Data | Undefined:
     if not versions:
         return NOT_REGISTERED
     rounds = Round.objects.filter(project=project, kind=Round.Kind.ROUTED)
+    # A round without a run has people label everything, so it belongs to the plan as well.
     rows = rounds.filter(run=run) | rounds.filter(run=None)
     done = [_settings_of(row) for row in rows.select_related("protocol").order_by("number")]
     return Data(plain={"plans": versions, "rounds": done})

@@ -138,6 +138,7 @@ def details_in(project: Project, sheet: Sheet) -> Data | Undefined:
         return NOT_ASKED
     offered = [name for *_, protocol, _ in votes for name in protocol.reason_tags]
     chosen = [name for *_, answer in votes for name in answer.get("reasons", ())]
+    # In the order of the protocols. Imported votes may give reasons that no protocol offers.
     names = list(dict.fromkeys((*offered, *chosen)))
     spans = [
         (vote, span["response"], span["start"], span["end"])
@@ -153,11 +154,13 @@ def details_in(project: Project, sheet: Sheet) -> Data | Undefined:
         ),
         "reasons": np.array(
             [_reasons(protocol, answer, names) for *_, protocol, answer in votes], dtype=np.int8
+        # Without a reason, an array of empty lists would have one dimension only.
         ).reshape(len(votes), len(names)),
         "marks": np.array(
             [protocol.ask_spans or "spans" in answer for *_, protocol, answer in votes], dtype=bool
         ),
         "spans": np.array(spans, dtype=np.int64).reshape(-1, 4),
+        # Only spans need the lengths, and most projects have none.
         "lengths": text_lengths(project, sheet.ids if spans else sheet.ids[:0])[:, :2],
     }
     return Data(arrays, {"names": names})
@@ -172,6 +175,7 @@ def _strength(left: int | None, protocol: Protocol, answer: Mapping[str, str]) -
     if protocol.scale != Project.Scale.FIVE or protocol.criteria_rule or "rule" in answer:
         return MISSING
     overall = answer.get("overall", "")
+    # Two bad responses are as good as each other.
     strength = 0 if overall == "both_bad" else strength_of(overall, left, five=True)
     return MISSING if strength is None else strength
 
@@ -194,6 +198,8 @@ def details_of(sheet: Sheet, read: Data, rng: np.random.Generator) -> VoteDetail
     arrays = read.arrays
     voted = np.isin(np.arange(len(sheet)), arrays["example"])
     audited = sheet.audited & ~sheet.selected
+    # Selected and audited examples together are no random sample, so agreement is then over the
+    # audit.
     alone = not sheet.everyone and bool((voted & audited).any() and (voted & sheet.selected).any())
     met = audited if alone else np.ones(len(sheet), bool)
     strength = _on_scale(sheet, arrays, "strength", _STRENGTHS, met, rng)
@@ -247,6 +253,7 @@ def _by_judge(sheet: Sheet, arrays: Mapping[str, Codes], on_scale: OnScale) -> C
     rows, n = arrays["example"][there], len(sheet)
     n_votes = np.bincount(rows, minlength=n)
     most = len(_LEVELS) - 1
+    # By example, so that one with many votes counts as much as one with a single vote.
     mean = np.bincount(rows, arrays["confidence"][there] / most, n) / np.maximum(n_votes, 1)
     known = sheet.judged & sheet.labelled & (n_votes > 0)
     right = known & (sheet.judge == sheet.human)
@@ -293,6 +300,7 @@ def _on_spans(sheet: Sheet, arrays: Mapping[str, Codes], met: Booleans) -> SpanF
     asked = arrays["marks"]
     if not asked.any():
         return NO_SPANS
+    # Spans name their vote among all votes. Here they need its place among those that were asked.
     number = np.cumsum(asked) - 1
     spans = arrays["spans"].copy()
     spans[:, 0] = number[spans[:, 0]]

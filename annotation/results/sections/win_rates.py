@@ -89,6 +89,7 @@ def win_rates(sheet: Sheet, calibrated: Figure, planned: str) -> WinRates:
     labels = audited_labels(sheet)
     if isinstance(labels, Undefined):
         return WinRates(*hollow, *[labels] * 6, calibrated=calibrated, planned=planned)
+    # λ = 0 leaves the judge's labels out, so that this is the win rate by people alone.
     people, both = win_rate(labels, lam=0), win_rate(labels)
     noise = votes_noise(sheet)
     return WinRates(
@@ -134,6 +135,8 @@ def audited_labels(
         return AuditedLabels(values, nothing, nothing, nothing, *apart)
     selected, rest = sheet.selected & rows, ~sheet.selected & rows
     audited = sheet.audited & rest
+    # Questions repeat among unlabelled examples too, so there the judge's labels show how alike
+    # they are.
     mixed = np.where(sheet.selected | sheet.audited, human, judge)
     apart = design_effect(mixed[rows], sheet.question[rows])
     return AuditedLabels(human[selected], judge[rest], human[audited], judge[audited], *apart)
@@ -152,6 +155,7 @@ def votes_noise(sheet: Sheet) -> float | Undefined:
     spread = sheet.ballots.counts.score_variance()
     audited = sheet.audited & ~sheet.selected
     selected = known.rows if sheet.everyone else np.flatnonzero(sheet.selected)
+    # The variance needs two votes on every example whose label counts, and not on the others.
     seen = selected if sheet.everyone else np.flatnonzero(sheet.selected | audited)
     single = int(np.isnan(spread[seen]).sum())
     if single:
@@ -231,6 +235,7 @@ def preference(sheet: Sheet, difference: Floats) -> Preference:
     effect = covariate_effect(
         difference[there], (sheet.judge[there] + 1) / 2, question=sheet.question[there]
     )
+    # An Undefined is false, so it stays what it is.
     everywhere = effect and _effect(effect, of_labels(sheet, sheet.judge, there))
     both = _length_bias(sheet, difference, there)
     if isinstance(both, Undefined):
@@ -346,6 +351,7 @@ def by_category(
     tests = category_tests(sheet, samples) if tests is None else tests
     names, code, sizes = np.unique(sheet.category, return_inverse=True, return_counts=True)
     compared, samples = sheet.comparison(sheet.judge, sheet.judged), two_orders(samples)
+    # Stable, so that categories of one size keep the order of their names.
     largest = np.argsort(-sizes, kind="stable")[:MOST]
     rows = []
     for c in largest:
@@ -481,6 +487,7 @@ def models(sheet: Sheet, style: Floats | None = None) -> ModelRanking:
     """style: (N, 2) length and markdown of response 1 less those of response 2."""
     named = np.array([bool(name) for name in sheet.models], dtype=bool)
     rows = sheet.has_final & (sheet.model_1 != sheet.model_2)
+    # Responses without a model's name can't be ranked. An empty project has no names to look up.
     rows &= named[sheet.model_1] & named[sheet.model_2] if len(sheet) else False
     comparisons = (sheet.model_1[rows], sheet.model_2[rows], sheet.final[rows])
     asked = {"question": sheet.question[rows]}
@@ -494,6 +501,7 @@ def models(sheet: Sheet, style: Floats | None = None) -> ModelRanking:
     if isinstance(ranking, Undefined):
         of_style = ranking
     elif style is not None:
+        # A style that never differs has no effect that could be estimated.
         differs = np.ptp(style[rows], axis=0) > 0
         of_style = style_controlled(names, *among, style[rows][:, differs], **asked)
     compared = comparable(names, *among)
@@ -504,6 +512,7 @@ def models(sheet: Sheet, style: Floats | None = None) -> ModelRanking:
         pairwise=_pairs(sheet, rows, pairwise_results(sheet.models, *comparisons)),
         apart=[ModelApart(model, reason) for model, reason in apart]
         + [ModelApart(model, "no label compares it yet") for model in unmet],
+        # One column is left if every label compares the same two models in the same places.
         same_places=len(np.unique(np.stack(comparisons[:2]), axis=1).T) == 1,
         davidson=Davidson(ranking=(), reason=with_ties.reason)
         if isinstance(with_ties, Undefined)
@@ -519,6 +528,7 @@ def models(sheet: Sheet, style: Floats | None = None) -> ModelRanking:
             ],
             ranking=_ranked(of_style.ranked),
         ),
+        # Here models without any label take part, which the ranking has to leave out.
         next=next_pairs(named_models, *_places(named_models, sheet, rows), comparisons[2]),
         **{"ranking": (), "reason": ranking.reason}
         if isinstance(ranking, Undefined)
@@ -583,6 +593,7 @@ def _win_rate(sheet: Sheet, rows: Booleans, pair: PairResult) -> Figure:
     first, second = sheet.model_1[rows], sheet.model_2[rows]
     there = (first == place_1) & (second == place_2)
     turned = (first == place_2) & (second == place_1)
+    # A label is about response 1, which may be the pair's second model.
     signs = np.where(turned, -sheet.final[rows], sheet.final[rows])
     inside = there | turned
     return mean_of(signs[inside], sheet.question[rows][inside])
@@ -611,6 +622,7 @@ def to_cite(rates: WinRates) -> str | None:
     if rates.planned == Round.Cite.CALIBRATED and width(rates.calibrated) is not None:
         return "calibrated"
     widths = {name: width(getattr(rates, name)) for name in ("people", "judge_and_people")}
+    # A win rate without an interval can't be cited, because nobody could tell how far it holds.
     known = {name: size for name, size in widths.items() if size is not None}
     return min(known, key=lambda name: known[name], default=None)
 
@@ -693,6 +705,7 @@ def models_answer(ranking: ModelRanking, on: RestingOn) -> Sentence:
     if not ranking.ranking:
         return Sentence(f"The models can't be ranked: {ranking.reason}.", "models", warns=True)
     first, second = ranking.ranking[:2]
+    # rank_high is the worst rank that the model may have. If that is 1, no other can be first.
     apart = first.rank_high == 1
     more = on.more
     if others := [model.model for model in ranking.apart]:
