@@ -202,6 +202,7 @@ def _answer(
     choice = choose(plans, asked)
     rising = asked.goal is Goal.ACCURACY
     line = frontier(plans, rising=rising)
+    # A long frontier is thinned evenly; its first and its last plan stay.
     line = line[np.unique(np.linspace(0, len(line) - 1, MOST_ROWS).astype(int))]
     alone = _people_alone(tried, plans, sample.votes)
     chosen = (choice.best, choice.second, choice.hoped, alone)
@@ -493,6 +494,8 @@ def _epsilon(told: Mapping[str, Any], row: Mapping[str, Any]) -> float:
     if told["goal"] == Goal.CERTIFICATE:
         return value
     if told["goal"] == Goal.ACCURACY and row["share"] < 1:
+        # Labels of people count as right, so all errors that the goal allows may be among the
+        # judge's.
         return round(min((1 - value) / (1 - row["share"]), 0.5), 4)
     return 0.1
 
@@ -505,6 +508,7 @@ def _of_row(
     kept, people = ids[judge >= 0], ids[judge < 0]
     size = min(_audit_size(row), len(kept))
     digest = hashlib.sha256(json.dumps([row["runs"], row["threshold"]]).encode()).digest()
+    # Seeded by the plan, so that opening it again draws the same audit.
     rng = np.random.default_rng(int.from_bytes(digest[:8], "big"))
     audit = np.sort(rng.choice(kept, size, replace=False))
     asked = set(people.tolist()) | set(audit.tolist())
@@ -526,6 +530,7 @@ def _kept(
 ) -> tuple[Codes, Codes, np.ndarray]:
     """Return the examples, the place of the judge that keeps each or -1, and (R, N) labels."""
     ids = np.array(list(frame_of(project).order_by().values_list("pk", flat=True)), dtype=np.intp)
+    # Sorted keys, so that the draw doesn't depend on the order in which the database returns rows.
     ids.sort()
     verdicts = [verdict_rows(run, ids) for run in runs]
     unsure = np.stack([np.where(of_run.judged, of_run.bpde, np.nan) for of_run in verdicts])
@@ -644,6 +649,7 @@ def _check(round_: Round) -> Check:
 
 def _fresh(round_: Round, sheet: Sheet, places: Codes) -> Codes:
     """Leave out what had a vote before the round opened: it may have chosen the plan."""
+    # A known label was there before the plan, so none of them is fresh.
     if sheet.basis == "gold":
         return places[:0]
     # Imported votes may have no time.
@@ -733,6 +739,7 @@ def cheapest_asked(
     def tell(done: int, of: int) -> None:
         report_cache.set(key, (done, of), CACHED_SECONDS)
 
+    # The same question is answered by an earlier job as long as the data are the same.
     told = kept_answer(project, wish) or find_cheapest(project, wish, tell) | {"round": None}
     if not asked.get("open_round"):
         keep(told)
@@ -750,5 +757,6 @@ def progress_of(job: Job) -> tuple[int, int] | None:
 
 
 def _progress_key(project: Project, asked: Mapping[str, Any]) -> str:
+    # Sorted, so that the page and the worker have one key for the same question.
     text = json.dumps(asked, sort_keys=True)
     return f"cheapest:{project.pk}:{hashlib.sha256(text.encode()).hexdigest()}"

@@ -196,6 +196,7 @@ class ReviewPlan:
 
     def usd_at(self, beta: float) -> Decimal:
         """What people cost at another β, with the same audit."""
+        # repr keeps 12.3 as 12.3, and the float itself has fifty digits.
         m = min(size_for_beta(self.n_frame, Decimal(repr(beta))), self.n_frame - self.audit)
         return ((m + self.audit) * self.votes - self._known_at(m)) * self.vote_usd
 
@@ -204,6 +205,8 @@ class ReviewPlan:
         if m == self.n_frame:
             return self.known.total
         by_rank = 0 if self.learn else self.known.up_to(m)
+        # With a learning sample, the rank of the others is learned later, so any example may be
+        # selected.
         drawn, drawn_from = (m if self.learn else 0) + self.audit, self.n_frame
         if not self.learn:
             drawn_from -= m
@@ -221,6 +224,7 @@ def plan(project: Project, run: Run | None, settings: RoundSettings) -> ReviewPl
         )
     rate = rate_of(project, settings)
     if settings.everything:
+        # Nothing is left that an audit or a learning sample could be drawn from.
         settings = replace(settings, audit=0, learn=0)
     m = n if settings.everything else cut_size(project, settings, n)
     check_audit(settings.audit, n - m)
@@ -295,6 +299,7 @@ def problems(
     if settings.everything or _SIZES & set(unread) or "how" in dict(refused):
         return refused
     size = "beta" if settings.beta is not None else "budget"
+    # How many examples a budget pays for depends on the price of a vote and on the audit.
     needs = {"beta": set(), "budget": {"audit", "votes", "minutes", "wage"}}[size]
     if needs & (set(unread) | set(dict(refused))):
         return refused
@@ -373,6 +378,8 @@ def _pending(run: Run | None, n: int, frame: QuerySet[Example] | None) -> int:
     if frame is not None:
         asked = asked.filter(example__in=frame.order_by())
     elif run.state == Run.State.DONE:
+        # A finished run's verdicts change only if it is ranked or finished again, and then the key
+        # does.
         done: int = cached("asked", run, (run.ranked_at, run.finished_at), asked.count)
         return n - done
     return n - asked.count()
@@ -409,8 +416,11 @@ def expected_at(
     above = int(np.searchsorted(betas, beta))
     at_least = float(lower[max(0, above - (betas[above] != beta)) : above + 1].min())
     corrected = max(0.0, n * (accuracy - expectation.accuracy[0]))
-    each = usd / Decimal(corrected) if corrected >= 1 else None
-    return Expected(accuracy, at_least, corrected, each, expectation.known, expectation.reviewer)
+    # If less than one label is corrected, a price for each says nothing.
+    usd_each = usd / Decimal(corrected) if corrected >= 1 else None
+    return Expected(
+        accuracy, at_least, corrected, usd_each, expectation.known, expectation.reviewer
+    )
 
 
 @dataclass(frozen=True)
@@ -434,6 +444,7 @@ def width_of(report: Report | None, plan: ReviewPlan) -> Width | None:
     """Return None if the round can give no interval."""
     sizes = {"total": plan.n_frame, "n_rest": plan.n_frame - plan.m, "audit": plan.audit}
     alike, sizes["questions"] = plan.questions_of()
+    # Before any label is known, only the widest that the interval can be is.
     most = expected_width(_WIDEST, _WIDEST, effect=alike, **sizes)
     if most is None:
         return None
@@ -463,6 +474,7 @@ def may_certify(looks: Sequence[int], epsilons: Sequence[float] = EPSILONS) -> l
 
     It holds for a large certified set that has all audited examples.
     """
+    # A certificate may be issued at any look, so all looks together share the error.
     alpha = ALPHA / len(looks) if looks else ALPHA
     return [
         PlannedLook(size, tuple(wrong_allowed(epsilon, size, alpha) for epsilon in epsilons))
@@ -483,6 +495,7 @@ def errors_allowed(plan: ReviewPlan, epsilon: float, n_looks: int = 1) -> int | 
     alpha = ALPHA / max(1, n_looks)
     if not plan.unreviewed or plan.audit < fewest_audited(epsilon, alpha):
         return None
+    # The bound is over all that was not selected, with the audit in it.
     rest, wrong = plan.n_frame - plan.m, 0
     while wrong < plan.audit and upper_bound(rest, plan.audit, wrong + 1, alpha) <= epsilon:
         wrong += 1
@@ -520,7 +533,9 @@ def advice(
     if target is not None:
         return _for_target(expected, plan, target, labels)
     area = report.hitlc.auroc
+    # A round that learns doesn't depend on BPDE.
     if report.hitlc.no_better_than_chance and not plan.learn:
+        # What an earlier round or all known labels taught, if the report has that.
         learned = report.routing
         instead = (
             "Pay for an audit, let the round learn where the judge errs, or try another judge."
@@ -556,6 +571,7 @@ def _without_judge(plan: ReviewPlan) -> Advice:
 
 def _without_labels(reason: str, plan: ReviewPlan, epsilon: float) -> Advice:
     needed = audit_needed(epsilon, 0)
+    # Even an audit of everything that is left would be too small.
     if needed > plan.n_frame - plan.m:
         return Advice(
             f"No share (β) can be recommended yet ({reason}). An audit of {needed} is needed to "
@@ -604,6 +620,7 @@ def _best_gain(expected: Expectation, area: Figure, plan: ReviewPlan, labels: st
             labels,
             warns=True,
         )
+    # Two points of the curve give random choice: none reviewed, and all.
     beta, accuracy = np.array(expected.beta), np.array(expected.accuracy)
     chance = accuracy[0] + beta / 100 * (accuracy[-1] - accuracy[0])
     best = int((accuracy - chance).argmax())

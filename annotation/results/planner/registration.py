@@ -135,6 +135,7 @@ def register(project: Project, user: AbstractUser | None, plan: Plan) -> Preregi
             project=project, number=number, text=text, sha256=hash_of_plan(text), made_at=now,
             made_by=user,
         )  # fmt: skip
+        # The number in the document, which another vote in the meantime can't change.
         votes = json.loads(text)["existing"]["votes"]
         record_event(
             project, user, "plan registered", f"version {number}", sha256=made.sha256, votes=votes
@@ -147,14 +148,18 @@ def existing(project: Project) -> Json:
     return {
         "examples": n_judged(project.pk),
         "known_labels": n_known_labels(project),
+        # Votes that were put aside count as well: somebody may have seen them before the plan was
+        # made.
         "votes": Vote.every.filter(protocol__project=project).count(),
         "judgments": n_judgments(project),
         "ranked_runs": Run.objects.filter(project=project, ranked_at__isnull=False).count(),
+        # Practice and qualification tell nothing about the project's examples.
         "rounds": Round.every.filter(project=project).exclude(kind__in=Round.PRACTICE).count(),
     }
 
 
 def _planned(project: Project, plan: Plan) -> Json:
+    # Sizes are for the examples of the plan, unless the study itself names a number.
     study = plan.study and replace(plan.study, examples=plan.study.examples or plan.examples)
     sizes = to_json(as_document(study, needs(study), None)) if study else None
     if sizes:
@@ -233,12 +238,16 @@ def check_file(content: bytes | str, project: Project | None = None) -> CheckedF
         document, named = sent["preregistration"], sent["sha256"]
         if document["format"] != FORMAT:
             raise ValueError
+    # Whatever shape the file has, the answer is the same: it is no preregistration.
     except (LookupError, RecursionError, TooLarge, TypeError, ValueError):
         raise UserError("This file is no preregistration of FairJudge.") from None
+    # Canonical text, since a file may have been indented or its keys sorted without any change of
+    # the plan.
     sha256 = hash_of_plan(canonical(document))
     holds = sha256 == named
     stored = None
     if project is not None and holds:
+        # Found by its content, so that a file with another number is still recognised.
         stored = project.preregistrations.filter(sha256=sha256).first()
     if not holds:
         sentence = "The file was changed: its content does not have the hash that it names."

@@ -119,6 +119,7 @@ def needs(study: Study, pilot: Pilot | None = None) -> tuple[Need, ...]:
     """
     for name, why in study.problems():
         raise UserError(f"{name}: {why}")
+    # The ends of intervals belong to the values that were measured, and to no others.
     worse = pilot.worse if pilot and pilot.is_of(study) else None
     return tuple(_need(goal, study, worse) for goal in GOALS)
 
@@ -189,6 +190,7 @@ def answer(goals: tuple[Need, ...], study: Study) -> str:
 def pilot_of(report: Report, study: Study) -> Pilot:
     """Put a run's figures in the place of what `study` assumes, where the run has them."""
     right, kappa = alone(report), _kappa(report)
+    # An Undefined is false, so that people's own win rate takes its place.
     people = report.win_rate.judge_and_people or report.win_rate.people
     values: dict[str, float] = {}
     worse: dict[str, float] = {}
@@ -201,11 +203,13 @@ def pilot_of(report: Report, study: Study) -> Pilot:
             values[name] = _within_limits(name, figure.value)
             worse[name] = _within_limits(name, _end(figure, towards))
     if "accuracy" in values and isinstance(right, Estimate):
+        # Where nobody reviews, the judge's error is the best guess of how many labels are wrong.
         values["wrong"] = _within_limits("wrong", 1 - right.value)
         low = right.value if right.low is None else right.low
         worse["wrong"] = _within_limits("wrong", 1 - low)
     labels = report.dataset.labels
     if not isinstance(labels, Undefined) and (total := sum(labels.values())):
+        # The share of ties has no interval, so its worse end is the value itself.
         values["ties"] = worse["ties"] = _within_limits("ties", labels.get("tie", 0) / total)
     return Pilot(
         replace(study, **values),  # type: ignore[arg-type]
@@ -223,11 +227,13 @@ def _end(figure: Estimate, towards: float) -> float:
     """Return the end of the interval that is nearest to `towards`, or that itself inside."""
     if figure.low is None or figure.high is None:
         return figure.value
+    # The nearer to `towards`, the more labels are needed.
     return min(max(towards, figure.low), figure.high)
 
 
 def _within_limits(name: str, value: float) -> float:
     low, high = _LIMITS[name]
+    # A study with a value outside its limits would be refused.
     return round(min(max(value, low), high), 4)
 
 

@@ -94,6 +94,7 @@ def learning_sample(project: Project) -> LearningSample | Undefined:
         analysis = Analysis(project, run)
         places = _random_places(analysis)
         if not isinstance(places, Undefined) and len(places) >= FEWEST_LABELS:
+            # A random part of a random sample is random as well.
             if len(places) > MOST_ROWS:
                 places = np.sort(analysis.rng.choice(places, MOST_ROWS, replace=False))
             return LearningSample(analysis, places, *_votes(analysis.sheet, places))
@@ -122,6 +123,7 @@ def _random_places(analysis: Analysis) -> Codes | Undefined:
     if sheet.everyone:
         return np.flatnonzero(sheet.labelled)
     rounds = Round.objects.filter(run=analysis.run, frame=analysis.frame, kind=Round.Kind.ROUTED)
+    # These labels check a plan's goal, and a label that chose the plan can't check it.
     rounds = rounds.exclude(parameters__has_key="goal")
     items = Item.objects.filter(round__in=rounds)
 
@@ -149,6 +151,7 @@ def _thinned(analysis: Analysis, selected: Codes, audited: Codes) -> Codes:
     rest = len(analysis.sheet) - len(selected)
     if not len(selected) or not rest:
         return selected if len(selected) and not rest else audited
+    # Audited examples were drawn with a chance of n/N_U. Selected ones get the same chance here.
     wanted = round(len(selected) * len(audited) / rest)
     return np.concatenate((audited, analysis.rng.choice(selected, wanted, replace=False)))
 
@@ -170,6 +173,8 @@ def _votes(sheet: Sheet, places: Codes) -> tuple[int, dict[int, Floats]]:
     for votes in (fewer for fewer in VOTES if fewer < own):
         told = people_right(counts, label, votes)
         there = np.isfinite(told)
+        # Fewer votes can be drawn only where there are several, and the mean stands in for the
+        # rest.
         if there.mean() >= _ENOUGH:
             right[votes] = np.where(there, told, told[there].mean())
     return own, right
@@ -199,6 +204,8 @@ def price_of(run: Run, prices: Mapping[int, Decimal]) -> Price | None:
         return None
     own = run.calls.filter(example__isnull=False, reused_from=None, usd__isnull=False)
     sums = own.aggregate(usd=Sum("usd"), n=Count("pk"), examples=Count("example", distinct=True))
+    # A run that copied all its answers paid nothing itself. Its price is that of the run that it
+    # copied.
     if not sums["n"]:
         source = run.calls.aggregate(number=Max("reused_from"))["number"]
         other = run.project.runs.filter(number=source).exclude(pk=run.pk).first()
@@ -287,6 +294,7 @@ def _ranked_among(sample: LearningSample) -> Codes:
     n = len(sample.analysis.sheet)
     if n <= MOST_RANKED:
         return np.arange(n)
+    # The sample has to be ranked, so the others fill up what is left.
     others = np.setdiff1d(np.arange(n), sample.places)
     drawn = sample.analysis.rng.choice(others, MOST_RANKED - len(sample), replace=False)
     return np.sort(np.concatenate((sample.places, drawn)))
@@ -309,6 +317,7 @@ def _ways_of(
     sizes = range(1, most + 1) if most <= MANY_SAMPLES else (1, 2, 3, most // 2, most)
     for orders in range(1, judge.samples.orders + 1):
         for size in sorted(set(sizes)):
+            # All samples are the run as it was recorded, which was added above.
             if (orders, size) == (len(run.orders), most):
                 continue
             made = fewer_samples(
@@ -317,6 +326,8 @@ def _ways_of(
             usd = judge.price.of(run, size, most, orders, one_by_one=False)
             shape = {"orders": orders, "k": size, "whole": False}
             yield from _routes(sample, goal, run, made, rows, usd, shape)
+    # A round of an adaptive run asks one sample in each order, so with one there is nothing to
+    # stop.
     if judge.samples.orders == 2 and most > 1:
         furthest = round(float(reach(run)) * scale)
         order = sample.analysis.rng.permutation(len(among))
@@ -333,6 +344,7 @@ def _ways_of(
 def _rules(difference: np.ndarray, valid: Booleans) -> list[StoppingRule]:
     """By the pilot's labels by the judge, so that no label of people is used twice."""
     rules = calibrated_rules(difference, valid)
+    # Without a rule, samples stop only when the label can't change any more.
     return [] if isinstance(rules, Undefined) else rules
 
 
@@ -429,6 +441,7 @@ def _rows_of(
         for row in combinations(cheap_first, size):
             verdicts = [judge.verdicts for judge in row]
             unsure = np.stack([np.where(of.judged, of.bpde, np.nan)[among] for of in verdicts])
+            # Without a single BPDE, no judge of the row is ever sure.
             if not np.isfinite(unsure).any():
                 continue
             signs = np.stack([of.judge[sample.places] for of in verdicts])

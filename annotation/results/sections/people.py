@@ -313,9 +313,9 @@ def times_of(project: Project) -> Data | Undefined:
 
 
 def _timed(project: Project) -> QuerySet[Vote]:
+    # A point of the line is the median of consecutive votes. Two votes may have the same time.
     return Vote.objects.filter(
         item__round__project=project, source=Vote.Source.SCREEN, active_seconds__isnull=False
-    # A point of the line is the median of consecutive votes. Two votes may have the same time.
     ).order_by("submitted_at", "pk")
 
 

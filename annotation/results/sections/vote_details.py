@@ -152,9 +152,9 @@ def details_in(project: Project, sheet: Sheet) -> Data | Undefined:
         "confidence": np.array(
             [_LEVELS.get(answer.get("confidence"), MISSING) for *_, answer in votes], dtype=np.int8
         ),
+        # Without a reason, an array of empty lists would have one dimension only.
         "reasons": np.array(
             [_reasons(protocol, answer, names) for *_, protocol, answer in votes], dtype=np.int8
-        # Without a reason, an array of empty lists would have one dimension only.
         ).reshape(len(votes), len(names)),
         "marks": np.array(
             [protocol.ask_spans or "spans" in answer for *_, protocol, answer in votes], dtype=bool
