@@ -420,7 +420,8 @@ def other_scales(run: Run, points: PointwiseScores) -> list[OtherScale]:
         if scale_of(other) == scale_of(run):
             continue
         theirs, criteria = pointwise_scores(other).judge, {}
-        for name in points.judge.keys() & theirs.keys():
+        shared = [name for name in points.judge if name in theirs]
+        for name in shared:
             own, their = (
                 (values - low) / (high - low)
                 for values, (low, high) in (

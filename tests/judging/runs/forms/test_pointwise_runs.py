@@ -230,6 +230,22 @@ def test_what_a_run_was_most_biased_about_teaches_the_next(
     assert json.loads(capsys.readouterr().out)["comparison"]["before"] == third.name
 
 
+def test_criteria_on_another_scale_have_the_order_in_which_they_were_asked(
+    project, settings, tmp_path
+):
+    names = ["fluency", "clarity", "depth", "tone", "style", "length", "facts", "wit"]
+    path = tmp_path / "criteria.csv"
+    rows = [f"<y>0</y>,Text.,{name},ana,3" for name in names]
+    path.write_text("\n".join(["input,output,criterion,rater,score", *rows]) + "\n")
+    import_scores(project, None, path)
+    choices = {"form": "pointwise", "criteria": ",".join(names), "template": "ohi-any"}
+    with loopback(settings, judge=PointJudge()):
+        first = judged(project, **choices, scale="1,5")
+        judged(project, **choices, scale="0,10")
+    report = whole_report(first)
+    assert [list(other.criteria) for other in report.other_scales] == [report.run.criteria]
+
+
 def test_scores_that_keep_their_place_on_another_scale_are_alike(
     project, settings, client, researcher
 ):
