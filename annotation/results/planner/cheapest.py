@@ -263,7 +263,7 @@ def _row(
 
 
 def _check_size(plans: Plans, place: int, asked: Asked, sample: LearningSample) -> int | None:
-    """The audit that checks a plan on labels that chose nothing; None if none is large enough."""
+    """Return the size of the audit that checks a plan by fresh labels; None if none is enough."""
     if asked.goal is not Goal.ACCURACY:
         return int(plans.audit[place])
     share = float(plans.share[place])
@@ -280,7 +280,7 @@ def _check_size(plans: Plans, place: int, asked: Asked, sample: LearningSample) 
 def _left_to_judges(
     plans: Plans, place: int, asked: Asked, sample: LearningSample
 ) -> tuple[float, float]:
-    """The share of the unreviewed labels that may be wrong, and the share that is."""
+    """Return which share of the unreviewed labels may be wrong, and which share is."""
     share = float(plans.share[place])
     people = share * float(1 - sample.right[int(plans.votes[place])].mean())
     may = (1 - asked.value - people) / (1 - share)
@@ -489,7 +489,7 @@ def _audit_size(row: Mapping[str, Any]) -> int:
 
 
 def _epsilon(told: Mapping[str, Any], row: Mapping[str, Any]) -> float:
-    """The share of wrong labels to certify, at most one half."""
+    """Return the share of wrong labels to certify, at most one half."""
     value = float(told["value"])
     if told["goal"] == Goal.CERTIFICATE:
         return value

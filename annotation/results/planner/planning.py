@@ -182,7 +182,7 @@ class ReviewPlan:
 
     @property
     def all_usd(self) -> Decimal:
-        """What labelling everything costs, with as many votes each."""
+        """Return what labelling everything costs, with as many votes on each example."""
         return (self.n_frame * self.votes - self.known.total) * self.vote_usd
 
     @property
@@ -195,7 +195,7 @@ class ReviewPlan:
         return 0 < self.unreviewed < self.audit
 
     def usd_at(self, beta: float) -> Decimal:
-        """What people cost at another β, with the same audit."""
+        """Return what people cost at another β, with the same audit."""
         # repr keeps 12.3 as 12.3, and the float itself has fifty digits.
         m = min(size_for_beta(self.n_frame, Decimal(repr(beta))), self.n_frame - self.audit)
         return ((m + self.audit) * self.votes - self._known_at(m)) * self.vote_usd
@@ -328,7 +328,7 @@ def _refused(setting: str, check: Callable[[], None]) -> list[tuple[str, str]]:
 
 
 def measured_minutes(project: Project) -> tuple[float | None, int]:
-    """Mean active minutes of a vote given on the screen, and over how many votes."""
+    """Return the mean active minutes of a vote on the screen, and over how many votes."""
     votes = Vote.objects.filter(
         # The items would be read for their rounds, and tell the same project.
         protocol__project=project,
@@ -456,7 +456,7 @@ def width_of(report: Report | None, plan: ReviewPlan) -> Width | None:
 
 
 def beta_for(expectation: Expectation, target: float) -> float | None:
-    """The smallest β whose lower band reaches the target."""
+    """Return the smallest β at which the lower band reaches the target; None if none does."""
     bands = zip(expectation.beta, expectation.lower_band, strict=True)
     return next((beta for beta, low in bands if low >= target), None)
 
@@ -522,7 +522,8 @@ def advice(
     epsilon: float,
     budget: Decimal | None,
 ) -> Advice:
-    """The most binding first: no labels, a useless ranking, a target, a budget, the best gain."""
+    """Return the advice that binds most: no labels, a useless ranking, a target, a budget, or else
+    the best gain."""
     judged = report and report.coverage.judged
     if not judged or not judged.value:
         return _without_judge(plan)

@@ -299,7 +299,7 @@ def as_markdown(made: Preregistration) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text of people as one line that begins no structure of Markdown."""
+    """Return text by people as one line that begins no structure of Markdown."""
     return " ".join("".join(f"\\{sign}" if sign in _MARKUP else sign for sign in text).split())
 
 

@@ -163,7 +163,7 @@ def _size(goal: str, study: Study) -> tuple[Size | Undefined, str, str]:
 
 
 def _of(study: Study, size: Size | Undefined) -> Size | Undefined:
-    """A size that the study's examples can't give is none."""
+    """Return the size, or an Undefined if the study has too few examples for it."""
     if isinstance(size, Undefined) or study.examples is None or size.n <= study.examples:
         return size
     needed = number_of(size.n, "labelled example")

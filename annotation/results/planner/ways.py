@@ -173,7 +173,7 @@ def _votes(sheet: Sheet, places: Codes) -> tuple[int, dict[int, Floats]]:
     for votes in (fewer for fewer in VOTES if fewer < own):
         told = people_right(counts, label, votes)
         there = np.isfinite(told)
-        # Fewer votes can be drawn only where there are several, and the mean stands in for the
+        # Fewer votes can be drawn only where there are several, and the mean takes the place of the
         # rest.
         if there.mean() >= _ENOUGH:
             right[votes] = np.where(there, told, told[there].mean())
@@ -342,7 +342,7 @@ def _ways_of(
 
 
 def _rules(difference: np.ndarray, valid: Booleans) -> list[StoppingRule]:
-    """By the pilot's labels by the judge, so that no label of people is used twice."""
+    """Return stopping rules by the judge's labels of the pilot: no label of people is used twice."""
     rules = calibrated_rules(difference, valid)
     # Without a rule, samples stop only when the label can't change any more.
     return [] if isinstance(rules, Undefined) else rules
@@ -434,7 +434,7 @@ def labels_by(sample: LearningSample, votes: int, rng: np.random.Generator) -> S
 def _rows_of(
     sample: LearningSample, goal: Goal, judges: Sequence[_Judge], among: Codes
 ) -> Iterator[Way]:
-    """Two or three judges in a row, the cheaper ones first, as `escalate` asks them."""
+    """Yield two or three judges in a row, the cheaper ones first, as `escalate` asks them."""
     cheap_first = sorted(judges, key=lambda judge: judge.price.whole)[:MOST_IN_ROWS]
     sheet, rows = sample.analysis.sheet, np.searchsorted(among, sample.places)
     for size in range(2, MOST_JUDGES + 1):

@@ -55,7 +55,7 @@ def _fingerprint(*states: list[Any]) -> str:
 
 
 def _judged_state(project: Project) -> list[dict[str, int]]:
-    """What changes with an example or a verdict: it reads them all."""
+    """Return what changes with an example or a verdict. It reads them all."""
     verdicts = Verdict.objects.filter(run__project=project)
     return [
         _size(frame_of(project).order_by(), each=_weighed(*_of_example())),
@@ -64,7 +64,7 @@ def _judged_state(project: Project) -> list[dict[str, int]]:
 
 
 def _voted_state(project: Project) -> list[Any]:
-    """What changes with a vote: it reads them all, and the items."""
+    """Return what changes with a vote. It reads all votes and items."""
     items = Item.objects.filter(round__project=project).order_by("round", "state")
     slots = Slot.objects.filter(round__project=project, vote__isnull=False)
     votes = Vote.every.filter(protocol__project=project)
@@ -77,7 +77,7 @@ def _voted_state(project: Project) -> list[Any]:
 
 
 def _settled_state(project: Project) -> list[Any]:
-    """What a researcher, a reviewer or a run's end changes. It reads few rows."""
+    """Return what a researcher, a reviewer or the end of a run changes. It reads few rows."""
     return [
         list(project.runs.order_by("pk").values_list(*_RUN)),
         list(Round.objects.filter(project=project).order_by("pk").values_list(*_ROUND)),
@@ -163,13 +163,14 @@ class Shown:
 
 
 def current_report(project: Project, run: Run) -> Report:
-    """A constant number of queries that count, where nothing has changed."""
+    """Return the report of the data as they are now. If nothing has changed, it takes a constant
+    number of queries that count."""
     state = fingerprint(project)
     return cached("report", run, state, lambda: _computed(project, run, state))
 
 
 def _computed(project: Project, run: Run, state: str) -> Report:
-    """The report, with the disagreements kept with it: both read the same sheet."""
+    """Compute the report, and keep the disagreements with it: both read the same sheet."""
     analysis = Analysis(project, run)
     cached("disagreements", run, state, lambda: disagreements(analysis.sheet))
     made = report(analysis)
@@ -239,13 +240,13 @@ def wake_for_reports() -> None:
 
 
 def _wait_for_broker(runs: set[int]) -> None:
-    """Two at the same moment may lose one of these, which its page asks for again."""
+    """Remember these runs. Two processes at once may lose one, for which its page asks again."""
     if runs:
         report_cache.set(WAITING, report_cache.get(WAITING, set()) | runs, CACHED_SECONDS)
 
 
 def ready_report(project: Project, run: Run) -> Report | None:
-    """The report if it is already computed from the data as they are now."""
+    """Return the report if it is already computed from the data as they are now."""
     return _kept(run, _state_for_page(project))
 
 
@@ -255,7 +256,7 @@ def kept_for(project: Project, name: str, make: Callable[[], Any]) -> Any:
 
 
 def kept_people(project: Project) -> PeopleAlone | None:
-    """What people say without a judge; None if nobody has voted."""
+    """Return what people say without a judge; None if nobody has voted."""
     alone: PeopleAlone | None = kept_for(project, "alone", lambda: people_alone(project))
     return alone
 

@@ -146,7 +146,7 @@ class ShownSection:
 
 
 def page_context(run: Run, report: Report) -> dict[str, Any]:
-    """What the templates of all chapters need."""
+    """Return what the templates of all chapters need."""
     reason = no_people(report)
     shown = said_once(report, reason) if reason else report
     first = win_rates.pair_names(report.models)
@@ -171,7 +171,7 @@ def page_context(run: Run, report: Report) -> dict[str, Any]:
 
 
 def file_context(run: Run, report: Report) -> dict[str, Any]:
-    """What the report as one file shows: all chapters in their order."""
+    """Return what the report shows as one file: all chapters in their order."""
     context = page_context(run, report)
     context["chapters"] = [
         {
@@ -186,7 +186,7 @@ def file_context(run: Run, report: Report) -> dict[str, Any]:
 
 
 def overview_context(run: Run, report: Report) -> dict[str, Any]:
-    """What a project's overview says of its results."""
+    """Return what a project's overview says of its results."""
     cited = win_rates.to_cite(report.win_rate)
     of_models = win_rates.is_of_models(report.models)
     # If response 1 is another model in each pair, its win rate says nothing about a model.
@@ -230,7 +230,7 @@ def parts_of(chapter: Chapter, report: Report) -> list[ShownSection]:
 
 
 def no_people(report: Report) -> str:
-    """Why nothing is compared with people yet; empty where something is."""
+    """Return why nothing is compared with people yet; empty if something is."""
     known = report.coverage.known
     return known.reason if isinstance(known, Undefined) else ""
 
@@ -243,7 +243,7 @@ class SaidAbove(Undefined):
 
 
 def said_once(part: Any, reason: str) -> Any:
-    """The same part of the report, with a mark on every figure that lacks its value for this
+    """Return a part of the report, with a mark on every figure that lacks its value for this
     reason."""
     if isinstance(part, Undefined):
         return SaidAbove(reason) if part.reason == reason else part
@@ -260,7 +260,7 @@ def said_once(part: Any, reason: str) -> Any:
 
 
 def by_beta(curves: ReviewCurves) -> list[BetaRow]:
-    """The report's lists, turned into one row a beta."""
+    """Turn the report's lists into one row for each β that pages show."""
     names = [field.name for field in fields(BetaRow)]
     return [
         BetaRow(*(getattr(curves, name)[place] for name in names))
@@ -599,7 +599,7 @@ class Paper:
 
     @property
     def text(self) -> str:
-        """The paragraph with the authors and years of what it cites, for any editor."""
+        """Return the paragraph with the authors and years of what it cites, for any editor."""
         return " ".join(_with_authors(cited) for cited in self.methods)
 
 

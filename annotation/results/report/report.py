@@ -65,6 +65,7 @@ class RunDescription:
     model: str
     k: int
     adaptive: bool
+    # As the run stores it: what a recorded run says of PORTIA can be anything.
     portia: Json | None
     permutations: Sequence[str] | None
     temperature: str
@@ -700,7 +701,7 @@ def people_alone(project: Project, frame: Frame | None = None) -> PeopleAlone | 
 
 
 def _methods(of: Analysis) -> list[sections_methods.MethodRow]:
-    """The juries stand between the judge alone and what people review."""
+    """Return the rows of all methods, with juries between the judge alone and reviews."""
     figures = (of.others, of.prompt_share, of.fewer, of.before(), of.after(), of.band, of.costs)
     rows = sections_methods.methods(of.sheet, of.run, *figures, of.rng)
     # Rows that people review come last, and have a β.
@@ -709,7 +710,7 @@ def _methods(of: Analysis) -> list[sections_methods.MethodRow]:
 
 
 def report_json(analysis: Analysis) -> Json:
-    """What `report --json` prints: docs/report.md has all keys."""
+    """Return what `report --json` prints. docs/report.md has all keys."""
     return to_json(report(analysis))
 
 

@@ -103,7 +103,7 @@ def report_lines(analysis: Analysis) -> Iterator[str]:
 
 
 def people_lines(alone: PeopleAlone) -> Iterator[str]:
-    """What people alone say: their labels, how they agree, and what they cost."""
+    """Yield what people alone say: their labels, how they agree, and what they cost."""
     yield _figures_text_line("examples", count(alone.examples))
     yield _figures_text_line("examples with votes", count(alone.voted))
     yield _figures_text_line("people's labels", _counts(dict(alone.labels)))
@@ -128,7 +128,7 @@ def _noise(figures: NoiseFigures | Undefined) -> Iterator[str]:
 
 
 def _disagreement(figures: DisagreementFigures | Undefined) -> Iterator[str]:
-    """What explains each disagreement, and the groups with more gaps than chance gives."""
+    """Yield what explains disagreements, and the groups with more gaps than chance gives."""
     if isinstance(figures, Undefined):
         return
     apart = f"{count(figures.n)} of {count(figures.labelled)}"

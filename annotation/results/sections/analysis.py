@@ -64,7 +64,8 @@ class Analysis:
         self.kept: dict[str, Data | Undefined] = {}
 
     def own(self, name: str, read: Callable[["Analysis"], Data | Undefined]) -> Data | Undefined:
-        """What the section of this name alone needs; read once, and never where it was packed."""
+        """Return what only the section of this name needs. It is read once, and not at all from a
+        package."""
         if name not in self.kept:
             self.kept[name] = read(self)
         return self.kept[name]
@@ -103,7 +104,7 @@ class Analysis:
 
     @cached_property
     def statuses(self) -> dict[str, int]:
-        """How many slots ended how: valid, unparsed …"""
+        """How many slots ended in each status, such as valid or unparsed."""
         # The arrays hold only the samples that count. If a run asked for other parts too, only the
         # database knows how all of them ended.
         counted = None if isinstance(self.samples, Undefined) else self.samples.statuses
@@ -142,13 +143,13 @@ class Analysis:
         return {name: int((labels == sign).sum()) for name, sign in _NAMES.items()}
 
     def before(self, ties: Ties = Ties.HALF) -> LabelAgreement:
-        """The judge alone."""
+        """Compare the judge's labels with people's, before any review."""
         return label_agreement(
             self.sheet.comparison(self.sheet.judge, self.sheet.judged), self.rng, ties
         )
 
     def after(self, ties: Ties = Ties.HALF) -> LabelAgreement:
-        """The final labels; those that people reviewed are right by construction."""
+        """Compare the final labels with people's; reviewed ones are right by construction."""
         return agreement_after(self.sheet, self.rng, ties)
 
     @cached_property
@@ -171,7 +172,7 @@ class Analysis:
         return self.review if isinstance(self.review, Undefined) else self.review.band(self.rng)
 
     def lines(self) -> ReviewGain | Undefined:
-        """The lines (a) to (c) at the review that took place."""
+        """Return the lines (a) to (c) at the review that took place."""
         review, selected = self.review, int(self.sheet.selected.sum())
         known = self.sheet.known
         if isinstance(review, Undefined) or isinstance(known, Undefined):
@@ -316,7 +317,7 @@ def style_of(of: Analysis) -> Floats | None:
 
 
 def _marks(column: str) -> Combinable:
-    """How often the marks occur, counted by the database, as no text is to be read."""
+    """Count how often the marks occur in a text. The database does it, so that no text is read."""
     # A list or a heading can begin the text, where no line break precedes it.
     whole = Concat(Value("\n"), F(column))
     total: Combinable = Value(0)

@@ -63,7 +63,7 @@ def read_calibration(of: Analysis) -> Data | Undefined:
 
 
 def runs_beside(run: Run) -> Sequence[Run]:
-    """The newest choice runs of the same judge, which differ in what the section compares."""
+    """Return the newest choice runs of the same judge, which differ in what is compared here."""
     same = run.project.runs.filter(form=Form.CHOICE, model=run.model, ranked_at__isnull=False)
     newest = list(same.exclude(pk=run.pk).order_by("-number")[:50])
     return [other for other in newest if other.parameters.get("permutations")][:MOST_BESIDE]
@@ -189,7 +189,7 @@ def calibration_curves(figures: CalibrationFigures | Undefined) -> Plot:
 
 
 def calibration_accuracy(figures: CalibrationFigures | Undefined) -> Plot:
-    """Each method's accuracy under one permutation and of the mean, with intervals."""
+    """Plot each method's accuracy under one permutation and of the mean, with intervals."""
     read = {"one permutation": "average", "mean": "mean"}
     rows = [
         {"method": row.title, "verdict": words} | value_of(getattr(row, key).accuracy)
@@ -227,7 +227,7 @@ TOO_MANY = Undefined(f"left out above {MANY} examples, because each fit takes to
 
 
 def calibration(of: Analysis) -> CalibrationFigures | Undefined:
-    """Examples without a probability are left out if one is needed."""
+    """Compare the calibrations. Examples without a probability are left out if one is needed."""
     data = of.own("calibration", read_calibration)
     if isinstance(data, Undefined):
         return data
@@ -246,7 +246,7 @@ def calibration(of: Analysis) -> CalibrationFigures | Undefined:
 
 
 def mean_mass(masses: Floats) -> Figure:
-    """A run that was recorded elsewhere may hold probabilities alone."""
+    """Return the mean probability of both tokens. A recorded run may hold probabilities alone."""
     # An example may have been asked under some of the permutations only, so each mass counts by
     # itself.
     there = ~np.isnan(masses)
@@ -264,8 +264,7 @@ def gold(sheet: Sheet) -> Signs | Undefined:
     known = sheet.known
     if isinstance(known, Undefined):
         return known
-    # Calibrations are compared without weights. After a round, an audited example stands for
-    # several.
+    # Calibrations are compared without weights, and an audited example represents several.
     if not known.plain:
         return WEIGHTED
     labels = np.zeros(len(sheet), np.int8)
@@ -349,7 +348,7 @@ def by_share(
 
 
 def across_runs(of: Analysis, data: Data, labels: Signs | Undefined) -> list[ChoiceRun]:
-    """The same judge under other IDs, prompts, shots or permutations, before and after."""
+    """Return the same judge under other IDs, prompts, shots or permutations, before and after."""
     asked = [ChoiceSettings(**run) for run in (data.plain["own"], *data.plain["beside"])]
     tables = [data.arrays["p_t1"]]
     tables += [data.arrays[f"beside.{place}"] for place in range(len(asked) - 1)]

@@ -88,7 +88,7 @@ class Gap:
 
     @property
     def query(self) -> str:
-        """The data browser's filter; empty for examples without a category."""
+        """Return the data browser's filter; empty for examples without a category."""
         return urlencode({self.kind: self.value, "people": "differs"}) if self.value else ""
 
     @property
@@ -171,7 +171,7 @@ def read_disagreement(of: Analysis) -> Data:
 
 
 def _by_protocol(of: Analysis) -> tuple[list[str], Codes]:
-    """The protocols' names in their order, and (N, protocols) signs of people's labels."""
+    """Return the protocols' names in their order, and (N, protocols) signs of people's labels."""
     versions = Protocol.objects.filter(project=of.project).order_by("number")
     protocols = dict(versions.values_list("pk", "name"))
     labels = np.full((len(of.sheet), len(protocols)), NO_LABEL, np.int8)
@@ -232,7 +232,7 @@ def disagreement(of: Analysis) -> DisagreementFigures | Undefined:
 def _share(
     part: Floats, apart: Booleans, weight: Floats, stratum: Codes, question: Codes
 ) -> Figure:
-    """The mean part of the disagreements, of which there are n."""
+    """Return the mean part of the disagreements, of which there are n."""
     # Without an audit all examples weigh the same, so the disagreements can be averaged by
     # themselves.
     if not stratum.any():
@@ -245,7 +245,7 @@ def _share(
 
 
 def _explained(of: Analysis, rows: Codes) -> tuple[Floats, dict[str, str]]:
-    """(n, sources) how far each source explains a disagreement, and why one can't."""
+    """Return (n, sources) how far each source explains a disagreement, and why one can't."""
     sheet, samples = of.sheet, of.samples
     explained, why = np.zeros((len(rows), len(SOURCES))), {}
     if isinstance(samples, SampleArrays):
@@ -307,7 +307,7 @@ def _pull(sheet: Sheet, rows: Codes, difference: Floats) -> Floats:
 def _gaps(
     of: Analysis, data: Data, inside: Booleans, rows: Codes, gap: Booleans, rest: Floats
 ) -> list[Gap]:
-    """The groups with the most gaps beyond chance first."""
+    """Return the groups with more gaps than chance gives, the clearest first."""
     names, members = _groups(of, data, inside, rows)
     if not names or not gap.any():
         return []

@@ -455,7 +455,7 @@ def judge_criteria(of: Analysis) -> Sequence[JudgeOnCriterion]:
 
 
 def _compared(of: Analysis, people: Data, column: int, judge: Signs) -> Comparison | Undefined:
-    """The judge's sign and the majority of people's, weighted by why people saw the example."""
+    """Compare the judge's signs with people's majority, weighted by why people saw the example."""
     sheet, answers = of.sheet, people.arrays["answers"][:, column]
     there = answers != MISSING
     example, person = people.arrays["example"][there], people.arrays["person"][there]

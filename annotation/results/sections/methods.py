@@ -198,7 +198,7 @@ def prompt_share_of(run: Run) -> Decimal:
 
 
 def _other(run: Run, others: Sequence[OtherRun], method: str, k: int) -> OtherRun | None:
-    """The newest ranked run of the same judge by this method; MEC(2k) has the cost of 2 × k."""
+    """Return the newest ranked run of this judge by a method. MEC(2k) costs as much as 2 × k."""
     wanted = {"method": str(method), "model": run.model, "k": str(k), "form": run.form}
     same = (other for other in reversed(others) if wanted.items() <= other.settings.items())
     return next(same, None)
@@ -224,7 +224,8 @@ def _hitlc(
     costs: Costs,
     rng: np.random.Generator,
 ) -> Iterator[MethodRow]:
-    """The top β % replaced by people's labels, right by construction; then what was done."""
+    """Yield rows with the top β % replaced by people, right by construction, and then the review
+    that was done."""
     for beta in HITLC_BETAS:
         m = cut(len(sheet), beta)
         # Labelling all N by hand has this price, so labelling m of them costs m/N of it.
@@ -263,7 +264,7 @@ def _reviewed(
 
 
 def _own_name(run: Run, beta: float, more: str = "") -> dict[str, Any]:
-    """An imported run of two orders counts as MEC+BPC, one of one order as MEC."""
+    """Return the run's own name and settings. An imported run of two orders counts as MEC+BPC."""
     bpc = len(run.orders) == 2
     written = NAMES.get(run.method) if run.form != Form.CHOICE else None
     name = written or _name(run, bpc, run.k)
@@ -273,7 +274,7 @@ def _own_name(run: Run, beta: float, more: str = "") -> dict[str, Any]:
 
 
 def _name(run: Run, bpc: bool, k: int) -> str:
-    """A choice has no evidence: what tells its methods apart is whether both orders are asked."""
+    """Return a method's name. A choice has no evidence, so only orders tell its methods apart."""
     if run.form == Form.CHOICE:
         return "BPC" if bpc else "one order"
     return "MEC+BPC" if bpc else "MEC" if k > 1 else "EC"
@@ -291,7 +292,7 @@ class Paired:
 
     @property
     def other_way(self) -> "Paired":
-        """The other run compared with this one."""
+        """Return the comparison of the other run with this one."""
         figure = self.difference
         if isinstance(figure, Estimate):
             low, high = (None if limit is None else -limit for limit in (figure.high, figure.low))
@@ -353,7 +354,8 @@ def ablation(
 
 
 def _same(figure: Figure, other: Figure) -> bool:
-    """A run of X0 and X1 has X0's label alone, and its samples together another."""
+    """Return True if both figures are equal. A run of X0 and X1 has X0's label alone, and all its
+    samples together give another."""
     if isinstance(figure, Undefined) or isinstance(other, Undefined):
         return False
     return math.isclose(figure.value, other.value)
@@ -385,7 +387,7 @@ def paired_with(
     rng: np.random.Generator,
     confidence: float = 0.95,
 ) -> Paired:
-    """This judge's accuracy less the other's, on the examples that both judged."""
+    """Return this judge's accuracy less the other's, on the examples that both judged."""
     both = (sheet.judged & other.judged)[known.rows]
     rows = known.rows[both]
     if not len(rows):

@@ -164,7 +164,7 @@ def people(sheet: Sheet, rng: np.random.Generator) -> PeopleFigures:
 
 
 def voters_agree(sheet: Sheet, rng: np.random.Generator, confidence: float = 0.95) -> VotersAgree:
-    """How all voters agree, over the votes that the labels rest on."""
+    """Return how all voters agree, over the votes that the labels rest on."""
     ballots = sheet.ballots
     counts = category_counts(ballots.votes, ballots.present, SIGNS)
     return _agreement(counts, sheet.question, rng, confidence)
@@ -357,7 +357,7 @@ def read_again(analysis: Analysis) -> Data | Undefined:
 
 
 def again_of(project: Project) -> Data | Undefined:
-    """Whether both answers are the same, for each pair that a person answered again. 2 queries."""
+    """Read whether both answers to a pair that a person had again are the same. Two queries."""
     answers = repeated_answers(project)
     if not answers:
         return NOT_ASKED_AGAIN
@@ -556,7 +556,7 @@ def criteria(of: Analysis) -> CriteriaFigures | Undefined:
 
 
 def criteria_of(sheet: Sheet, read: Data, rng: np.random.Generator) -> CriteriaFigures:
-    """The figures of each criterion, in the order in which people were asked."""
+    """Return the figures of each criterion, in the order in which people were asked."""
     example, overall = read.arrays["example"], read.arrays["overall"]
     answers, names = read.arrays["answers"], read.plain["names"]
     whole = (answers != MISSING).all(axis=1)
@@ -625,7 +625,7 @@ def criteria_of(sheet: Sheet, read: Data, rng: np.random.Generator) -> CriteriaF
 
 
 def _labels_on(sheet: Sheet, rows: Codes, signs: Codes) -> AuditedLabels | Undefined:
-    """Each example's mean vote on a criterion, from 0 to 1, by why people saw the example."""
+    """Return each example's mean vote on a criterion, 0 to 1, by why people saw the example."""
     n = len(sheet)
     votes = np.bincount(rows, minlength=n)
     mean = np.bincount(rows, (1 + signs) / 2, n) / np.maximum(votes, 1)

@@ -118,7 +118,7 @@ def read_portia(of: Analysis) -> Data | Undefined:
 
 
 def prompts_by_parts(run: Run) -> list["PartsCost"]:
-    """What more parts would cost (Figure 2), measured on the first examples that they fit."""
+    """Return what more parts would cost (Figure 2), on the first examples that they fit."""
     settings = PortiaSettings.of(run)
     if settings is None or not run.template_text or run.project.texts_removed_at:
         return []
@@ -171,7 +171,7 @@ def settings_shown(run: Run) -> PortiaRun:
 
 
 def runs_beside(run: Run) -> Sequence[Run]:
-    """The newest ranked runs in both orders: this judge's for comparison, others as reference."""
+    """Return the newest ranked runs in both orders: to compare, and other judges as reference."""
     ranked = run.project.runs.filter(ranked_at__isnull=False).exclude(pk=run.pk)
     both = [other for other in ranked.order_by("-number")[:50] if len(other.orders) == 2]
     # A choice's calls are named by permutation instead of order, so it has no label by order.
@@ -196,7 +196,7 @@ def stage_arrays(run: Run, ids: Codes) -> StageArrays:
 
 
 def whole(run: Run, ids: Codes) -> StageArrays:
-    """A run by another method, as one that was asked the unsplit prompt alone."""
+    """Return a run by another method as one that was asked the unsplit prompt alone."""
     labels = np.zeros((len(ids), len(STAGES), 2), np.int8)
     there, asked = np.zeros(labels.shape, bool), np.zeros(labels.shape[:2], bool)
     labels[:, 0], there[:, 0], asked[:, 0] = order_signs(run, ids, run.orders)
@@ -204,7 +204,7 @@ def whole(run: Run, ids: Codes) -> StageArrays:
 
 
 def order_signs(run: Run, ids: Codes, parts: Sequence[str]) -> tuple[Signs, Booleans, Booleans]:
-    """(N, 2) the sign of the mean in each part, and whether it has one; (N,) any sample at all."""
+    """Return (N, 2) the sign of the mean in each part, if it has one; (N,) any sample at all."""
     rows = (
         Parse.objects.that_count(run)
         .filter(sample__call__part__in=parts)
@@ -423,7 +423,7 @@ def unsplit_of(
 
 
 def settled(stages: StageLabels) -> dict[str, int]:
-    """How many examples each stage settled, and how many none did."""
+    """Count how many examples each stage settled, and how many none did."""
     final = stages.final
     counts = {
         stage.value: int((final.consistent & (stages.last == index)).sum())
@@ -479,7 +479,7 @@ def _people(
 
 
 def design_of(sheet: Sheet, done: np.ndarray) -> tuple[Codes, Design] | Undefined:
-    """The rows that are compared with people's labels, and why these have one."""
+    """Return the rows that are compared with people's labels, and why these have one."""
     known = sheet.known
     if isinstance(known, Undefined):
         return known
@@ -546,7 +546,7 @@ def _same_judge(settings: PortiaRun, others: list[Beside]) -> Iterator[Beside]:
 
 
 def at(stages: StageLabels, rows: Codes) -> StageLabels:
-    """The same of some examples."""
+    """Return the same labels of some examples."""
     return replace(stages, **{f.name: getattr(stages, f.name)[rows] for f in fields(stages)})
 
 

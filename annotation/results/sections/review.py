@@ -162,7 +162,7 @@ class Review:
 
     @property
     def plain(self) -> bool:
-        """Whether every example represents only itself, so that errors can be counted."""
+        """Return True if every example represents only itself, so that errors can be counted."""
         return bool(np.ptp(self.weight) == 0)
 
     @cached_property
@@ -203,7 +203,7 @@ class Review:
         return replace(self, level=reviewed.astype(np.float64), order=order)
 
     def lines(self, m: int) -> ReviewGain | Undefined:
-        """The lines (a) to (c) at a review of the m first by rank (FairEval, Figure 4)."""
+        """Return the lines (a) to (c) at a review of the m first by rank (FairEval, Figure 4)."""
         if not m:
             return NOTHING
         if not self.plain:
@@ -380,7 +380,7 @@ def _varies(sheet: Sheet) -> bool:
 
 
 def band(review: Review, curve: CurveBand | Undefined) -> Points:
-    """The curve with its limits at each beta, and the lower band that holds at all of them."""
+    """Return the curve with its limits at each β, and the lower band that holds at all of them."""
     if isinstance(curve, Undefined):
         return [curve] * len(BETAS)
     return [

@@ -95,7 +95,7 @@ def sentence(name: str, ratio: Estimate) -> str:
 
 
 def evidence(ratio: Estimate) -> float:
-    """How far the odds ratio is from 1, in widths of its interval."""
+    """Return how far the odds ratio is from 1, in widths of its interval."""
     width = math.log(ratio.high / ratio.low)
     return abs(math.log(ratio.value)) / width if width else 0.0
 
@@ -169,7 +169,7 @@ def _judged(sheet: Sheet, run: Run, samples: SampleArrays, texts: Data) -> Judge
 
 
 def _margin(gap: Floats) -> Floats:
-    """The logit of P, from |2 P - 1|."""
+    """Return the logit of P, from |2 P - 1|."""
     sure = np.minimum(gap, _SUREST)
     return np.asarray(np.log1p(sure) - np.log1p(-sure))
 
@@ -219,7 +219,7 @@ logger = logging.getLogger(__name__)
 
 
 def select_what_was_learned(round_: Round) -> bool:
-    """Whether this process opened the second stage; False where another was faster."""
+    """Open the second stage. Return False if another process was faster."""
     run = round_.run
     if run is None:
         logger.warning("Round %s lost the run that it would select from.", round_.pk)
@@ -228,7 +228,7 @@ def select_what_was_learned(round_: Round) -> bool:
 
 
 def learned_of(round_: Round, run: Run) -> RoutingFit:
-    """What the labels of the learning sample teach, by the round's own seed."""
+    """Return what the labels of the learning sample teach, by the round's own seed."""
     analysis = Analysis(round_.project, run, round_.frame)
     sheet, samples = analysis.sheet, analysis.samples
     if isinstance(samples, Undefined):
@@ -248,7 +248,7 @@ def learned_of(round_: Round, run: Run) -> RoutingFit:
 
 
 def _after_the_cut(round_: Round, sheet: Sheet, scores: Floats, sample: Codes) -> Codes:
-    """The examples that the next labels would go to, were the cut extended."""
+    """Return the examples that the next labels would go to if the cut were extended."""
     left = np.setdiff1d(np.arange(len(sheet)), sample)
     # Without a label they come first in the cut, and no error of the judge is found by them.
     unjudged = int((~sheet.judged[left]).sum())
@@ -448,13 +448,13 @@ def _of_fit(fit: Json, jury: Figure, **more: Any) -> RoutingFigures:
 
 
 def alone(stored: Json) -> Figure:
-    """A stored figure without its range, which depends on the fit and was never simulated."""
+    """Return a stored figure without its range, which depends on the fit and wasn't simulated."""
     figure = figure_from(stored)
     return figure if isinstance(figure, Undefined) else Estimate(figure.value, figure.n)
 
 
 def _jury(sheet: Sheet, others: tuple[OtherRun, ...], rows: Codes) -> Figure:
-    """How well the panel's disagreement finds this run's errors."""
+    """Return how well the panel's disagreement finds this run's errors."""
     if not others:
         return NO_JURY
     there = rows[sheet.judged[rows]]
@@ -621,7 +621,7 @@ def _not_calibrated(why: Figure, labels: int = 0) -> tuple[Figure, Calibrated]:
 
 
 def _calibrating(analysis: Analysis, samples: SampleArrays, texts: Data) -> tuple[Floats, Floats]:
-    """What tells which response people prefer, and what tells that the judge is right."""
+    """Return what tells which response people prefer, and what tells that the judge is right."""
     sheet, others = analysis.sheet, [(other.judge, other.judged) for other in analysis.others]
     judged = _judged(sheet, analysis.run, samples, texts)
     made = preference_features(judged, others, texts.arrays.get("likelihood"))
@@ -740,7 +740,7 @@ class EscalationRow:
 
     @property
     def stages(self) -> list[tuple[int, Decimal | None]]:
-        """How many labels each judge keeps, and what asking it costs."""
+        """Return how many labels each judge keeps, and what asking it costs."""
         return list(zip(self.kept, self.usd, strict=True))
 
 
@@ -1100,7 +1100,7 @@ def _weights(analysis: Analysis, signs: np.ndarray, there: Booleans) -> Floats |
 
 
 def _earned(analysis: Analysis, other: OtherRun) -> Floats:
-    """(2, N): what this run's label earns, and the other's, times the example's weight."""
+    """Return (2, N) what this run's label earns, and the other's, times the example's weight."""
     sheet, known = analysis.sheet, analysis.sheet.known
     earned = np.zeros((2, len(sheet)))
     if isinstance(known, Undefined):

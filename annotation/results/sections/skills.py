@@ -199,7 +199,7 @@ SKILLS, NOISE = "skills", "noise"
 
 
 def noise(of: Analysis) -> NoiseFigures | Undefined:
-    """How much of the disagreement between judge and people is people's own."""
+    """Return how much of the disagreement between judge and people is people's own."""
     sheet, known = of.sheet, of.sheet.known
     if isinstance(known, Undefined):
         return known

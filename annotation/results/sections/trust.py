@@ -63,7 +63,7 @@ class Unblinded:
 
 
 def unblinded(sheet: Sheet) -> Unblinded:
-    """A person's vote on an example is one vote, in however many rounds it counts."""
+    """Count votes. A person's vote on an example is one vote, in however many rounds it counts."""
     voted: set[tuple[int, int]] = set()
     left_out: set[tuple[int, int]] = set()
     counted: set[tuple[int, int]] = set()
@@ -224,7 +224,7 @@ def audit_of(sheet: Sheet, run: Run, frame: Frame | None = None) -> Audit | Unde
 
 
 def score_name(audit: Audit) -> str:
-    """What the certified set is cut by."""
+    """Return the name of the score that the certified set is cut by."""
     return "bpde" if audit.scores is None else "routing"
 
 
@@ -243,7 +243,7 @@ def stored_plan(audit: Audit) -> CertificatePlan | None:
 
 
 def best_certificate(sheet: Sheet, audit: Audit, plan: CertificatePlan) -> Certificate | Undefined:
-    """All looks hold at once, so the largest set that one of them certified is valid."""
+    """Return the certificate for the most labels. All looks hold at once, so it is valid."""
     reached = [look for look in plan.looks if look <= audit.resolved]
     if not reached:
         first = plan.looks[0]

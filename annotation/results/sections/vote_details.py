@@ -56,7 +56,7 @@ class OnScale:
 
     @property
     def answers(self) -> list[tuple[str, int]]:
-        """How often each was said, in the words that people chose from."""
+        """Return how often each answer was given, in the words that people chose from."""
         return [
             (CONFIDENCE.get(name, name).lower().replace("_", " "), n)
             for name, n in self.counts.items()
@@ -171,7 +171,7 @@ def _says(answer: Mapping[str, object]) -> bool:
 
 
 def _strength(left: int | None, protocol: Protocol, answer: Mapping[str, str]) -> int:
-    """A choice that a rule derived has no strength."""
+    """Return how much better response 1 is. A choice that a rule derived has no strength."""
     if protocol.scale != Project.Scale.FIVE or protocol.criteria_rule or "rule" in answer:
         return MISSING
     overall = answer.get("overall", "")
@@ -218,7 +218,7 @@ def details_of(sheet: Sheet, read: Data, rng: np.random.Generator) -> VoteDetail
 def _table(
     sheet: Sheet, arrays: Mapping[str, Codes], answers: Codes, met: Booleans
 ) -> tuple[Codes, Booleans, Booleans]:
-    """(n, people) answers, where there is one, and which of them is known."""
+    """Return (n, people) answers, where there is one, and which of them is known."""
     there = answers != MISSING
     rows, person = arrays["example"][there], arrays["person"][there]
     votes, present = votes_on(answers[there], rows, person, len(sheet))

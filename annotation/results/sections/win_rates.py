@@ -101,7 +101,7 @@ def win_rates(sheet: Sheet, calibrated: Figure, planned: str) -> WinRates:
 
 
 def of_labels(sheet: Sheet, labels: Signs, rows: Booleans) -> Figure:
-    """The mean of these labels where they are; the same figure wherever it is shown."""
+    """Return the mean of these labels where they are; the same figure on every page."""
     return mean_of(labels[rows], sheet.question[rows])
 
 
@@ -564,7 +564,7 @@ def _pairs(sheet: Sheet, rows: Booleans, pairs: Sequence[PairResult]) -> list[Mo
 def people_prefer(
     sheet: Sheet, model: str, other: str, confidence: float = 0.95
 ) -> Figure | Undefined:
-    """The win rate of a model against another, by people with the judge's help."""
+    """Return the win rate of a model against another, by people with the judge's help."""
     labels = _between(sheet, PairResult(model, other, 0, 0, 0))
     return labels if isinstance(labels, Undefined) else win_rate(labels, confidence=confidence)
 
