@@ -481,6 +481,7 @@ class ModelRanking:
 
 STYLES = ("length", "markdown")
 FEW_MODELS = Undefined("three models are needed")
+NO_TEXTS = Undefined("the texts were removed, and with them what is known of their style")
 
 
 def models(sheet: Sheet, style: Floats | None = None) -> ModelRanking:
@@ -490,6 +491,7 @@ def models(sheet: Sheet, style: Floats | None = None) -> ModelRanking:
     # Responses without a model's name can't be ranked. An empty project has no names to look up.
     rows &= named[sheet.model_1] & named[sheet.model_2] if len(sheet) else False
     comparisons = (sheet.model_1[rows], sheet.model_2[rows], sheet.final[rows])
+    # Examples of one question are resampled together.
     asked = {"question": sheet.question[rows]}
     # A model that no label compares yet doesn't keep the others from a ranking.
     places, met = np.unique(np.stack(comparisons[:2]), return_inverse=True)
@@ -497,7 +499,9 @@ def models(sheet: Sheet, style: Floats | None = None) -> ModelRanking:
     among = (*met.reshape(2, -1), comparisons[2])
     ranking = bradley_terry(names, *among, **asked)
     with_ties = davidson(names, *among, **asked)
-    of_style: StyleRanking | Undefined = FEW_MODELS
+    named_models = [name for name in sheet.models if name]
+    # Styles are read for three models or more, unless the texts are gone.
+    of_style: StyleRanking | Undefined = FEW_MODELS if len(named_models) < 3 else NO_TEXTS
     if isinstance(ranking, Undefined):
         of_style = ranking
     elif style is not None:
@@ -506,7 +510,6 @@ def models(sheet: Sheet, style: Floats | None = None) -> ModelRanking:
         of_style = style_controlled(names, *among, style[rows][:, differs], **asked)
     compared = comparable(names, *among)
     apart = () if isinstance(compared, Undefined) else compared.apart
-    named_models = [name for name in sheet.models if name]
     unmet = [name for name in named_models if name not in names] if names else []
     return ModelRanking(
         pairwise=_pairs(sheet, rows, pairwise_results(sheet.models, *comparisons)),
