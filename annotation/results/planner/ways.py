@@ -342,7 +342,7 @@ def _ways_of(
 
 
 def _rules(difference: np.ndarray, valid: Booleans) -> list[StoppingRule]:
-    """Return stopping rules by the judge's labels of the pilot: no label of people is used twice."""
+    """Return stopping rules by the judge's pilot labels, so no label of people is used twice."""
     rules = calibrated_rules(difference, valid)
     # Without a rule, samples stop only when the label can't change any more.
     return [] if isinstance(rules, Undefined) else rules
