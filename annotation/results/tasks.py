@@ -29,6 +29,7 @@ def go_on_with_round(round_id: int) -> None:
 @shared_task
 def work_on_round(work_id: int) -> None:
     """Write what is left of a round that was opened or changed, and settle its items."""
+    # A worker that has to stop raises this. The work is free again, so that another one goes on.
     with suppress(UserError):
         growing.work_on(work_id)
 
@@ -36,6 +37,7 @@ def work_on_round(work_id: int) -> None:
 @shared_task
 def go_on_deleting(deletion_id: int) -> None:
     """Delete what is left of a project that somebody deleted."""
+    # Raised as well while somebody still works in the project: the rest is deleted later.
     with suppress(UserError):
         deletion.go_on(deletion_id)
 

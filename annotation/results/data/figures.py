@@ -17,7 +17,9 @@ import numpy as np
 
 from judging.core.errors import UserError
 from judging.core.formatting import NARROW_SPACE, count, decimals, interval, percent
-from judging.methods.intervals.estimates import Estimate, Figure, Undefined
+from judging.methods.intervals.estimates import Estimate, Figure, Undefined, exact_decimal
+from judging.methods.intervals.estimates import optional as optional
+from judging.methods.intervals.estimates import to_json as to_json
 
 Json = dict[str, Any]
 
@@ -73,11 +75,6 @@ def figure_from(stored: Json) -> Figure:
     return Estimate(**stored)
 
 
-def optional() -> Any:
-    """A field whose key the JSON leaves out while it is None."""
-    return field(default=None, metadata={"optional": True})
-
-
 def short(figure: Estimate) -> str:
     """`.732 [.69–.77]`: a figure within a sentence."""
     text = decimals(figure.value)
@@ -94,32 +91,6 @@ def share(figure: Estimate, of: str = "") -> str:
         limits = f"{interval(100 * figure.low, 100 * figure.high, digits)}{NARROW_SPACE}%, "
     whole = f" of {of}" if of else ""
     return f"{percent(figure.value, digits)}{whole} ({limits}n = {count(figure.n)})"
-
-
-def to_json(part: Any) -> Any:
-    """A part of a report as `report --json` writes it.
-
-    Amounts of money are exact decimal strings. A name that is a word of Python, such as `from_`,
-    has an underscore that its key lacks.
-    """
-    if hasattr(part, "as_json"):
-        return part.as_json()
-    if isinstance(part, Decimal):
-        return usd(part)
-    if isinstance(part, Enum):
-        return part.value
-    if isinstance(part, dict):
-        return {key: to_json(value) for key, value in part.items()}
-    if isinstance(part, list | tuple):
-        return [to_json(value) for value in part]
-    if not is_dataclass(part):
-        return part
-    named = [(one, getattr(part, one.name)) for one in fields(part)]
-    return {
-        one.name.rstrip("_"): to_json(value)
-        for one, value in named
-        if value is not None or not one.metadata.get("optional")
-    }
 
 
 def json_schema(kind: Any, parts: Json, prefix: str = "Report") -> Json:
@@ -143,10 +114,7 @@ def json_schema(kind: Any, parts: Json, prefix: str = "Report") -> Json:
         items = [one for one in inner if one is not Ellipsis] or [Any]
         several = {"anyOf": [json_schema(one, parts, prefix) for one in items]}
         same = len(set(items)) == 1
-        return {
-            "type": "array",
-            "items": json_schema(items[0], parts, prefix) if same else several,
-        }
+        return {"type": "array", "items": json_schema(items[0], parts, prefix) if same else several}
     if kind in _JSON_TYPES:
         return {"type": _JSON_TYPES[kind]}
     if hasattr(kind, "as_json") and not issubclass(kind, Estimate | Undefined):
@@ -163,7 +131,8 @@ def json_schema(kind: Any, parts: Json, prefix: str = "Report") -> Json:
 
 
 _JSON_TYPES = {
-    str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null", dict: "object",
+    str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null",
+    dict: "object",
 }  # fmt: skip
 
 
@@ -184,7 +153,7 @@ def _schema_of_fields(kind: Any, parts: Json, prefix: str) -> Json:
 
 def usd(amount: Decimal | None) -> str | None:
     """Exact, without an exponent; None is unknown."""
-    return None if amount is None else f"{amount.normalize():f}"
+    return None if amount is None else exact_decimal(amount)
 
 
 WIN, TIE, LOSE = "win", "tie", "lose"
@@ -366,9 +335,7 @@ def named_lines(
 _ROOM, _ASIDE, _EDGE = 0.04, 0.3, 0.15
 
 
-def _places_of_names(
-    rows: list[Json], x: str, y: str, by: str
-) -> dict[str, tuple[float, bool]]:
+def _places_of_names(rows: list[Json], x: str, y: str, by: str) -> dict[str, tuple[float, bool]]:
     """Return where each line is farthest from the others, and if it has more room above it.
 
     Nothing if a line is nowhere far from the others.

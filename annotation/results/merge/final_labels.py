@@ -90,7 +90,7 @@ class HumanLabel:
             what it costs.
         left_out: Votes that don't count, because the project leaves out those of people who had
             seen judge output. They are paid for all the same.
-        n_cant_judge: Votes of people who couldn't judge the example. They are received and paid
+        n_cant_judge: Votes of people who couldn't judge the example. They are cast and paid
             for, and are no label.
         posterior: The probabilities of win, tie and lose by a model of all votes, if it was asked.
     """
@@ -197,17 +197,19 @@ def merged(
     """
     frame = frame_for(run, frame)
     labels = _labels_by_example(project, run, frame, model)
-    place, *said = next(labels, _BEHIND_ALL)
+    place, *labels_here = next(labels, _BEHIND_ALL)
     rows = _streamed(frame_of(project, frame), run)
     last = -1, -1
     # Each chunk starts after the last example, which costs the same however far down it is.
     while chunk := list(rows.later_than(*last)[:_EXAMPLES_AT_ONCE]):
         for row in chunk:
             last = row.number, row.pk
+            # Both streams are in import order. Labels of examples outside the frame are passed
+            # over.
             while place < last:
-                place, *said = next(labels, _BEHIND_ALL)
+                place, *labels_here = next(labels, _BEHIND_ALL)
             verdict = row if run and row.n_asked is not None else None
-            yield _merge_one(row, verdict, *(said if place == last else (None, None)))
+            yield _merge_one(row, verdict, *(labels_here if place == last else (None, None)))
 
 
 def _streamed(examples: QuerySet[Example], run: Run | None) -> QuerySet[Example, Any]:
@@ -235,7 +237,7 @@ def merged_page(project: Project, run: Run | None, examples: list[Example]) -> l
     rows = Verdict.objects.filter(run=run, example__in=ids) if run else ()
     verdicts = {verdict.example_id: verdict for verdict in rows}
     return [
-        _merge_one(example, *(found.get(example.pk) for found in (verdicts, everywhere, asked)))
+        _merge_one(example, *(known.get(example.pk) for known in (verdicts, everywhere, asked)))
         for example in examples
     ]
 
@@ -297,22 +299,24 @@ def _labels_by_example(
     **only: Example | Run | list[int],
 ) -> Iterator[tuple[Any, ...]]:
     """Yield what `human_labels` returns, by example in import order, in flat memory."""
-    found = model_of(project, model)
+    probabilities = model_of(project, model)
+    # Check examples have a known answer and are no part of any result.
     items = Item.objects.filter(round__project=project, **only).exclude(selection__kind="check")
     rounds = _rounds_of(items)
-    frames = {one.frame_id for one in rounds.values() if _is_of(one, run)}
+    frames = {round_.frame_id for round_ in rounds.values() if _is_of(round_, run)}
     narrow = _narrower(frames, project, frame)
     alone = {"selection": str(Selection.Kind.TOP), "probability": 1.0}
-    answers = _read_answers(items, rounds, project, found)
+    answers = _read_answers(items, rounds, project, probabilities)
     for place, group in groupby(answers, key=lambda answer: answer[0].place):
-        said = list(group)
-        known = _newest(sorted(said, key=lambda answer: answer[0].round.protocol.number))
+        answers_here = list(group)
+        # Stable, so that answers under one protocol stay in the order of their rounds.
+        known = _newest(sorted(answers_here, key=lambda answer: answer[0].round.protocol.number))
         if run is None:
             yield place, known, known
             continue
         entering = [
             (item, replace(label, **alone) if item.round.frame_id in narrow else label)
-            for item, label in said
+            for item, label in answers_here
             if _is_of(item.round, run) and item.selection.kind in ENTERING
         ]
         yield place, known, _asked(entering) if entering else None
@@ -332,10 +336,10 @@ def model_of(project: Project, otherwise: str = "") -> Posteriors | None:
 def _narrower(frames: set[int | None], project: Project, frame: int | None) -> set[int | None]:
     """Return the frames of rounds that lack a member of the frame that labels are used for."""
     return {
-        one
-        for one in frames - {None, frame}
+        other
+        for other in frames - {None, frame}
         if frame_of(project, frame)
-        .exclude(Exists(FrameMember.objects.filter(frame=one, example=OuterRef("pk"))))
+        .exclude(Exists(FrameMember.objects.filter(frame=other, example=OuterRef("pk"))))
         .exists()
     }
 
@@ -394,19 +398,20 @@ def _rounds_of(items: QuerySet[Item]) -> dict[int, Round]:
     """Read the items' rounds, which are few, once instead of with each item."""
     ids = items.order_by().values_list("round", flat=True).distinct()
     any_aside = Intervention.objects.filter(round=OuterRef("pk"), kind=Intervention.Kind.ASIDE)
+    # Most rounds have nothing put aside, and then its votes need not be read.
     with_aside = Round.objects.select_related("protocol").annotate(any_aside=Exists(any_aside))
     return with_aside.in_bulk(list(ids))
 
 
 def _read_answers(
-    items: QuerySet[Item], rounds: Mapping[int, Round], project: Project, found: Posteriors | None
+    items: QuerySet[Item], rounds: Mapping[int, Round], project: Project, model: Posteriors | None
 ) -> Iterator[Answer]:
     """Yield the items with their labels, by example in import order, then by round."""
     rows = Adjudication.objects.filter(item__in=items.values("pk")).order_by("pk")
     decisions = {decision.item_id: decision for decision in rows}
-    aside = _read_aside(items) if any(one.any_aside for one in rounds.values()) else {}
-    selections = {one.pk: one for one in Selection.objects.filter(round__in=rounds)}
-    covered = {pk: one for one in selections.values() for pk in one.parameters.get(COVERS, ())}
+    aside = _read_aside(items) if any(round_.any_aside for round_ in rounds.values()) else {}
+    selections = {row.pk: row for row in Selection.objects.filter(round__in=rounds)}
+    covered = {pk: row for row in selections.values() for pk in row.parameters.get(COVERS, ())}
     for (pk, *asked), votes in groupby(_read_votes(items), key=itemgetter(slice(_N_OF_ITEM))):
         number, example, state, round_, selection, probability = asked
         cast = [CastVote(*vote[_N_OF_ITEM:]) for vote in votes if vote[-1]]
@@ -415,7 +420,7 @@ def _read_answers(
             # The cut was extended over this audit item, which now represents itself alone.
             chosen, probability = covered[pk], 1.0
         item = AskedItem(pk, (number, example), state, rounds[round_], chosen, probability)
-        here = found.of(example, rounds[round_].protocol_id) if found else None
+        here = model.of(example, rounds[round_].protocol_id) if model else None
         yield item, _label_of(item, cast, aside.get(pk, []), decisions.get(pk), project, here)
 
 
@@ -438,6 +443,7 @@ def _read_votes(items: QuerySet[Item]) -> Iterator[tuple[Any, ...]]:
     The vote of an empty slot has no key.
     """
     both_bad = When(slots__vote__answer__overall="both_bad", then=Value(1))
+    # A vote that counts in several rounds is in a slot of each, and was cast in one.
     here = Case(When(slots__vote__item=F("pk"), then=Value(1)), default=Value(0))
     rows = (
         items.annotate(
@@ -508,6 +514,7 @@ def _label_of(
         assumed_usd=len(paid) * _assumed_usd(item.round.minutes_per_vote, item.round.wage_usd),
         n_timed=len(timed),
         seconds=seconds,
+        # repr writes the shortest decimal that is this float, and not its fifty binary digits.
         timed_usd=human_usd_of_active_time(Decimal(repr(seconds)), item.round.wage_usd)
         if timed
         else Decimal(0),
@@ -523,7 +530,9 @@ def _decide(
     if decision is not None:
         return Label(decision.label), LabelSource.ADJUDICATED, "decided by a person"
     settled = item.state == Item.State.COMPLETE or item.round.state == Round.State.CLOSED
+    # An open item may still get votes that change its majority.
     if any(counts) and settled:
+        # Where a label measures the judge, the policy can't be to take the judge's label.
         measures = item.selection.kind in Selection.RANDOM
         return _outcome_in_words(counts, item.round.no_majority, measures)
     return None, LabelSource.UNDECIDED, _why_undecided(item, counts, not_counted)
@@ -534,9 +543,8 @@ def _by_model(
 ) -> tuple[Label | None, str, str]:
     """Return the likeliest label, if the project takes labels from a model and one is likeliest."""
     best = max(posterior)
-    likeliest = [
-        name for name, one in zip(Label.values, posterior, strict=True) if best - one < EQUAL
-    ]
+    likeliest = [name for name, p in zip(Label.values, posterior, strict=True) if best - p < EQUAL]
+    # The model doesn't decide between equally likely labels, so the round's own rule applies.
     if rule == Project.LabelRule.MAJORITY or len(likeliest) > 1:
         return label, source, words
     name = _MODELS[LabelSource(rule)]
@@ -548,14 +556,14 @@ def _by_model(
 
 
 def _why_undecided(item: AskedItem, counts: tuple[int, ...], not_counted: int) -> str:
-    given, asked = sum(counts) + not_counted, item.round.votes_per_item
+    cast, asked = sum(counts) + not_counted, item.round.votes_per_item
     if item.state == Item.State.ADJUDICATE:
         if not_counted and not any(counts):
             return "no vote that counts: waits for a decision"
-        if given < asked:
-            return f"{given} of {asked} votes, and everybody else skipped it: waits for a decision"
+        if cast < asked:
+            return f"{cast} of {asked} votes, and everybody else skipped it: waits for a decision"
         return f"no majority ({_joined(counts)}): waits for a decision"
-    return f"{given} of {asked} votes so far" if given else ""
+    return f"{cast} of {asked} votes so far" if cast else ""
 
 
 # What votes alone came to, which a model of votes may replace. A person's decision stays.
@@ -630,9 +638,9 @@ def repeated_answers(project: Project) -> list[Repeat]:
 
     Attention checks and votes that were put aside are left out, as from all agreement.
     """
-    found = Repeat.objects.filter(round__project=project, submitted_at__isnull=False)
-    found = found.filter(vote__aside_at=None, vote__example__is_check=False)
-    found = found.exclude(label="").exclude(first_label="")
+    repeats = Repeat.objects.filter(round__project=project, submitted_at__isnull=False)
+    repeats = repeats.filter(vote__aside_at=None, vote__example__is_check=False)
+    repeats = repeats.exclude(label="").exclude(first_label="")
     if project.leave_out_unblinded:
-        found = found.filter(vote__unblinded=False)
-    return list(found.select_related("annotator").order_by("annotator__number", "pk"))
+        repeats = repeats.filter(vote__unblinded=False)
+    return list(repeats.select_related("annotator").order_by("annotator__number", "pk"))

@@ -53,18 +53,19 @@ def posteriors(project: Project, rule: str) -> Posteriors:
     if votes is None:
         return Posteriors(rule, NO_VOTES.reason)
     digest = hashlib.sha256(rule.encode())
-    for one in (asked, votes.example, votes.rater, votes.label):
-        digest.update(np.ascontiguousarray(one, dtype=np.int64).tobytes())
-    found = cached(f"posteriors-{rule}", project, digest.hexdigest(), lambda: _fit(votes, rule))
-    if isinstance(found, Undefined):
-        return Posteriors(rule, found.reason)
+    for column in (asked, votes.example, votes.rater, votes.label):
+        # One type on every machine, so that equal votes have equal bytes.
+        digest.update(np.ascontiguousarray(column, dtype=np.int64).tobytes())
+    fitted = cached(f"posteriors-{rule}", project, digest.hexdigest(), lambda: _fit(votes, rule))
+    if isinstance(fitted, Undefined):
+        return Posteriors(rule, fitted.reason)
     keys = map(tuple, asked.tolist())
-    return Posteriors(rule, kept=dict(zip(keys, map(tuple, found.tolist()), strict=True)))
+    return Posteriors(rule, kept=dict(zip(keys, map(tuple, fitted.tolist()), strict=True)))
 
 
 def _fit(votes: CastVotes, rule: str) -> Floats | Undefined:
-    found = MODELS[rule](votes)
-    return found if isinstance(found, Undefined) else np.asarray(found.posterior)
+    fitted = MODELS[rule](votes)
+    return fitted if isinstance(fitted, Undefined) else np.asarray(fitted.posterior)
 
 
 def _read(project: Project) -> tuple[Codes, CastVotes | None]:
@@ -77,12 +78,13 @@ def _read(project: Project) -> tuple[Codes, CastVotes | None]:
         .filter(vote__is_practice=False)
         .order_by("item__example", "round__protocol", "vote__annotator")
         .values_list("item__example", "round__protocol", "vote__annotator", "vote__label")
+        # A vote that counts in several rounds is in a slot of each, and is one vote to the model.
         .distinct()
     )
-    given = [(*keys, 1 - SIGN[label]) for *keys, label in rows.iterator(chunk_size=2000)]
-    if not given:
+    table_rows = [(*keys, 1 - SIGN[label]) for *keys, label in rows.iterator(chunk_size=2000)]
+    if not table_rows:
         return np.zeros((0, 2), np.intp), None
-    table = np.array(given, dtype=np.intp)
+    table = np.array(table_rows, dtype=np.intp)
     # Sorted by example and protocol, which is the order that the votes come in.
     asked, example = np.unique(table[:, :2], axis=0, return_inverse=True)
     raters, rater = np.unique(table[:, 2], return_inverse=True)

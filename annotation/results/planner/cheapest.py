@@ -97,18 +97,18 @@ class Wish:
     def problems(self) -> list[tuple[str, str]]:
         """Return every value that is no goal, with its name."""
         low, high = LIMITS[self.goal]
-        found = []
+        wrong = []
         if not low <= self.value <= high:
-            found.append(("value", f"Enter a share from {percent(float(low), 1)} to "
+            wrong.append(("value", f"Enter a share from {percent(float(low), 1)} to "
                                    f"{percent(float(high), 1)}."))  # fmt: skip
         low, high = _CONFIDENCES
         if not low <= self.confidence <= high:
-            found.append(("confidence", "Enter a confidence from 50 % to 99 %."))
+            wrong.append(("confidence", "Enter a confidence from 50 % to 99 %."))
         if self.examples is not None and not 1 <= self.examples <= MOST_EXAMPLES:
-            found.append(("examples", f"Enter a number from 1 to {count(MOST_EXAMPLES)}."))
+            wrong.append(("examples", f"Enter a number from 1 to {count(MOST_EXAMPLES)}."))
         if any(price < 0 or price > 1000 for price in self.prices.values()):
-            found.append(("prices", "Enter prices from 0 to 1000 USD per example."))
-        return found
+            wrong.append(("prices", "Enter prices from 0 to 1000 USD per example."))
+        return wrong
 
     def to_json(self) -> Json:
         """Return what a job holds, and what a round stores as its goal but for the prices."""
@@ -125,7 +125,7 @@ class Wish:
             value=Decimal(stored["value"]),
             confidence=Decimal(stored["confidence"]),
             examples=stored.get("examples"),
-            prices={int(key): Decimal(one) for key, one in stored.get("prices", {}).items()},
+            prices={int(key): Decimal(price) for key, price in stored.get("prices", {}).items()},
         )
 
     @property
@@ -141,8 +141,8 @@ class Wish:
 
 def checked(wish: Wish) -> Wish:
     """Return the wish. Raises UserError with everything that is wrong in it."""
-    if found := wish.problems():
-        raise UserError(" ".join(f"{name}: {why}" for name, why in found))
+    if problems := wish.problems():
+        raise UserError(" ".join(f"{name}: {why}" for name, why in problems))
     return wish
 
 
@@ -164,13 +164,13 @@ def find_cheapest(project: Project, wish: Wish, tell: Tell = lambda done, of: No
     told = wish.to_json() | {"examples": examples, "project": project.slug}
     if isinstance(sample, Undefined):
         return told | _without_sample(project, asked, wish, sample.reason)
-    found_ways, left_out = ways(sample, asked, wish.prices, tell)
+    tried, left_out = ways(sample, asked, wish.prices, tell)
     # What an interval and a certificate say is about people's label by all votes of the sample.
     by_all = {sample.votes: sample.right[sample.votes]}
     right = sample.right if wish.goal is Goal.ACCURACY else by_all
     question = sample.analysis.sheet.question[sample.places]
-    plans = search([way.chain for way in found_ways], right, asked, question, sample.analysis.rng)
-    return told | _answer(sample, found_ways, plans, asked, wish, left_out)
+    plans = search([way.chain for way in tried], right, asked, question, sample.analysis.rng)
+    return told | _answer(sample, tried, plans, asked, wish, left_out)
 
 
 def _without_sample(project: Project, asked: Asked, wish: Wish, reason: str) -> Json:
@@ -193,7 +193,7 @@ def _without_sample(project: Project, asked: Asked, wish: Wish, reason: str) -> 
 
 def _answer(
     sample: LearningSample,
-    found: Sequence[Way],
+    tried: Sequence[Way],
     plans: Plans,
     asked: Asked,
     wish: Wish,
@@ -202,16 +202,18 @@ def _answer(
     choice = choose(plans, asked)
     rising = asked.goal is Goal.ACCURACY
     line = frontier(plans, rising=rising)
+    # A long frontier is thinned evenly; its first and its last plan stay.
     line = line[np.unique(np.linspace(0, len(line) - 1, MOST_ROWS).astype(int))]
-    alone = _people_alone(found, plans, sample.votes)
-    named = [one for one in (choice.best, choice.second, choice.hoped, alone) if one is not None]
+    alone = _people_alone(tried, plans, sample.votes)
+    chosen = (choice.best, choice.second, choice.hoped, alone)
+    named = [place for place in chosen if place is not None]
     places = np.unique(np.concatenate((line, np.array(named, dtype=np.intp))))
     places = places[np.argsort(plans.usd[places], kind="stable")]
     ends = better_end(plans, places, asked)
     rows, number = [], {}
     for place, end in zip(places.tolist(), ends.tolist(), strict=True):
         number[place] = len(rows) + 1
-        row = _row(sample, found, plans, place, end, asked)
+        row = _row(sample, tried, plans, place, end, asked)
         rows.append(row | {"number": number[place], "frontier": place in line.tolist()})
     numbers = {
         name: None if (place := getattr(choice, name)) is None else number[place]
@@ -224,25 +226,25 @@ def _answer(
     }  # fmt: skip
     hoped = None if choice.hoped is None else rows[numbers["hoped"] - 1]
     takes = what_it_takes(told | {"examples": asked.examples}, hoped) if hoped else ""
-    has_judges = any(way.route != "people" for way in found)
+    has_judges = any(way.route != "people" for way in tried)
     return told | {"sentence": sentence(told, wish, has_judges=has_judges), "takes": takes}
 
 
-def _people_alone(found: Sequence[Way], plans: Plans, votes: int) -> int | None:
-    alone = [place for place, way in enumerate(found) if way.route == "people"]
+def _people_alone(tried: Sequence[Way], plans: Plans, votes: int) -> int | None:
+    alone = [place for place, way in enumerate(tried) if way.route == "people"]
     rows = np.flatnonzero(np.isin(plans.chain, alone) & (plans.votes == votes))
     return int(rows[0]) if len(rows) else None
 
 
 def _row(
     sample: LearningSample,
-    found: Sequence[Way],
+    tried: Sequence[Way],
     plans: Plans,
     place: int,
     better: float,
     asked: Asked,
 ) -> Json:
-    way, column = found[int(plans.chain[place])], int(plans.column[place])
+    way, column = tried[int(plans.chain[place])], int(plans.column[place])
     chain, share, votes = way.chain, float(plans.share[place]), int(plans.votes[place])
     limit, audit = float(plans.limit[place]), int(plans.audit[place])
     whole = float(plans.usd[place])
@@ -261,7 +263,7 @@ def _row(
 
 
 def _check_size(plans: Plans, place: int, asked: Asked, sample: LearningSample) -> int | None:
-    """The audit that checks a plan on labels that chose nothing; None if none is large enough."""
+    """Return the size of the audit that checks a plan by fresh labels; None if none is enough."""
     if asked.goal is not Goal.ACCURACY:
         return int(plans.audit[place])
     share = float(plans.share[place])
@@ -271,14 +273,14 @@ def _check_size(plans: Plans, place: int, asked: Asked, sample: LearningSample) 
     if not 0 < wrong < epsilon:
         return None
     rest = round(asked.examples * (1 - share))
-    found = size_for_certificate(epsilon, wrong, _POWER, rest, asked.alpha)
-    return None if isinstance(found, Undefined) else found.n
+    size = size_for_certificate(epsilon, wrong, _POWER, rest, asked.alpha)
+    return None if isinstance(size, Undefined) else size.n
 
 
 def _left_to_judges(
     plans: Plans, place: int, asked: Asked, sample: LearningSample
 ) -> tuple[float, float]:
-    """The share of the unreviewed labels that may be wrong, and the share that is."""
+    """Return which share of the unreviewed labels may be wrong, and which share is."""
     share = float(plans.share[place])
     people = share * float(1 - sample.right[int(plans.votes[place])].mean())
     may = (1 - asked.value - people) / (1 - share)
@@ -441,10 +443,10 @@ def row_of(told: Mapping[str, Any], number: int | None) -> Json:
     wanted = told["best"] if number is None else number
     if wanted is None:
         raise UserError(f"{told['sentence']} Name a plan to open one all the same.")
-    found: Json | None = next((row for row in told["rows"] if row["number"] == wanted), None)
-    if found is None:
+    plan: Json | None = next((row for row in told["rows"] if row["number"] == wanted), None)
+    if plan is None:
         raise UserError(f"There is no plan {wanted}. There are {len(told['rows'])}.")
-    return found
+    return plan
 
 
 def goal_to_store(told: Mapping[str, Any]) -> Json:
@@ -487,11 +489,13 @@ def _audit_size(row: Mapping[str, Any]) -> int:
 
 
 def _epsilon(told: Mapping[str, Any], row: Mapping[str, Any]) -> float:
-    """The share of wrong labels to certify, at most one half."""
+    """Return the share of wrong labels to certify, at most one half."""
     value = float(told["value"])
     if told["goal"] == Goal.CERTIFICATE:
         return value
     if told["goal"] == Goal.ACCURACY and row["share"] < 1:
+        # Labels of people count as right, so all errors that the goal allows may be among the
+        # judge's.
         return round(min((1 - value) / (1 - row["share"]), 0.5), 4)
     return 0.1
 
@@ -504,6 +508,7 @@ def _of_row(
     kept, people = ids[judge >= 0], ids[judge < 0]
     size = min(_audit_size(row), len(kept))
     digest = hashlib.sha256(json.dumps([row["runs"], row["threshold"]]).encode()).digest()
+    # Seeded by the plan, so that opening it again draws the same audit.
     rng = np.random.default_rng(int.from_bytes(digest[:8], "big"))
     audit = np.sort(rng.choice(kept, size, replace=False))
     asked = set(people.tolist()) | set(audit.tolist())
@@ -525,10 +530,11 @@ def _kept(
 ) -> tuple[Codes, Codes, np.ndarray]:
     """Return the examples, the place of the judge that keeps each or -1, and (R, N) labels."""
     ids = np.array(list(frame_of(project).order_by().values_list("pk", flat=True)), dtype=np.intp)
+    # Sorted keys, so that the draw doesn't depend on the order in which the database returns rows.
     ids.sort()
-    said = [verdict_rows(run, ids) for run in runs]
-    unsure = np.stack([np.where(one.judged, one.bpde, np.nan) for one in said])
-    return ids, first_sure(unsure, threshold), np.stack([one.judge for one in said])
+    verdicts = [verdict_rows(run, ids) for run in runs]
+    unsure = np.stack([np.where(of_run.judged, of_run.bpde, np.nan) for of_run in verdicts])
+    return ids, first_sure(unsure, threshold), np.stack([of_run.judge for of_run in verdicts])
 
 
 def open_plan(
@@ -560,14 +566,14 @@ def who_labels(
     if row["route"] in ("learned", "random") and row["share"]:
         raise UserError("Its round draws the examples. Open it, and export the round's items.")
     names = dict(frame_of(project).values_list("pk", "external_id"))
-    runs = [project.runs.get(number=one) for one in row["runs"]]
+    runs = [project.runs.get(number=run) for run in row["runs"]]
     if row["route"] == "row":
         ids, judge, labels = _kept(project, runs, row["threshold"])
     elif runs:
         ids = np.array(sorted(names), dtype=np.intp)
-        said = verdict_rows(runs[0], ids)
-        judge, labels = np.where(said.judged, 0, -1), said.judge[None]
-        judge[said.ranking[: size_for_beta(len(ids), Decimal(repr(100 * row["share"])))]] = -1
+        verdicts = verdict_rows(runs[0], ids)
+        judge, labels = np.where(verdicts.judged, 0, -1), verdicts.judge[None]
+        judge[verdicts.ranking[: size_for_beta(len(ids), Decimal(repr(100 * row["share"])))]] = -1
     else:
         ids = np.array(sorted(names), dtype=np.intp)
         judge, labels = np.full(len(ids), -1), np.zeros((1, len(ids)), np.int8)
@@ -597,7 +603,7 @@ class Check:
 def goal_checks(project: Project) -> list[Check]:
     """Return the check of each round that a plan has opened, the newest first."""
     rounds = Round.objects.filter(project=project, parameters__has_key="goal")
-    return [_check(one) for one in rounds.select_related("run", "frame").order_by("-number")]
+    return [_check(round_) for round_ in rounds.select_related("run", "frame").order_by("-number")]
 
 
 def _check(round_: Round) -> Check:
@@ -643,6 +649,7 @@ def _check(round_: Round) -> Check:
 
 def _fresh(round_: Round, sheet: Sheet, places: Codes) -> Codes:
     """Leave out what had a vote before the round opened: it may have chosen the plan."""
+    # A known label was there before the plan, so none of them is fresh.
     if sheet.basis == "gold":
         return places[:0]
     # Imported votes may have no time.
@@ -652,34 +659,34 @@ def _fresh(round_: Round, sheet: Sheet, places: Codes) -> Codes:
         example__project=round_.project_id,
     )
     seen = set(before.values_list("example", flat=True))
-    return np.array([one for one in places.tolist() if int(sheet.ids[one]) not in seen], np.intp)
+    return np.array([at for at in places.tolist() if int(sheet.ids[at]) not in seen], np.intp)
 
 
 def _judged(
     round_: Round, wish: Wish, labels: AuditedLabels, rest: int, audited: int, wrong: int
 ) -> Check:
-    said = f"Of {number_of(audited, 'fresh label')}, people contradict {count(wrong)}. "
+    words = f"Of {number_of(audited, 'fresh label')}, people contradict {count(wrong)}. "
     sure = percent(float(wish.confidence))
     if wish.goal is Goal.WIN_RATE:
         wide = width(win_rate(labels))
         figure = None if wide is None else wide / 2
         reached = figure is not None and figure <= float(wish.value)
-        said += f"The win rate is known to ± {decimals(100 * (figure or 0.5), 1)} points"
+        words += f"The win rate is known to ± {decimals(100 * (figure or 0.5), 1)} points"
     else:
         unseen = rest - audited
         most = most_unseen(unseen, audited, wrong, float(1 - wish.confidence))
         if wish.goal is Goal.ACCURACY:
             figure = 1 - most / labels.n
             reached = figure >= float(wish.value)
-            said += (
+            words += (
                 f"With {sure} confidence, at least {percent(figure, 1)} of the final labels agree"
             )
         else:
             figure = most / unseen if unseen else 0.0
             reached = figure <= float(wish.value)
-            said += f"With {sure} confidence, at most {percent(figure, 1)} of the others are wrong"
+            words += f"With {sure} confidence, at most {percent(figure, 1)} of the others are wrong"
     verdict = "the goal is reached." if reached else "the goal is not shown to be reached."
-    return Check(round_.number, f"{said}: {verdict}", audited, wrong, figure, reached)
+    return Check(round_.number, f"{words}: {verdict}", audited, wrong, figure, reached)
 
 
 def asked_of(project: Project, wish: Wish) -> Json:
@@ -690,8 +697,8 @@ def asked_of(project: Project, wish: Wish) -> Json:
 def kept_answer(project: Project, wish: Wish) -> Json | None:
     """Return the answer if it was computed from the data as they are now."""
     done = _jobs(project).filter(asked=asked_of(project, wish), state=Job.State.DONE)
-    found: Json | None = done.values_list("result", flat=True).order_by("-pk").first()
-    return found
+    kept: Json | None = done.values_list("result", flat=True).order_by("-pk").first()
+    return kept
 
 
 def waiting_job(project: Project, wish: Wish) -> Job | None:
@@ -703,12 +710,12 @@ def waiting_job(project: Project, wish: Wish) -> Job | None:
 def answer_here(project: Project, user: AbstractUser | None, wish: Wish) -> Json:
     """Compute the answer in this process, and keep it as a job keeps it."""
     asked = asked_of(project, wish)
-    found = find_cheapest(project, wish) | {"round": None}
+    told = find_cheapest(project, wish) | {"round": None}
     Job.objects.create(
-        project=project, user=user, kind=Job.Kind.CHEAPEST, asked=asked, result=found,
+        project=project, user=user, kind=Job.Kind.CHEAPEST, asked=asked, result=told,
         state=Job.State.DONE, ended_at=timezone.now(),
     )  # fmt: skip
-    return found
+    return told
 
 
 def _jobs(project: Project) -> QuerySet[Job]:
@@ -732,6 +739,7 @@ def cheapest_asked(
     def tell(done: int, of: int) -> None:
         report_cache.set(key, (done, of), CACHED_SECONDS)
 
+    # The same question is answered by an earlier job as long as the data are the same.
     told = kept_answer(project, wish) or find_cheapest(project, wish, tell) | {"round": None}
     if not asked.get("open_round"):
         keep(told)
@@ -744,10 +752,11 @@ def cheapest_asked(
 
 def progress_of(job: Job) -> tuple[int, int] | None:
     """Return how many runs were replayed, of how many; None if nobody has begun."""
-    found: tuple[int, int] | None = report_cache.get(_progress_key(job.project, job.asked))
-    return found
+    progress: tuple[int, int] | None = report_cache.get(_progress_key(job.project, job.asked))
+    return progress
 
 
 def _progress_key(project: Project, asked: Mapping[str, Any]) -> str:
+    # Sorted, so that the page and the worker have one key for the same question.
     text = json.dumps(asked, sort_keys=True)
     return f"cheapest:{project.pk}:{hashlib.sha256(text.encode()).hexdigest()}"

@@ -89,16 +89,16 @@ def known_votes(
     Args:
         frame: The examples that the round is about, if they are not all.
     """
-    given = everywhere = Vote.objects.filter(protocol=current_protocol(project)).order_by()
+    cast = everywhere = Vote.objects.filter(protocol=current_protocol(project)).order_by()
     if frame is not None:
-        given = given.filter(example__in=(about := frame.order_by()).values("pk"))
+        cast = cast.filter(example__in=(about := frame.order_by()).values("pk"))
     else:
         # Few are left out. To look for those that count would read every example with its texts.
         left_out = project.examples.filter(is_check=True)
         if project.imports.exclude(state=Import.State.DONE).exists():
             left_out = project.examples.not_judged()
-        given = given.exclude(example__in=left_out.values("pk"))
-    counted = given.values_list("example").annotate(n=Least(Count("*"), Value(votes)))
+        cast = cast.exclude(example__in=left_out.values("pk"))
+    counted = cast.values_list("example").annotate(n=Least(Count("*"), Value(votes)))
     of_example: dict[int, int] = dict(counted)
     # Apart from the counts: joined to every vote, the verdicts take several times as long.
     ranked = Verdict.objects.filter(run=run, rank__isnull=False) if run else Verdict.objects.none()
@@ -182,7 +182,7 @@ class ReviewPlan:
 
     @property
     def all_usd(self) -> Decimal:
-        """What labelling everything costs, with as many votes each."""
+        """Return what labelling everything costs, with as many votes on each example."""
         return (self.n_frame * self.votes - self.known.total) * self.vote_usd
 
     @property
@@ -195,7 +195,8 @@ class ReviewPlan:
         return 0 < self.unreviewed < self.audit
 
     def usd_at(self, beta: float) -> Decimal:
-        """What people cost at another β, with the same audit."""
+        """Return what people cost at another β, with the same audit."""
+        # repr keeps 12.3 as 12.3, and the float itself has fifty digits.
         m = min(size_for_beta(self.n_frame, Decimal(repr(beta))), self.n_frame - self.audit)
         return ((m + self.audit) * self.votes - self._known_at(m)) * self.vote_usd
 
@@ -204,6 +205,8 @@ class ReviewPlan:
         if m == self.n_frame:
             return self.known.total
         by_rank = 0 if self.learn else self.known.up_to(m)
+        # With a learning sample, the rank of the others is learned later, so any example may be
+        # selected.
         drawn, drawn_from = (m if self.learn else 0) + self.audit, self.n_frame
         if not self.learn:
             drawn_from -= m
@@ -221,6 +224,7 @@ def plan(project: Project, run: Run | None, settings: RoundSettings) -> ReviewPl
         )
     rate = rate_of(project, settings)
     if settings.everything:
+        # Nothing is left that an audit or a learning sample could be drawn from.
         settings = replace(settings, audit=0, learn=0)
     m = n if settings.everything else cut_size(project, settings, n)
     check_audit(settings.audit, n - m)
@@ -228,20 +232,14 @@ def plan(project: Project, run: Run | None, settings: RoundSettings) -> ReviewPl
         check_learning(n, m, settings.learn)
     is_large = _is_large(run, settings, n)
     return ReviewPlan(
-        m=m,
-        audit=settings.audit,
-        n_frame=n,
-        votes=settings.votes,
-        minutes=rate.minutes,
-        vote_usd=rate.vote_usd,
-        judge_usd=judge_cost(run) if run else Decimal(0),
+        m=m, audit=settings.audit, n_frame=n, votes=settings.votes, minutes=rate.minutes,
+        vote_usd=rate.vote_usd, judge_usd=judge_cost(run) if run else Decimal(0),
         people=members_who_may_vote(project).count(),
         pending=_pending(run, n, None if is_large else frame),
-        questions_of=partial(_alike, project, run, settings, frame, n),
-        learn=settings.learn,
+        questions_of=partial(_alike, project, run, settings, frame, n), learn=settings.learn,
         known=_known(project, None if settings.learn else run, settings, frame, n),
         **_reach(None if settings.learn else run, m, None if is_large else frame),
-    )
+    )  # fmt: skip
 
 
 # In a larger project, what is read of all questions and votes is kept until they change.
@@ -269,8 +267,8 @@ def _known(
         return known_votes(project, run, settings.votes)
     state = (n, run and (run.pk, run.ranked_at), settings.votes)
     make = partial(known_votes, project, run, settings.votes)
-    found: KnownVotes = kept_a_while("known", project, state, make, is_large=True)
-    return found
+    known: KnownVotes = kept_a_while("known", project, state, make, is_large=True)
+    return known
 
 
 def _nothing(settings: RoundSettings) -> str:
@@ -297,27 +295,28 @@ def problems(
         return [("subset", str(error))]
     if not n:
         return [("how" if settings.subset.is_all else "subset", _nothing(settings))]
-    found = [one for one in impossible(project, run, settings) if one[0] not in unread]
-    if settings.everything or _SIZES & set(unread) or "how" in dict(found):
-        return found
+    refused = [why for why in impossible(project, run, settings) if why[0] not in unread]
+    if settings.everything or _SIZES & set(unread) or "how" in dict(refused):
+        return refused
     size = "beta" if settings.beta is not None else "budget"
+    # How many examples a budget pays for depends on the price of a vote and on the audit.
     needs = {"beta": set(), "budget": {"audit", "votes", "minutes", "wage"}}[size]
-    if needs & (set(unread) | set(dict(found))):
-        return found
+    if needs & (set(unread) | set(dict(refused))):
+        return refused
     try:
         m = cut_size(project, settings, n)
     except UserError as error:
-        return [*found, (size, str(error))]
+        return [*refused, (size, str(error))]
     if "audit" not in unread:
         if not m + settings.audit:
-            found.append((size, "This selects no example. Choose a larger share."))
-        found += _refused("audit", lambda: check_audit(settings.audit, n - m))
+            refused.append((size, "This selects no example. Choose a larger share."))
+        refused += _refused("audit", lambda: check_audit(settings.audit, n - m))
         if "looks" not in unread:
             planned = (settings.audit, settings.epsilon, settings.alpha, settings.looks)
-            found += _refused("looks", lambda: check_plan(*planned))
+            refused += _refused("looks", lambda: check_plan(*planned))
     if settings.learn and "learn" not in unread:
-        found += _refused("learn", lambda: check_learning(n, m, settings.learn))
-    return found
+        refused += _refused("learn", lambda: check_learning(n, m, settings.learn))
+    return refused
 
 
 def _refused(setting: str, check: Callable[[], None]) -> list[tuple[str, str]]:
@@ -329,7 +328,7 @@ def _refused(setting: str, check: Callable[[], None]) -> list[tuple[str, str]]:
 
 
 def measured_minutes(project: Project) -> tuple[float | None, int]:
-    """Mean active minutes of a vote given on the screen, and over how many votes."""
+    """Return the mean active minutes of a vote on the screen, and over how many votes."""
     votes = Vote.objects.filter(
         # The items would be read for their rounds, and tell the same project.
         protocol__project=project,
@@ -338,8 +337,8 @@ def measured_minutes(project: Project) -> tuple[float | None, int]:
     )
     sums = {"mean": Avg("active_seconds"), "n": Count("*")}
     make = partial(votes.aggregate, **sums)
-    found = kept_a_while("minutes", project, "", make, is_large=is_large(project))
-    return (None if found["mean"] is None else found["mean"] / 60), found["n"]
+    times = kept_a_while("minutes", project, "", make, is_large=is_large(project))
+    return (None if times["mean"] is None else times["mean"] / 60), times["n"]
 
 
 def _reach(run: Run | None, m: int, frame: QuerySet[Example] | None) -> dict[str, float | None]:
@@ -379,6 +378,8 @@ def _pending(run: Run | None, n: int, frame: QuerySet[Example] | None) -> int:
     if frame is not None:
         asked = asked.filter(example__in=frame.order_by())
     elif run.state == Run.State.DONE:
+        # A finished run's verdicts change only if it is ranked or finished again, and then the key
+        # does.
         done: int = cached("asked", run, (run.ranked_at, run.finished_at), asked.count)
         return n - done
     return n - asked.count()
@@ -404,19 +405,22 @@ class Expected:
 
 
 def expected_at(
-    found: Expectation | Unforeseen, beta: float, n: int, usd: Decimal
+    expectation: Expectation | Unforeseen, beta: float, n: int, usd: Decimal
 ) -> Expected | None:
     """Return what to expect at a β. Between two β of the band, the lower of both holds."""
-    if isinstance(found, Unforeseen):
+    if isinstance(expectation, Unforeseen):
         return None
-    betas = np.array(found.beta, dtype=np.float64)
-    accuracy = float(np.interp(beta, betas, found.accuracy))
-    lower = np.array(found.lower_band)
+    betas = np.array(expectation.beta, dtype=np.float64)
+    accuracy = float(np.interp(beta, betas, expectation.accuracy))
+    lower = np.array(expectation.lower_band)
     above = int(np.searchsorted(betas, beta))
     at_least = float(lower[max(0, above - (betas[above] != beta)) : above + 1].min())
-    corrected = max(0.0, n * (accuracy - found.accuracy[0]))
-    each = usd / Decimal(corrected) if corrected >= 1 else None
-    return Expected(accuracy, at_least, corrected, each, found.known, found.reviewer)
+    corrected = max(0.0, n * (accuracy - expectation.accuracy[0]))
+    # If less than one label is corrected, a price for each says nothing.
+    usd_each = usd / Decimal(corrected) if corrected >= 1 else None
+    return Expected(
+        accuracy, at_least, corrected, usd_each, expectation.known, expectation.reviewer
+    )
 
 
 @dataclass(frozen=True)
@@ -440,6 +444,7 @@ def width_of(report: Report | None, plan: ReviewPlan) -> Width | None:
     """Return None if the round can give no interval."""
     sizes = {"total": plan.n_frame, "n_rest": plan.n_frame - plan.m, "audit": plan.audit}
     alike, sizes["questions"] = plan.questions_of()
+    # Before any label is known, only the widest that the interval can be is.
     most = expected_width(_WIDEST, _WIDEST, effect=alike, **sizes)
     if most is None:
         return None
@@ -450,9 +455,9 @@ def width_of(report: Report | None, plan: ReviewPlan) -> Width | None:
     return Width(most, expected_width(left.value, _WIDEST, effect=effect.value, **sizes))
 
 
-def beta_for(found: Expectation, target: float) -> float | None:
-    """The smallest β whose lower band reaches the target."""
-    bands = zip(found.beta, found.lower_band, strict=True)
+def beta_for(expectation: Expectation, target: float) -> float | None:
+    """Return the smallest β at which the lower band reaches the target; None if none does."""
+    bands = zip(expectation.beta, expectation.lower_band, strict=True)
     return next((beta for beta, low in bands if low >= target), None)
 
 
@@ -469,6 +474,7 @@ def may_certify(looks: Sequence[int], epsilons: Sequence[float] = EPSILONS) -> l
 
     It holds for a large certified set that has all audited examples.
     """
+    # A certificate may be issued at any look, so all looks together share the error.
     alpha = ALPHA / len(looks) if looks else ALPHA
     return [
         PlannedLook(size, tuple(wrong_allowed(epsilon, size, alpha) for epsilon in epsilons))
@@ -489,6 +495,7 @@ def errors_allowed(plan: ReviewPlan, epsilon: float, n_looks: int = 1) -> int | 
     alpha = ALPHA / max(1, n_looks)
     if not plan.unreviewed or plan.audit < fewest_audited(epsilon, alpha):
         return None
+    # The bound is over all that was not selected, with the audit in it.
     rest, wrong = plan.n_frame - plan.m, 0
     while wrong < plan.audit and upper_bound(rest, plan.audit, wrong + 1, alpha) <= epsilon:
         wrong += 1
@@ -515,7 +522,8 @@ def advice(
     epsilon: float,
     budget: Decimal | None,
 ) -> Advice:
-    """The most binding first: no labels, a useless ranking, a target, a budget, the best gain."""
+    """Return the advice that binds most: no labels, a useless ranking, a target, a budget, or else
+    the best gain."""
     judged = report and report.coverage.judged
     if not judged or not judged.value:
         return _without_judge(plan)
@@ -526,7 +534,9 @@ def advice(
     if target is not None:
         return _for_target(expected, plan, target, labels)
     area = report.hitlc.auroc
+    # A round that learns doesn't depend on BPDE.
     if report.hitlc.no_better_than_chance and not plan.learn:
+        # What an earlier round or all known labels taught, if the report has that.
         learned = report.routing
         instead = (
             "Pay for an audit, let the round learn where the judge errs, or try another judge."
@@ -562,6 +572,7 @@ def _without_judge(plan: ReviewPlan) -> Advice:
 
 def _without_labels(reason: str, plan: ReviewPlan, epsilon: float) -> Advice:
     needed = audit_needed(epsilon, 0)
+    # Even an audit of everything that is left would be too small.
     if needed > plan.n_frame - plan.m:
         return Advice(
             f"No share (β) can be recommended yet ({reason}). An audit of {needed} is needed to "
@@ -610,6 +621,7 @@ def _best_gain(expected: Expectation, area: Figure, plan: ReviewPlan, labels: st
             labels,
             warns=True,
         )
+    # Two points of the curve give random choice: none reviewed, and all.
     beta, accuracy = np.array(expected.beta), np.array(expected.accuracy)
     chance = accuracy[0] + beta / 100 * (accuracy[-1] - accuracy[0])
     best = int((accuracy - chance).argmax())

@@ -101,7 +101,7 @@ class Plan:
             yield "route", f"Choose one of {', '.join(ROUTES)}."
         if self.aim not in GOALS:
             yield "aim", f"Choose one of {', '.join(GOALS)}."
-        if unknown := [one for one in self.analyses if one not in ANALYSES]:
+        if unknown := [asked for asked in self.analyses if asked not in ANALYSES]:
             yield "analyses", f"There is no analysis {unknown[0]}. Known: {', '.join(ANALYSES)}."
 
 
@@ -135,6 +135,7 @@ def register(project: Project, user: AbstractUser | None, plan: Plan) -> Preregi
             project=project, number=number, text=text, sha256=hash_of_plan(text), made_at=now,
             made_by=user,
         )  # fmt: skip
+        # The number in the document, which another vote in the meantime can't change.
         votes = json.loads(text)["existing"]["votes"]
         record_event(
             project, user, "plan registered", f"version {number}", sha256=made.sha256, votes=votes
@@ -147,14 +148,18 @@ def existing(project: Project) -> Json:
     return {
         "examples": n_judged(project.pk),
         "known_labels": n_known_labels(project),
+        # Votes that were put aside count as well: somebody may have seen them before the plan was
+        # made.
         "votes": Vote.every.filter(protocol__project=project).count(),
         "judgments": n_judgments(project),
         "ranked_runs": Run.objects.filter(project=project, ranked_at__isnull=False).count(),
+        # Practice and qualification tell nothing about the project's examples.
         "rounds": Round.every.filter(project=project).exclude(kind__in=Round.PRACTICE).count(),
     }
 
 
 def _planned(project: Project, plan: Plan) -> Json:
+    # Sizes are for the examples of the plan, unless the study itself names a number.
     study = plan.study and replace(plan.study, examples=plan.study.examples or plan.examples)
     sizes = to_json(as_document(study, needs(study), None)) if study else None
     if sizes:
@@ -162,7 +167,7 @@ def _planned(project: Project, plan: Plan) -> Json:
         del sizes["measured"]
     return {
         "goal": plan.goal.strip(),
-        "hypotheses": [one.strip() for one in plan.hypotheses],
+        "hypotheses": [hypothesis.strip() for hypothesis in plan.hypotheses],
         "sizes": sizes,
         "aim": plan.aim if study else None,
         "examples": plan.examples,
@@ -233,32 +238,36 @@ def check_file(content: bytes | str, project: Project | None = None) -> CheckedF
         document, named = sent["preregistration"], sent["sha256"]
         if document["format"] != FORMAT:
             raise ValueError
+    # Whatever shape the file has, the answer is the same: it is no preregistration.
     except (LookupError, RecursionError, TooLarge, TypeError, ValueError):
         raise UserError("This file is no preregistration of FairJudge.") from None
+    # Canonical text, since a file may have been indented or its keys sorted without any change of
+    # the plan.
     sha256 = hash_of_plan(canonical(document))
     holds = sha256 == named
     stored = None
     if project is not None and holds:
+        # Found by its content, so that a file with another number is still recognised.
         stored = project.preregistrations.filter(sha256=sha256).first()
     if not holds:
-        said = "The file was changed: its content does not have the hash that it names."
+        sentence = "The file was changed: its content does not have the hash that it names."
     elif project is None:
-        said = (
+        sentence = (
             "The content has the hash that the file names. A project or a deposit elsewhere shows "
             "whether it is the one that was registered."
         )
     elif stored is None:
-        said = "The content has its hash, but this project has no version with it."
+        sentence = "The content has its hash, but this project has no version with it."
     else:
         at = stored.made_at.strftime("%Y-%m-%d %H:%M UTC")
-        said = f"The file is version {stored.number} of this project, registered {at}."
-    return CheckedFile(holds, sha256, stored, said)
+        sentence = f"The file is version {stored.number} of this project, registered {at}."
+    return CheckedFile(holds, sha256, stored, sentence)
 
 
 def as_markdown(made: Preregistration) -> str:
     """Return the plan for people to read, and to deposit with its hash."""
     document = json.loads(made.text)
-    plan, found = document["plan"], document["existing"]
+    plan, there = document["plan"], document["existing"]
     lines = [
         f"# Preregistration of {_plain(document['project'])}, version {made.number}",
         "",
@@ -268,13 +277,13 @@ def as_markdown(made: Preregistration) -> str:
     if document["amends"]:
         lines.append(f"- Amends: `{document['amends']}`")
     lines += [
-        f"- At that time: {number_of(found['votes'], 'vote')}, "
-        f"{number_of(found['judgments'], 'judgment')} and {number_of(found['rounds'], 'round')}",
+        f"- At that time: {number_of(there['votes'], 'vote')}, "
+        f"{number_of(there['judgments'], 'judgment')} and {number_of(there['rounds'], 'round')}",
         "", "## Goal", "", _plain(plan["goal"]), "",
     ]  # fmt: skip
     if plan["hypotheses"]:
         lines += ["## Hypotheses", ""]
-        lines += [f"{n}. {_plain(one)}" for n, one in enumerate(plan["hypotheses"], 1)]
+        lines += [f"{n}. {_plain(text)}" for n, text in enumerate(plan["hypotheses"], 1)]
         lines.append("")
     lines += ["## Plan", "", "| Part | Planned |", "|---|---|"]
     lines += [f"| {name} | {_plain(value)} |" for name, value in described(plan)]
@@ -290,7 +299,7 @@ def as_markdown(made: Preregistration) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text of people as one line that begins no structure of Markdown."""
+    """Return text by people as one line that begins no structure of Markdown."""
     return " ".join("".join(f"\\{sign}" if sign in _MARKUP else sign for sign in text).split())
 
 
@@ -313,7 +322,7 @@ def described(plan: Json) -> Iterator[tuple[str, str]]:
         ("Votes per example", count(plan["votes"])),
         ("Seed of the round", None if plan["seed"] is None else str(plan["seed"])),
         ("Protocol (SHA-256)", plan["protocol"]),
-        *(("Judge template", f"{one['name']}, {one['sha256']}") for one in plan["templates"]),
-        ("Analyses", ", ".join(ANALYSES.get(one, one) for one in plan["analyses"])),
+        *(("Judge template", f"{asked['name']}, {asked['sha256']}") for asked in plan["templates"]),
+        ("Analyses", ", ".join(ANALYSES.get(name, name) for name in plan["analyses"])),
     ]
     yield from ((name, value) for name, value in rows if value)

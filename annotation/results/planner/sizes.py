@@ -1,6 +1,6 @@
 """How many labels a study needs, from what you expect or from what a first run has shown."""
 
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from decimal import Decimal
 from functools import lru_cache
 
@@ -53,16 +53,16 @@ class Study:
 
     def problems(self) -> list[tuple[str, str]]:
         """Return every value that is no study, with its name."""
-        found = [
+        wrong = [
             (name, f"Enter a share from {percent(low, 1)} to {percent(high, 1)}.")
             for name, (low, high) in _LIMITS.items()
             if not low <= getattr(self, name) <= high
         ]
         if self.examples is not None and not 1 <= self.examples <= MOST_EXAMPLES:
-            found.append(("examples", f"Enter a number from 1 to {count(MOST_EXAMPLES)}."))
+            wrong.append(("examples", f"Enter a number from 1 to {count(MOST_EXAMPLES)}."))
         if not 1 <= self.votes <= MOST_VOTES:
-            found.append(("votes", f"Enter a number from 1 to {MOST_VOTES}."))
-        return found
+            wrong.append(("votes", f"Enter a number from 1 to {MOST_VOTES}."))
+        return wrong
 
 
 @dataclass(frozen=True)
@@ -119,27 +119,23 @@ def needs(study: Study, pilot: Pilot | None = None) -> tuple[Need, ...]:
     """
     for name, why in study.problems():
         raise UserError(f"{name}: {why}")
+    # The ends of intervals belong to the values that were measured, and to no others.
     worse = pilot.worse if pilot and pilot.is_of(study) else None
     return tuple(_need(goal, study, worse) for goal in GOALS)
 
 
 def _need(goal: str, study: Study, worse: Study | None) -> Need:
-    found, question, reaches = _size(goal, study)
+    outcome, question, reaches = _size(goal, study)
     cautious = _size(goal, worse)[0] if worse else None
-    size = None if isinstance(found, Undefined) else found
+    size = None if isinstance(outcome, Undefined) else outcome
     votes = size and size.n * study.votes
     return Need(
-        goal,
-        question,
-        size.n if size else None,
-        found.reason if isinstance(found, Undefined) else "",
-        size.reached if size else None,
-        reaches,
-        cautious.n if isinstance(cautious, Size) else None,
-        votes,
+        goal, question, size.n if size else None,
+        outcome.reason if isinstance(outcome, Undefined) else "", size.reached if size else None,
+        reaches, cautious.n if isinstance(cautious, Size) else None, votes,
         votes * study.rate.minutes / 60 if votes else None,
         human_usd(votes, study.rate) if votes else None,
-    )
+    )  # fmt: skip
 
 
 def _size(goal: str, study: Study) -> tuple[Size | Undefined, str, str]:
@@ -147,8 +143,8 @@ def _size(goal: str, study: Study) -> tuple[Size | Undefined, str, str]:
     half, points = "mean half-width", f"± {100 * study.within:.3g} points"
     if goal == "better":
         question = f"Which model is better, if model 1 wins {percent(study.win_rate, 1)}"
-        found = size_for_better(study.win_rate, study.power, study.ties)
-        return _of(study, found), question, "probability to tell"
+        size = size_for_better(study.win_rate, study.power, study.ties)
+        return _of(study, size), question, "probability to tell"
     if goal == "win_rate":
         return _win_rate(study), f"People's win rate, {points}", half
     if goal == "accuracy":
@@ -158,16 +154,16 @@ def _size(goal: str, study: Study) -> tuple[Size | Undefined, str, str]:
         kappa, within = decimals(study.kappa, 2), decimals(study.within, 3)
         question = f"The judge's kappa of about {kappa}, ± {within}"
         return _of(study, size_for_kappa(study.kappa, study.within, study.ties)), question, half
-    found = size_for_certificate(study.epsilon, study.wrong, study.power, study.examples)
+    size = size_for_certificate(study.epsilon, study.wrong, study.power, study.examples)
     question = (
         f"A certificate that at most {percent(study.epsilon, 1)} of the judge's labels are wrong, "
         f"if {percent(study.wrong, 1)} are"
     )
-    return found, question, "probability of the certificate"
+    return size, question, "probability of the certificate"
 
 
 def _of(study: Study, size: Size | Undefined) -> Size | Undefined:
-    """A size that the study's examples can't give is none."""
+    """Return the size, or an Undefined if the study has too few examples for it."""
     if isinstance(size, Undefined) or study.examples is None or size.n <= study.examples:
         return size
     needed = number_of(size.n, "labelled example")
@@ -180,9 +176,9 @@ def _win_rate(study: Study) -> Size | Undefined:
     return size_for_win_rate(study.within, study.examples, study.accuracy)
 
 
-def answer(found: tuple[Need, ...], study: Study) -> str:
+def answer(goals: tuple[Need, ...], study: Study) -> str:
     """Return the sentence with which the page begins."""
-    first = found[0]
+    first = goals[0]
     if first.labels is None or first.usd is None:
         return f"No number of labels shows which model is better: {first.reason}."
     return (
@@ -194,6 +190,7 @@ def answer(found: tuple[Need, ...], study: Study) -> str:
 def pilot_of(report: Report, study: Study) -> Pilot:
     """Put a run's figures in the place of what `study` assumes, where the run has them."""
     right, kappa = alone(report), _kappa(report)
+    # An Undefined is false, so that people's own win rate takes its place.
     people = report.win_rate.judge_and_people or report.win_rate.people
     values: dict[str, float] = {}
     worse: dict[str, float] = {}
@@ -206,11 +203,13 @@ def pilot_of(report: Report, study: Study) -> Pilot:
             values[name] = _within_limits(name, figure.value)
             worse[name] = _within_limits(name, _end(figure, towards))
     if "accuracy" in values and isinstance(right, Estimate):
+        # Where nobody reviews, the judge's error is the best guess of how many labels are wrong.
         values["wrong"] = _within_limits("wrong", 1 - right.value)
         low = right.value if right.low is None else right.low
         worse["wrong"] = _within_limits("wrong", 1 - low)
     labels = report.dataset.labels
     if not isinstance(labels, Undefined) and (total := sum(labels.values())):
+        # The share of ties has no interval, so its worse end is the value itself.
         values["ties"] = worse["ties"] = _within_limits("ties", labels.get("tie", 0) / total)
     return Pilot(
         replace(study, **values),  # type: ignore[arg-type]
@@ -228,17 +227,19 @@ def _end(figure: Estimate, towards: float) -> float:
     """Return the end of the interval that is nearest to `towards`, or that itself inside."""
     if figure.low is None or figure.high is None:
         return figure.value
+    # The nearer to `towards`, the more labels are needed.
     return min(max(towards, figure.low), figure.high)
 
 
 def _within_limits(name: str, value: float) -> float:
     low, high = _LIMITS[name]
+    # A study with a value outside its limits would be refused.
     return round(min(max(value, low), high), 4)
 
 
-def as_document(study: Study, found: tuple[Need, ...], pilot: Pilot | None) -> Json:
+def as_document(study: Study, goals: tuple[Need, ...], pilot: Pilot | None) -> Json:
     """Return what `sizes --json` prints and the API answers with."""
-    assumed = {one.name: getattr(study, one.name) for one in fields(study) if one.name != "rate"}
+    assumed = {name: value for name, value in vars(study).items() if name != "rate"}
     money = {"minutes_per_vote": study.rate.minutes, "wage_usd": study.rate.wage}
     measured = list(pilot.measured) if pilot else []
-    return {"study": assumed | money, "measured": measured, "goals": list(map(asdict, found))}
+    return {"study": assumed | money, "measured": measured, "goals": list(map(asdict, goals))}

@@ -94,6 +94,7 @@ def learning_sample(project: Project) -> LearningSample | Undefined:
         analysis = Analysis(project, run)
         places = _random_places(analysis)
         if not isinstance(places, Undefined) and len(places) >= FEWEST_LABELS:
+            # A random part of a random sample is random as well.
             if len(places) > MOST_ROWS:
                 places = np.sort(analysis.rng.choice(places, MOST_ROWS, replace=False))
             return LearningSample(analysis, places, *_votes(analysis.sheet, places))
@@ -122,12 +123,13 @@ def _random_places(analysis: Analysis) -> Codes | Undefined:
     if sheet.everyone:
         return np.flatnonzero(sheet.labelled)
     rounds = Round.objects.filter(run=analysis.run, frame=analysis.frame, kind=Round.Kind.ROUTED)
+    # These labels check a plan's goal, and a label that chose the plan can't check it.
     rounds = rounds.exclude(parameters__has_key="goal")
     items = Item.objects.filter(round__in=rounds)
 
     def drawn(*kinds: Any) -> Codes:
-        found = items.filter(selection__kind__in=kinds).values_list("example", flat=True)
-        places = places_of(sheet.ids, sorted(set(found)))
+        keys = items.filter(selection__kind__in=kinds).values_list("example", flat=True)
+        places = places_of(sheet.ids, sorted(set(keys)))
         return places[places >= 0]
 
     chosen = drawn(Selection.Kind.LEARN)
@@ -149,27 +151,30 @@ def _thinned(analysis: Analysis, selected: Codes, audited: Codes) -> Codes:
     rest = len(analysis.sheet) - len(selected)
     if not len(selected) or not rest:
         return selected if len(selected) and not rest else audited
+    # Audited examples were drawn with a chance of n/N_U. Selected ones get the same chance here.
     wanted = round(len(selected) * len(audited) / rest)
     return np.concatenate((audited, analysis.rng.choice(selected, wanted, replace=False)))
 
 
 def _votes(sheet: Sheet, places: Codes) -> tuple[int, dict[int, Floats]]:
     counts, label = sheet.ballots.counts.counts[places], sheet.human[places]
-    given = counts.sum(axis=1)
+    n_votes = counts.sum(axis=1)
     ones = np.ones(len(places))
     if sheet.basis == "gold":
         # The known label is what people would say; how many of them it takes is predicted.
         several = sheet.ballots.counts.counts
         several = several[several.sum(axis=1) > 1].astype(np.float64)
-        found = percent_agreement(several) if len(several) >= _FEWEST_PAIRS else Undefined("")
-        if isinstance(found, Undefined):
+        agreement = percent_agreement(several) if len(several) >= _FEWEST_PAIRS else Undefined("")
+        if isinstance(agreement, Undefined):
             return 1, {1: ones}
-        return 1, {votes: ones * predicted_right(found, votes) for votes in VOTES}
-    own = int(np.bincount(given).argmax()) or 1
+        return 1, {votes: ones * predicted_right(agreement, votes) for votes in VOTES}
+    own = int(np.bincount(n_votes).argmax()) or 1
     right = {own: ones}
-    for votes in (one for one in VOTES if one < own):
+    for votes in (fewer for fewer in VOTES if fewer < own):
         told = people_right(counts, label, votes)
         there = np.isfinite(told)
+        # Fewer votes can be drawn only where there are several, and the mean takes the place of the
+        # rest.
         if there.mean() >= _ENOUGH:
             right[votes] = np.where(there, told, told[there].mean())
     return own, right
@@ -191,20 +196,22 @@ class Price:
         return share * (prompts + (self.whole - self.prompt) * k / k_of_run)
 
 
-def price_of(run: Run, given: Mapping[int, Decimal]) -> Price | None:
+def price_of(run: Run, prices: Mapping[int, Decimal]) -> Price | None:
     """Return what the run cost per example, from its own calls or those it copied, or as given."""
-    if run.number in given:
-        return Price(float(given[run.number]), 0.0, 1.0)
+    if run.number in prices:
+        return Price(float(prices[run.number]), 0.0, 1.0)
     if run.price is None:
         return None
     own = run.calls.filter(example__isnull=False, reused_from=None, usd__isnull=False)
-    found = own.aggregate(usd=Sum("usd"), n=Count("pk"), examples=Count("example", distinct=True))
-    if not found["n"]:
+    sums = own.aggregate(usd=Sum("usd"), n=Count("pk"), examples=Count("example", distinct=True))
+    # A run that copied all its answers paid nothing itself. Its price is that of the run that it
+    # copied.
+    if not sums["n"]:
         source = run.calls.aggregate(number=Max("reused_from"))["number"]
         other = run.project.runs.filter(number=source).exclude(pk=run.pk).first()
-        return price_of(other, given) if other else None
-    whole = float(found["usd"]) / found["examples"]
-    calls = found["n"] / found["examples"] / len(run.orders)
+        return price_of(other, prices) if other else None
+    whole = float(sums["usd"]) / sums["examples"]
+    calls = sums["n"] / sums["examples"] / len(run.orders)
     return Price(whole, whole * float(prompt_share_of(run)), calls)
 
 
@@ -268,25 +275,26 @@ def ways(
         if price is None:
             left_out.append(f"{run.name} is left out, because its price is not known.")
         elif verdicts.judged[sample.places].mean() < _ENOUGH:
-            said = f"{run.name} is left out, because it labelled less than half of the sample."
-            left_out.append(said)
+            reason = f"{run.name} is left out, because it labelled less than half of the sample."
+            left_out.append(reason)
         else:
             judges.append(_Judge(run, verdicts, samples_array(run, sheet.ids), price))
     among = _ranked_among(sample)
-    found = [Way((), "people", people_alone(len(sample)))]
+    every = [Way((), "people", people_alone(len(sample)))]
     # All runs share them, and they are read only if a run can learn.
     texts = cache(lambda: pair_texts(analysis.project, sheet.ids))
     for done, judge in enumerate(judges):
         tell(done, len(judges))
-        found += _ways_of(sample, asked, judge, among, texts)
-    found += _rows_of(sample, asked.goal, judges, among)
-    return found, left_out
+        every += _ways_of(sample, asked, judge, among, texts)
+    every += _rows_of(sample, asked.goal, judges, among)
+    return every, left_out
 
 
 def _ranked_among(sample: LearningSample) -> Codes:
     n = len(sample.analysis.sheet)
     if n <= MOST_RANKED:
         return np.arange(n)
+    # The sample has to be ranked, so the others fill up what is left.
     others = np.setdiff1d(np.arange(n), sample.places)
     drawn = sample.analysis.rng.choice(others, MOST_RANKED - len(sample), replace=False)
     return np.sort(np.concatenate((sample.places, drawn)))
@@ -296,8 +304,8 @@ def _ways_of(
     sample: LearningSample, asked: Asked, judge: _Judge, among: Codes, texts: Callable[[], Data]
 ) -> Iterator[Way]:
     run, rows, goal = judge.run, np.searchsorted(among, sample.places), asked.goal
-    said, k = judge.verdicts, run.samples_an_order
-    whole = as_recorded(said.judge[among], said.judged[among], said.level[among], k)
+    verdicts, k = judge.verdicts, run.samples_an_order
+    whole = as_recorded(verdicts.judge[among], verdicts.judged[among], verdicts.level[among], k)
     shape: dict[str, Any] = {"orders": len(run.orders), "k": k, "adaptive": is_adaptive(run)}
     yield from _routes(sample, goal, run, whole, rows, judge.price.whole, shape)
     yield from _learned(sample, asked, judge, whole, among, texts, shape)
@@ -309,6 +317,7 @@ def _ways_of(
     sizes = range(1, most + 1) if most <= MANY_SAMPLES else (1, 2, 3, most // 2, most)
     for orders in range(1, judge.samples.orders + 1):
         for size in sorted(set(sizes)):
+            # All samples are the run as it was recorded, which was added above.
             if (orders, size) == (len(run.orders), most):
                 continue
             made = fewer_samples(
@@ -317,6 +326,8 @@ def _ways_of(
             usd = judge.price.of(run, size, most, orders, one_by_one=False)
             shape = {"orders": orders, "k": size, "whole": False}
             yield from _routes(sample, goal, run, made, rows, usd, shape)
+    # A round of an adaptive run asks one sample in each order, so with one there is nothing to
+    # stop.
     if judge.samples.orders == 2 and most > 1:
         furthest = round(float(reach(run)) * scale)
         order = sample.analysis.rng.permutation(len(among))
@@ -331,9 +342,10 @@ def _ways_of(
 
 
 def _rules(difference: np.ndarray, valid: Booleans) -> list[StoppingRule]:
-    """By the pilot's labels by the judge, so that no label of people is used twice."""
-    found = calibrated_rules(difference, valid)
-    return [] if isinstance(found, Undefined) else found
+    """Return stopping rules by the judge's pilot labels, so no label of people is used twice."""
+    rules = calibrated_rules(difference, valid)
+    # Without a rule, samples stop only when the label can't change any more.
+    return [] if isinstance(rules, Undefined) else rules
 
 
 def _routes(
@@ -346,8 +358,8 @@ def _routes(
     shape: Mapping[str, Any],
 ) -> Iterator[Way]:
     human, knows_ties = sample.analysis.sheet.human[sample.places], sample.analysis.sheet.knows_ties
-    given = made.sign[:, rows], made.judged[:, rows], human
-    loss = label_loss(goal, *given, knows_ties=knows_ties)
+    labels = made.sign[:, rows], made.judged[:, rows], human
+    loss = label_loss(goal, *labels, knows_ties=knows_ties)
     yield Way((run,), "bpde", by_rank(made.place, rows, loss, usd), **shape)
     yield Way((run,), "random", at_random(loss, usd), **shape)
 
@@ -422,18 +434,19 @@ def labels_by(sample: LearningSample, votes: int, rng: np.random.Generator) -> S
 def _rows_of(
     sample: LearningSample, goal: Goal, judges: Sequence[_Judge], among: Codes
 ) -> Iterator[Way]:
-    """Two or three judges in a row, the cheaper ones first, as `escalate` asks them."""
-    cheap_first = sorted(judges, key=lambda one: one.price.whole)[:MOST_IN_ROWS]
+    """Yield two or three judges in a row, the cheaper ones first, as `escalate` asks them."""
+    cheap_first = sorted(judges, key=lambda judge: judge.price.whole)[:MOST_IN_ROWS]
     sheet, rows = sample.analysis.sheet, np.searchsorted(among, sample.places)
     for size in range(2, MOST_JUDGES + 1):
         for row in combinations(cheap_first, size):
-            said = [one.verdicts for one in row]
-            unsure = np.stack([np.where(one.judged, one.bpde, np.nan)[among] for one in said])
+            verdicts = [judge.verdicts for judge in row]
+            unsure = np.stack([np.where(of.judged, of.bpde, np.nan)[among] for of in verdicts])
+            # Without a single BPDE, no judge of the row is ever sure.
             if not np.isfinite(unsure).any():
                 continue
-            signs = np.stack([one.judge[sample.places] for one in said])
-            there = np.stack([one.judged[sample.places] for one in said])
+            signs = np.stack([of.judge[sample.places] for of in verdicts])
+            there = np.stack([of.judged[sample.places] for of in verdicts])
             human = sheet.human[sample.places]
             loss = label_loss(goal, signs, there, human, knows_ties=sheet.knows_ties)
-            chain = in_a_row(unsure, rows, loss, [one.price.whole for one in row])
-            yield Way(tuple(one.run for one in row), "row", chain)
+            chain = in_a_row(unsure, rows, loss, [judge.price.whole for judge in row])
+            yield Way(tuple(judge.run for judge in row), "row", chain)

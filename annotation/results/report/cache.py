@@ -50,11 +50,12 @@ def fingerprint(project: Project) -> str:
 
 
 def _fingerprint(*states: list[Any]) -> str:
+    # Times and decimals have no JSON of their own, and their text changes with them.
     return hashlib.sha256(json.dumps(states, default=str).encode()).hexdigest()
 
 
 def _judged_state(project: Project) -> list[dict[str, int]]:
-    """What changes with an example or a verdict: it reads them all."""
+    """Return what changes with an example or a verdict. It reads them all."""
     verdicts = Verdict.objects.filter(run__project=project)
     return [
         _size(frame_of(project).order_by(), each=_weighed(*_of_example())),
@@ -63,7 +64,7 @@ def _judged_state(project: Project) -> list[dict[str, int]]:
 
 
 def _voted_state(project: Project) -> list[Any]:
-    """What changes with a vote: it reads them all, and the items."""
+    """Return what changes with a vote. It reads all votes and items."""
     items = Item.objects.filter(round__project=project).order_by("round", "state")
     slots = Slot.objects.filter(round__project=project, vote__isnull=False)
     votes = Vote.every.filter(protocol__project=project)
@@ -76,7 +77,7 @@ def _voted_state(project: Project) -> list[Any]:
 
 
 def _settled_state(project: Project) -> list[Any]:
-    """What a researcher, a reviewer or a run's end changes. It reads few rows."""
+    """Return what a researcher, a reviewer or the end of a run changes. It reads few rows."""
     return [
         list(project.runs.order_by("pk").values_list(*_RUN)),
         list(Round.objects.filter(project=project).order_by("pk").values_list(*_ROUND)),
@@ -119,6 +120,8 @@ def _weighed(*numbers: Combinable) -> Sum:
     """numbers: the numeric columns of each row that can change."""
     total: Combinable = Value(0, output_field=BigIntegerField())
     for place, number in enumerate(numbers):
+        # Columns have different weights, so that two columns that exchange their values change the
+        # sum.
         total = total + number * Value(2 * place + 1)
     weight = ExpressionWrapper(F("pk") % _WEIGHTS + 1, output_field=BigIntegerField())
     return Sum(weight * ExpressionWrapper(total, output_field=BigIntegerField()))
@@ -126,6 +129,7 @@ def _weighed(*numbers: Combinable) -> Sum:
 
 def _of_example() -> list[Combinable]:
     names = ("category", "model_1", "model_2")
+    # Names of the same length may differ in their first character.
     return [label_sign("gold_label"), *map(Length, names), *map(Ord, names)]
 
 
@@ -159,24 +163,26 @@ class Shown:
 
 
 def current_report(project: Project, run: Run) -> Report:
-    """A constant number of queries that count, where nothing has changed."""
+    """Return the report of the data as they are now. If nothing has changed, it takes a constant
+    number of queries that count."""
     state = fingerprint(project)
     return cached("report", run, state, lambda: _computed(project, run, state))
 
 
 def _computed(project: Project, run: Run, state: str) -> Report:
-    """The report, with the disagreements kept with it: both read the same sheet."""
+    """Compute the report, and keep the disagreements with it: both read the same sheet."""
     analysis = Analysis(project, run)
     cached("disagreements", run, state, lambda: disagreements(analysis.sheet))
     made = report(analysis)
+    # The list of projects reads this figure of many runs at once, without their whole reports.
     cached("agreement", run, state, lambda: made.people.agreement)
     return made
 
 
 def kept_disagreements(run: Run) -> Disagreements | None:
     """Return the disagreements of the newest report; None before the first one."""
-    found = report_cache.get(cache_key("disagreements", run))
-    return found[1] if found else None
+    kept = report_cache.get(cache_key("disagreements", run))
+    return kept[1] if kept else None
 
 
 def kept_agreements(shown: Mapping[Project, Run | None]) -> dict[Project, Figure | None]:
@@ -191,8 +197,9 @@ def kept_agreements(shown: Mapping[Project, Run | None]) -> dict[Project, Figure
     kept = report_cache.get_many(key_of.values())
 
     def agreement(project: Project) -> Figure | None:
-        _, found = kept.get(key_of[project], (None, None))
-        return found.people.agreement if found and shown[project] is None else found
+        # An entry is the state of the data and what was made of it.
+        _, figures = kept.get(key_of[project], (None, None))
+        return figures.people.agreement if figures and shown[project] is None else figures
 
     return {project: agreement(project) for project in shown}
 
@@ -203,17 +210,19 @@ def shown_report(project: Project, run: Run, *, here: bool = False) -> Shown:
     here: compute a large report in this process if no worker runs. Somebody asked for that.
     """
     state = _state_for_page(project)
-    if (found := _kept(run, state)) is not None:
-        return Shown(found)
+    if (ready := _kept(run, state)) is not None:
+        return Shown(ready)
     large = is_large(project)
     missing = large and not Worker.objects.take_long_work()
     if not large or (missing and here):
         return Shown(current_report(project, run))
+    # The last report, whatever the data were then: better than an empty page.
     before = report_cache.get(cache_key("report", run))
     last = before[1] if before else None
     if missing:
         return Shown(last, renewing=True, missing=True)
     asked = f"{cache_key('report', run)}:{state}"
+    # `add` succeeds for one process alone, so that a state is asked for once in a minute.
     may_ask = report_cache.add(asked, True, ASKED_SECONDS)
     if may_ask and not waking.wake(waking.RENEW_REPORT, run.pk):
         # Asking again with each request would make each wait for the broker.
@@ -224,19 +233,20 @@ def shown_report(project: Project, run: Run, *, here: bool = False) -> Shown:
 
 def wake_for_reports() -> None:
     """Ask for the reports that pages wanted while the broker was away. The sweeper calls this."""
+    # Taken out before waking, so that what is asked for meanwhile isn't lost with the rest.
     wanted = report_cache.get(WAITING, set())
     report_cache.delete(WAITING)
     _wait_for_broker({pk for pk in wanted if not waking.wake(waking.RENEW_REPORT, pk)})
 
 
 def _wait_for_broker(runs: set[int]) -> None:
-    """Two at the same moment may lose one of these, which its page asks for again."""
+    """Remember these runs. Two processes at once may lose one, for which its page asks again."""
     if runs:
         report_cache.set(WAITING, report_cache.get(WAITING, set()) | runs, CACHED_SECONDS)
 
 
 def ready_report(project: Project, run: Run) -> Report | None:
-    """The report if it is already computed from the data as they are now."""
+    """Return the report if it is already computed from the data as they are now."""
     return _kept(run, _state_for_page(project))
 
 
@@ -246,11 +256,11 @@ def kept_for(project: Project, name: str, make: Callable[[], Any]) -> Any:
 
 
 def kept_people(project: Project) -> PeopleAlone | None:
-    """What people say without a judge; None if nobody has voted."""
-    found: PeopleAlone | None = kept_for(project, "alone", lambda: people_alone(project))
-    return found
+    """Return what people say without a judge; None if nobody has voted."""
+    alone: PeopleAlone | None = kept_for(project, "alone", lambda: people_alone(project))
+    return alone
 
 
 def _kept(run: Run, state: str) -> Report | None:
-    found = report_cache.get(cache_key("report", run))
-    return found[1] if found and found[0] == state else None
+    kept = report_cache.get(cache_key("report", run))
+    return kept[1] if kept and kept[0] == state else None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from annotation.results.data.figures import Json, Plot, Sentence, share, short
+from annotation.results.data.figures import Plot, Sentence, share, short
 from annotation.results.report.cache import kept_for
 from annotation.results.report.report import (
     Chapter,
@@ -56,6 +56,7 @@ def in_short(report: Report) -> list[Sentence]:
 
 def who_wins_alone(project: Project, alone: PeopleAlone) -> dict[str, Any]:
     """Say which model people prefer, as far as they voted, when there is no judge to compare."""
+    # Two different pairs are enough to know that several models share the places.
     pairs = kept_for(
         project,
         "pairs_of_models",
@@ -64,10 +65,10 @@ def who_wins_alone(project: Project, alone: PeopleAlone) -> dict[str, Any]:
     names = pairs[0] if len(pairs) == 1 and all(pairs[0]) else None
     win, tie, lose = (alone.labels[name] for name in Label.values)
     n = win + tie + lose
-    said = f"People voted on {count(alone.voted)} of {number_of(alone.examples, 'example')}."
+    sentence = f"People voted on {count(alone.voted)} of {number_of(alone.examples, 'example')}."
     if names and n:
         first, second = map(in_sentence, names)
-        said = (
+        sentence = (
             f"Of {number_of(n, 'label')} by people, {first} wins {count(win)} and {second} wins "
             f"{count(lose)}; {count(tie)} {'is a tie' if tie == 1 else 'are ties'}."
         )
@@ -75,7 +76,7 @@ def who_wins_alone(project: Project, alone: PeopleAlone) -> dict[str, Any]:
     of_models = names is not None or pairs == [("", "")]
     whose = names[0] if names else "response 1" if of_models else "response 1 of each pair"
     return {
-        "answer": Sentence(said, "verdict"),
+        "answer": Sentence(sentence, "verdict"),
         "names": names,
         "whose": whose,
         "of_models": of_models,
@@ -86,6 +87,7 @@ def _agreement(report: Report) -> Iterator[Sentence]:
     accuracy = alone(report)
     if isinstance(accuracy, Undefined):
         return
+    # The row of the run's own labels, before people review any.
     own = (row.kappa for row in report.methods if row.run == report.run.name and not row.beta)
     kappa = next(own, None)
     by_kappa = f" Cohen's kappa is {short(kappa)}." if isinstance(kappa, Estimate) else ""
@@ -103,20 +105,36 @@ def _unblinded(report: Report) -> Iterator[Sentence]:
 
 
 def _unchecked(report: Report) -> Iterator[Sentence]:
-    found = report.certificate
-    if found.issued:
-        yield certified(found)
+    certificate = report.certificate
+    if certificate.issued:
+        yield certified(certificate)
     elif report.coverage.basis == "round":
         yield Sentence(
-            f"There is no certificate for the unreviewed labels ({found.reason}).",
+            f"There is no certificate for the unreviewed labels ({certificate.reason}).",
             "trust",
             warns=True,
         )
 
 
 _BETAS_SHOWN = (0, 5, 10, 20, 30, 50, 100)
-_COLUMNS = ("bpde", "random", "one_order", "margin", "oracle", "independent")
-_LINES = ("unreviewed_accuracy", "errors_found", "errors_expected", "errors_p", "gain")
+
+
+@dataclass(frozen=True)
+class BetaRow:
+    """The points of all curves and lines (a) to (c) at one β, as in `ReviewCurves`."""
+
+    beta: int
+    bpde: Figure
+    random: Figure
+    one_order: Figure
+    margin: Figure
+    oracle: Figure
+    independent: Figure
+    unreviewed_accuracy: Figure
+    errors_found: Figure
+    errors_expected: Figure
+    errors_p: Figure
+    gain: Figure
 
 
 @dataclass(frozen=True)
@@ -127,8 +145,8 @@ class ShownSection:
     plots: list[Plot]
 
 
-def page_context(run: Run, report: Report) -> Json:
-    """What the templates of all chapters need."""
+def page_context(run: Run, report: Report) -> dict[str, Any]:
+    """Return what the templates of all chapters need."""
     reason = no_people(report)
     shown = said_once(report, reason) if reason else report
     first = win_rates.pair_names(report.models)
@@ -146,31 +164,32 @@ def page_context(run: Run, report: Report) -> Json:
         if win_rates.is_of_models(report.models)
         else None,
         "accuracy": {"alone": alone(shown), "after": after(shown)},
-        "known": [one for one in shown.judge_card.entries if has_value(one.value)],
-        "unknown": [one for one in shown.judge_card.entries if not has_value(one.value)],
+        "known": [entry for entry in shown.judge_card.entries if has_value(entry.value)],
+        "unknown": [entry for entry in shown.judge_card.entries if not has_value(entry.value)],
         "likelihood": judge_card.entry_of(shown.judge_card, "likelihood"),
     }
 
 
-def file_context(run: Run, report: Report) -> Json:
-    """What the report as one file shows: all chapters in their order."""
+def file_context(run: Run, report: Report) -> dict[str, Any]:
+    """Return what the report shows as one file: all chapters in their order."""
     context = page_context(run, report)
     context["chapters"] = [
         {
-            "name": one.name,
-            "title": one.title,
-            "answer": one.answer(report),
-            "parts": parts_of(one, report),
+            "name": chapter.name,
+            "title": chapter.title,
+            "answer": chapter.answer(report),
+            "parts": parts_of(chapter, report),
         }
-        for one in chapters_of(report)
+        for chapter in chapters_of(report)
     ]
     return context | {"citation": citation(report), "paper": paper_of(report)}
 
 
-def overview_context(run: Run, report: Report) -> Json:
-    """What a project's overview says of its results."""
+def overview_context(run: Run, report: Report) -> dict[str, Any]:
+    """Return what a project's overview says of its results."""
     cited = win_rates.to_cite(report.win_rate)
     of_models = win_rates.is_of_models(report.models)
+    # If response 1 is another model in each pair, its win rate says nothing about a model.
     rate = getattr(report.win_rate, cited) if cited and of_models else None
     return {
         "run": run,
@@ -185,14 +204,19 @@ def overview_context(run: Run, report: Report) -> Json:
     }
 
 
-def drawn_interval(figure: Estimate) -> Json:
-    """The interval of a share as a line 100 wide."""
+@dataclass(frozen=True)
+class DrawnInterval:
+    """The interval of a share as a line 100 wide, in the numbers of the drawing."""
+
+    low: str
+    width: str
+    value: str
+
+
+def drawn_interval(figure: Estimate) -> DrawnInterval:
+    # Without an interval the line spans all that is possible.
     low, high = figure.low or 0.0, figure.high if figure.high is not None else 1.0
-    return {
-        "low": f"{100 * low:.2f}",
-        "width": f"{100 * (high - low):.2f}",
-        "value": f"{100 * figure.value:.2f}",
-    }
+    return DrawnInterval(*(f"{100 * size:.2f}" for size in (low, high - low, figure.value)))
 
 
 def has_value(figure: Figure) -> bool:
@@ -206,7 +230,7 @@ def parts_of(chapter: Chapter, report: Report) -> list[ShownSection]:
 
 
 def no_people(report: Report) -> str:
-    """Why nothing is compared with people yet; empty where something is."""
+    """Return why nothing is compared with people yet; empty if something is."""
     known = report.coverage.known
     return known.reason if isinstance(known, Undefined) else ""
 
@@ -219,7 +243,7 @@ class SaidAbove(Undefined):
 
 
 def said_once(part: Any, reason: str) -> Any:
-    """The same part of the report, with a mark on every figure that lacks its value for this
+    """Return a part of the report, with a mark on every figure that lacks its value for this
     reason."""
     if isinstance(part, Undefined):
         return SaidAbove(reason) if part.reason == reason else part
@@ -227,16 +251,19 @@ def said_once(part: Any, reason: str) -> Any:
         return {key: said_once(value, reason) for key, value in part.items()}
     if isinstance(part, list | tuple):
         return [said_once(value, reason) for value in part]
+    # An estimate has a value, and nothing inside that could lack one.
     if not is_dataclass(part) or isinstance(part, Estimate):
         return part
-    values = {one.name: said_once(getattr(part, one.name), reason) for one in fields(part)}
+    names = [field.name for field in fields(part)]
+    values = {name: said_once(getattr(part, name), reason) for name in names}
     return replace(part, **values)
 
 
-def by_beta(curves: ReviewCurves) -> list[Json]:
-    """The report's lists, turned into one row a beta."""
+def by_beta(curves: ReviewCurves) -> list[BetaRow]:
+    """Turn the report's lists into one row for each β that pages show."""
+    names = [field.name for field in fields(BetaRow)]
     return [
-        {"beta": beta} | {name: getattr(curves, name)[place] for name in (*_COLUMNS, *_LINES)}
+        BetaRow(*(getattr(curves, name)[place] for name in names))
         for place, beta in enumerate(curves.beta)
         if beta in _BETAS_SHOWN
     ]
@@ -267,20 +294,23 @@ def citation(report: Report) -> Citation | Undefined:
         return Undefined(rate.reason if isinstance(rate, Undefined) else rate.note)
     if not win_rates.is_of_models(report.models):
         return Undefined(win_rates.NO_ONE_MODEL)
-    found: Estimate = getattr(report.win_rate, cited)
+    figure: Estimate = getattr(report.win_rate, cited)
     first, second = map(
         set_apart, win_rates.pair_names(report.models) or ("response 1", "response 2")
     )
-    assert found.low is not None
-    assert found.high is not None
-    digits = int(found.n >= 1000)
-    limits = interval(100 * found.low, 100 * found.high, digits)
+    # `to_cite` names only win rates that have an interval.
+    assert figure.low is not None
+    assert figure.high is not None
+    # As `share` writes the same figure in a sentence.
+    digits = int(figure.n >= 1000)
+    limits = interval(100 * figure.low, 100 * figure.high, digits)
     sentence = (
-        f"{first} has a win rate of {percent(found.value, digits)} against {second} (95 % "
-        f"confidence interval {limits}{NARROW_SPACE}%, n = {count(found.n)}; a tie counts as half "
+        f"{first} has a win rate of {percent(figure.value, digits)} against {second} (95 % "
+        f"confidence interval {limits}{NARROW_SPACE}%, n = {count(figure.n)}; a tie counts as half "
         f"a win). {_design(report, cited)} Computed with FairJudge {release()}."
     )
     paper = paper_of(report)
+    # A dict drops works that are cited twice, and keeps the order.
     used = dict.fromkeys(["fairjudge", *_methods_used(report, cited), *paper.references])
     return Citation(sentence, "\n\n".join(_entry(key) for key in used), paper.text)
 
@@ -332,6 +362,7 @@ def _orders(report: Report) -> str:
 
 
 def _reviewed(report: Report, pairs: str) -> str:
+    # The row of the review that took place; other rows with a β are what reviews would give.
     done = next((row for row in report.methods if row.done), None)
     if done is None or not done.m:
         return f"People labelled a part of {pairs}."
@@ -505,6 +536,7 @@ _PAPERS = {
 
 
 def _work(key: str) -> tuple[str, dict[str, str]]:
+    # The key `fairjudge` is no paper: its version is that of this installation.
     software = ("software", {"title": "FairJudge", "version": release()})
     return _PAPERS.get(key, software)
 
@@ -521,9 +553,9 @@ def _reference(key: str) -> str:
     """Return an entry of a list of references, as plain text."""
     _, values = _work(key)
     authors = [
-        " ".join(reversed(one.split(", "))) for one in values.get("author", "").split(" and ")
+        " ".join(reversed(author.split(", "))) for author in values.get("author", "").split(" and ")
     ]
-    authors = ["et al." if one == "others" else one for one in authors if one]
+    authors = ["et al." if author == "others" else author for author in authors if author]
     where = " ".join(filter(None, [values.get("journal") or values.get("booktitle"),
                                    values.get("volume")]))  # fmt: skip
     if pages := values.get("pages"):
@@ -555,7 +587,7 @@ class Paper:
 
     @property
     def _keys(self) -> list[str]:
-        return list(dict.fromkeys(key for one in self.methods for key in one.keys))
+        return list(dict.fromkeys(key for cited in self.methods for key in cited.keys))
 
     @property
     def references(self) -> dict[str, str]:
@@ -567,22 +599,23 @@ class Paper:
 
     @property
     def text(self) -> str:
-        """The paragraph with the authors and years of what it cites, for any editor."""
-        return " ".join(_with_authors(one) for one in self.methods)
+        """Return the paragraph with the authors and years of what it cites, for any editor."""
+        return " ".join(_with_authors(cited) for cited in self.methods)
 
 
-def _with_authors(one: Cited) -> str:
-    if not one.keys:
-        return one.text
+def _with_authors(cited: Cited) -> str:
+    if not cited.keys:
+        return cited.text
     named = []
-    for key in one.keys:
+    for key in cited.keys:
         _, values = _work(key)
         names = [name.split(",")[0] for name in values.get("author", "").split(" and ")]
         who = names[0] if len(names) == 1 else f"{names[0]} et al."
+        # `others` is BibTeX's word for authors that aren't listed.
         if len(names) == 2 and names[1] != "others":
             who = f"{names[0]} & {names[1]}"
         named.append(f"{who or values['title']}, {values.get('year', values.get('version'))}")
-    return f"{one.text.rstrip('.')} ({'; '.join(named)})."
+    return f"{cited.text.rstrip('.')} ({'; '.join(named)})."
 
 
 def paper_of(report: Report) -> Paper:

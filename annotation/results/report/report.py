@@ -65,6 +65,7 @@ class RunDescription:
     model: str
     k: int
     adaptive: bool
+    # As the run stores it: what a recorded run says of PORTIA can be anything.
     portia: Json | None
     permutations: Sequence[str] | None
     temperature: str
@@ -152,6 +153,7 @@ def after(report: Report) -> Figure | None:
     done = report.review
     if isinstance(done, review_gain.NoReview):
         return None
+    # Without an audit, the accuracy after the review is that of the final labels.
     return done.final_accuracy or done.accuracy
 
 
@@ -160,6 +162,7 @@ def resting_on(report: Report) -> win_rates.RestingOn:
     n, labels = report.coverage.examples, sum(report.coverage.final_labels.values())
     done = (row.m + row.audited for row in report.methods if row.done)
     m = next(done, 0)
+    # People gave every label, so nothing in the ranking is the judge's.
     if m and m == n:
         return win_rates.RestingOn("people's labels", "", True)
     if m:
@@ -191,13 +194,14 @@ def _read_plans(of: Analysis) -> Data | Undefined:
 def lacks_people(report: Report, part: object) -> bool:
     """Return True if a part has no figures for the reason that no label by people is known."""
     known = report.coverage.known
+    # A part that lacks labels is left out: the head of the page gives this reason once.
     lacks = isinstance(known, Undefined) and isinstance(part, Undefined)
     return lacks and part.reason == known.reason
 
 
 def has_audit(report: Report) -> bool:
-    found = report.certificate
-    return found.issued or bool(found.bounds) or bool(found.looks)
+    certificate = report.certificate
+    return certificate.issued or bool(certificate.bounds) or bool(certificate.looks)
 
 
 @dataclass(frozen=True)
@@ -519,6 +523,7 @@ CHAPTERS = (
         method=True,
     ),
 )
+# The ZIP packs what each section reads, and plots are addressed by name across all chapters.
 SECTIONS = tuple(section for chapter in CHAPTERS for section in chapter.sections)
 
 
@@ -530,11 +535,12 @@ def chapters_of(report: Report) -> list[Chapter]:
         "calibration": report.run.form == "choice",
         "likelihood": not isinstance(likelihood.value, Undefined),
     }
-    return [one for one in CHAPTERS if not one.method or has[one.name]]
+    return [chapter for chapter in CHAPTERS if not chapter.method or has[chapter.name]]
 
 
 def drawn(report: Report, section: Section) -> list[Plot]:
     """Return the section's plots that have something to show."""
+    # A drawing without rows has no columns, which its table would need.
     return [made for made in (draw(report) for draw in section.plots) if made.table]
 
 
@@ -550,8 +556,8 @@ def report(of: Analysis) -> Report:
     # Most projects have no plan, and need not pass through the section to say so.
     if isinstance(data, Undefined):
         return made
-    found = sections_registration.registration(of, data, _reported(made), labelled)
-    return replace(made, preregistration=found)
+    registered = sections_registration.registration(of, data, _reported(made), labelled)
+    return replace(made, preregistration=registered)
 
 
 def _reported(made: Report) -> dict[str, bool]:
@@ -574,6 +580,7 @@ def _reported(made: Report) -> dict[str, bool]:
 
 
 def _figures(of: Analysis) -> Report:
+    # Two parts of the report show these tests, which draw many permutations.
     by_chance, known = win_rates.category_tests(of.sheet, of.samples), of.sheet.known
     calibrated_rate, calibrated = sections_routing.calibrated(of)
     return Report(
@@ -659,22 +666,23 @@ class PeopleAlone:
 def people_alone(project: Project, frame: Frame | None = None) -> PeopleAlone | None:
     """Return the report by people alone, which shows nothing of a judge; None without votes."""
     sheet = sheet_of(project, None, frame.pk if frame else None)
-    given = [say for say in sheet.people if say is not None and (say.votes or say.settled)]
-    if not given:
+    answered = [say for say in sheet.people if say is not None and (say.votes or say.settled)]
+    if not answered:
         return None
     times = sections_people.times_of(project)
     again = sections_people.again_of(project)
     answers = sections_people.criterion_votes(project, sheet)
     details = sections_details.details_in(project, sheet)
+    # There is no run whose seed could be used. A fixed one gives the same intervals each time.
     rng = np.random.default_rng(0)
     return PeopleAlone(
         project=ProjectName(project.slug, project.name),
         run=None,
         examples=len(sheet),
-        voted=sum(bool(say.votes) for say in given),
-        labels={name: sum(say.label == name for say in given) for name in Label.values},
-        sources=Counter(say.source for say in given if say.label),
-        undecided=sum(not say.label for say in given),
+        voted=sum(bool(say.votes) for say in answered),
+        labels={name: sum(say.label == name for say in answered) for name in Label.values},
+        sources=Counter(say.source for say in answered if say.label),
+        undecided=sum(not say.label for say in answered),
         unblinded=trust.unblinded(sheet),
         people=sections_people.people(sheet, np.random.default_rng(0)),
         pace=[] if isinstance(times, Undefined) else sections_people.by_person(times),
@@ -693,54 +701,40 @@ def people_alone(project: Project, frame: Frame | None = None) -> PeopleAlone | 
 
 
 def _methods(of: Analysis) -> list[sections_methods.MethodRow]:
-    """The juries stand between the judge alone and what people review."""
-    given = (of.others, of.prompt_share, of.fewer, of.before(), of.after(), of.band, of.costs)
-    rows = sections_methods.methods(of.sheet, of.run, *given, of.rng)
+    """Return the rows of all methods, with juries between the judge alone and reviews."""
+    figures = (of.others, of.prompt_share, of.fewer, of.before(), of.after(), of.band, of.costs)
+    rows = sections_methods.methods(of.sheet, of.run, *figures, of.rng)
+    # Rows that people review come last, and have a β.
     reviewed = next((place for place, row in enumerate(rows) if row.beta), len(rows))
     return [*rows[:reviewed], *sections_routing.jury_rows(of), *rows[reviewed:]]
 
 
 def report_json(analysis: Analysis) -> Json:
-    """What `report --json` prints: docs/report.md has all keys."""
+    """Return what `report --json` prints. docs/report.md has all keys."""
     return to_json(report(analysis))
 
 
 def plots(report: Report) -> list[Plot]:
     """Return the plots that have something to show, in the order of the chapters."""
-    return [one for section in SECTIONS for one in drawn(report, section)]
+    return [plot_ for section in SECTIONS for plot_ in drawn(report, section)]
 
 
 def described(run: Run) -> RunDescription:
     return RunDescription(
-        number=run.number,
-        name=run.name,
-        method=run.method,
-        form=run.form,
-        endpoint=run.endpoint,
-        model=run.model,
-        k=run.k,
-        adaptive=sections_methods.is_adaptive(run),
-        portia=run.parameters.get("portia"),
-        permutations=run.parameters.get("permutations"),
-        temperature=str(run.temperature),
-        template=run.template_name,
-        template_sha256=run.template_hash,
-        seed=run.seed,
-        price_source=run.price_source,
-    )
+        number=run.number, name=run.name, method=run.method, form=run.form, endpoint=run.endpoint,
+        model=run.model, k=run.k, adaptive=sections_methods.is_adaptive(run),
+        portia=run.parameters.get("portia"), permutations=run.parameters.get("permutations"),
+        temperature=str(run.temperature), template=run.template_name,
+        template_sha256=run.template_hash, seed=run.seed, price_source=run.price_source,
+    )  # fmt: skip
 
 
 def coverage(analysis: Analysis) -> Coverage:
     known = analysis.sheet.known
     return Coverage(
-        examples=len(analysis.sheet),
-        frame=analysis.about,
-        reused=analysis.reused,
-        judged=analysis.coverage,
-        samples=analysis.statuses,
-        labels=analysis.shares,
-        final_labels=analysis.final_shares,
-        basis=analysis.sheet.basis,
+        examples=len(analysis.sheet), frame=analysis.about, reused=analysis.reused,
+        judged=analysis.coverage, samples=analysis.statuses, labels=analysis.shares,
+        final_labels=analysis.final_shares, basis=analysis.sheet.basis,
         unblinded=analysis.unblinded,
         known=known if isinstance(known, Undefined) else len(known.rows),
-    )
+    )  # fmt: skip

@@ -26,6 +26,8 @@ def label_table(rows: Iterable[Merged]) -> Iterator[str]:
         verdict = row.verdict
         judged = verdict is not None and verdict.cs_1 is not None
         votes = row.people.counts if row.people and row.people.votes else {}
+        # An example without a final label is counted as well, so that the counts add up to all
+        # examples.
         finals[row.label or "none"] += 1
         yield _line(
             (
@@ -51,6 +53,7 @@ def cost_table(costs: Costs) -> Iterator[str]:
     if costs.paper_usd is not None:
         yield f"as the paper counts it               {usd(costs.paper_usd)}"
     yield f"everything by hand, one vote each    {usd(costs.by_hand_one)}"
+    # With one vote, the two prices would be the same.
     if costs.votes_an_example == 1:
         return
     same = f"everything by hand, {costs.votes_an_example} votes each".ljust(37)
@@ -66,14 +69,14 @@ def _line(cells: tuple[str, ...]) -> str:
 _NAME = 46
 
 
-def figure(found: Figure, digits: int = 3) -> str:
+def figure(estimate: Figure, digits: int = 3) -> str:
     """`.732 [.69–.77], n = 80`, or the reason why there is no number."""
-    if isinstance(found, Undefined):
-        return f"– ({found.reason})"
-    text = decimals(found.value, digits)
-    if found.low is not None and found.high is not None:
-        text += f" [{interval(found.low, found.high, digits)}]"
-    return f"{text}, n = {count(found.n)}"
+    if isinstance(estimate, Undefined):
+        return f"– ({estimate.reason})"
+    text = decimals(estimate.value, digits)
+    if estimate.low is not None and estimate.high is not None:
+        text += f" [{interval(estimate.low, estimate.high, digits)}]"
+    return f"{text}, n = {count(estimate.n)}"
 
 
 def report_lines(analysis: Analysis) -> Iterator[str]:
@@ -99,45 +102,45 @@ def report_lines(analysis: Analysis) -> Iterator[str]:
     yield from cost_table(analysis.costs)
 
 
-def people_lines(found: PeopleAlone) -> Iterator[str]:
-    """What people alone say: their labels, how they agree, and what they cost."""
-    yield _figures_text_line("examples", count(found.examples))
-    yield _figures_text_line("examples with votes", count(found.voted))
-    yield _figures_text_line("people's labels", _counts(dict(found.labels)))
-    yield _figures_text_line("  voted on, without a label so far", count(found.undecided))
-    people = found.people
+def people_lines(alone: PeopleAlone) -> Iterator[str]:
+    """Yield what people alone say: their labels, how they agree, and what they cost."""
+    yield _figures_text_line("examples", count(alone.examples))
+    yield _figures_text_line("examples with votes", count(alone.voted))
+    yield _figures_text_line("people's labels", _counts(dict(alone.labels)))
+    yield _figures_text_line("  voted on, without a label so far", count(alone.undecided))
+    people = alone.people
     yield _figures_text_line("pairs of votes that agree", figure(people.agreement))
     yield _figures_text_line("  Fleiss' kappa", figure(people.fleiss_kappa))
     yield _figures_text_line("  Krippendorff's alpha", figure(people.krippendorff_alpha))
     yield _figures_text_line("  Gwet's AC1", figure(people.gwet_ac1))
-    yield from _skills(found.skills)
-    if found.unblinded.sentence:
-        yield found.unblinded.sentence
+    yield from _skills(alone.skills)
+    if alone.unblinded.sentence:
+        yield alone.unblinded.sentence
     yield ""
-    yield from cost_table(found.cost)
+    yield from cost_table(alone.cost)
 
 
-def _noise(found: NoiseFigures | Undefined) -> Iterator[str]:
-    if not isinstance(found, Undefined):
-        yield _figures_text_line("judge and one vote agree", figure(found.with_one_vote))
-        yield _figures_text_line("  without people's noise", figure(found.corrected))
-        yield _figures_text_line("  disagreement that is people's noise", figure(found.share))
+def _noise(figures: NoiseFigures | Undefined) -> Iterator[str]:
+    if not isinstance(figures, Undefined):
+        yield _figures_text_line("judge and one vote agree", figure(figures.with_one_vote))
+        yield _figures_text_line("  without people's noise", figure(figures.corrected))
+        yield _figures_text_line("  disagreement that is people's noise", figure(figures.share))
 
 
-def _disagreement(found: DisagreementFigures | Undefined) -> Iterator[str]:
-    """What explains each disagreement, and the groups with more gaps than chance gives."""
-    if isinstance(found, Undefined):
+def _disagreement(figures: DisagreementFigures | Undefined) -> Iterator[str]:
+    """Yield what explains disagreements, and the groups with more gaps than chance gives."""
+    if isinstance(figures, Undefined):
         return
-    said = f"{count(found.n)} of {count(found.labelled)}"
-    yield _figures_text_line("judge and people disagree on", said)
-    for part in found.parts:
+    apart = f"{count(figures.n)} of {count(figures.labelled)}"
+    yield _figures_text_line("judge and people disagree on", apart)
+    for part in figures.parts:
         yield _figures_text_line(f"  {NAMES[part.source]}", figure(part.share))
-    for gap in found.gaps:
+    for gap in figures.gaps:
         if gap.shown:
             numbers = f"{count(gap.gaps)} of {count(gap.inside)}, {p_value(gap.p_holm)}"
             yield _figures_text_line(f"  gaps in {gap.kind} {gap.value or '(none)'}", numbers)
-    if not isinstance(found.effect, Undefined):
-        yield _figures_text_line("  change by the new protocol", figure(found.effect.change))
+    if not isinstance(figures.effect, Undefined):
+        yield _figures_text_line("  change by the new protocol", figure(figures.effect.change))
 
 
 # Short, for a line of text.
@@ -180,9 +183,9 @@ def _review_gain(lines: ReviewGain | Undefined, audited: int) -> Iterator[str]:
     yield _figures_text_line("  (a) accuracy of the unreviewed labels", figure(lines.unreviewed))
     errors = lines.errors
     if isinstance(errors, ErrorsFound):
-        found = f"{errors.found:g} of {count(errors.m)}, {errors.expected:.1f} expected at "
-        found += f"random, one-sided p {p_value(errors.p)}"
-        yield _figures_text_line("  (b) errors found among those reviewed", found)
+        words = f"{errors.found:g} of {count(errors.m)}, {errors.expected:.1f} expected at "
+        words += f"random, one-sided p {p_value(errors.p)}"
+        yield _figures_text_line("  (b) errors found among those reviewed", words)
     else:
         yield _figures_text_line("  (b) errors found among those reviewed", f"– ({errors.reason})")
     yield _figures_text_line("  (c) accuracy after reviewing at random", figure(lines.random))
@@ -190,18 +193,19 @@ def _review_gain(lines: ReviewGain | Undefined, audited: int) -> Iterator[str]:
 
 
 def _position(analysis: Analysis) -> Iterator[str]:
-    found = analysis.position
-    yield _figures_text_line("conflict rate between the orders", figure(found.conflict_rate))
-    yield _figures_text_line("  strict: win against lose", figure(found.strict_conflict_rate))
-    yield _figures_text_line("prefers the first position", figure(found.first_position_rate))
-    yield _figures_text_line("position effect", figure(found.position_effect))
-    yield _figures_text_line("repetition stability", figure(found.repetition_stability))
+    figures = analysis.position
+    yield _figures_text_line("conflict rate between the orders", figure(figures.conflict_rate))
+    yield _figures_text_line("  strict: win against lose", figure(figures.strict_conflict_rate))
+    yield _figures_text_line("prefers the first position", figure(figures.first_position_rate))
+    yield _figures_text_line("position effect", figure(figures.position_effect))
+    yield _figures_text_line("repetition stability", figure(figures.repetition_stability))
 
 
-def _signed(found: Figure) -> str:
-    if isinstance(found, Estimate) and found.low is None:
-        return decimals(found.value, 3, signed=True)
-    return figure(found)
+def _signed(estimate: Figure) -> str:
+    # The gain has no interval, and its sign is what it says.
+    if isinstance(estimate, Estimate) and estimate.low is None:
+        return decimals(estimate.value, 3, signed=True)
+    return figure(estimate)
 
 
 def _counts(shares: dict[str, int]) -> str:

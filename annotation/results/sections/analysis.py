@@ -64,7 +64,8 @@ class Analysis:
         self.kept: dict[str, Data | Undefined] = {}
 
     def own(self, name: str, read: Callable[["Analysis"], Data | Undefined]) -> Data | Undefined:
-        """What the section of this name alone needs; read once, and never where it was packed."""
+        """Return what only the section of this name needs. It is read once, and not at all from a
+        package."""
         if name not in self.kept:
             self.kept[name] = read(self)
         return self.kept[name]
@@ -103,7 +104,9 @@ class Analysis:
 
     @cached_property
     def statuses(self) -> dict[str, int]:
-        """How many slots ended how: valid, unparsed …"""
+        """How many slots ended in each status, such as valid or unparsed."""
+        # The arrays hold only the samples that count. If a run asked for other parts too, only the
+        # database knows how all of them ended.
         counted = None if isinstance(self.samples, Undefined) else self.samples.statuses
         return status_counts(slot_counts(self.run)) if counted is None else counted
 
@@ -118,6 +121,8 @@ class Analysis:
 
     @property
     def rng(self) -> np.random.Generator:
+        # A new generator each time, so that no section's draws depend on the sections before it.
+        # NumPy refuses negative seeds.
         return np.random.default_rng(abs(self.run.seed))
 
     @cached_property
@@ -129,22 +134,22 @@ class Analysis:
     @cached_property
     def shares(self) -> dict[str, int]:
         """How many examples the judge labelled win, tie and lose."""
-        given = self.sheet.judge[self.sheet.judged]
-        return {name: int((given == sign).sum()) for name, sign in _NAMES.items()}
+        labels = self.sheet.judge[self.sheet.judged]
+        return {name: int((labels == sign).sum()) for name, sign in _NAMES.items()}
 
     @cached_property
     def final_shares(self) -> dict[str, int]:
-        given = self.sheet.final[self.sheet.has_final]
-        return {name: int((given == sign).sum()) for name, sign in _NAMES.items()}
+        labels = self.sheet.final[self.sheet.has_final]
+        return {name: int((labels == sign).sum()) for name, sign in _NAMES.items()}
 
     def before(self, ties: Ties = Ties.HALF) -> LabelAgreement:
-        """The judge alone."""
+        """Compare the judge's labels with people's, before any review."""
         return label_agreement(
             self.sheet.comparison(self.sheet.judge, self.sheet.judged), self.rng, ties
         )
 
     def after(self, ties: Ties = Ties.HALF) -> LabelAgreement:
-        """The final labels; those that people reviewed are right by construction."""
+        """Compare the final labels with people's; reviewed ones are right by construction."""
         return agreement_after(self.sheet, self.rng, ties)
 
     @cached_property
@@ -167,11 +172,13 @@ class Analysis:
         return self.review if isinstance(self.review, Undefined) else self.review.band(self.rng)
 
     def lines(self) -> ReviewGain | Undefined:
-        """The lines (a) to (c) at the review that took place."""
+        """Return the lines (a) to (c) at the review that took place."""
         review, selected = self.review, int(self.sheet.selected.sum())
         known = self.sheet.known
         if isinstance(review, Undefined) or isinstance(known, Undefined):
             return review if isinstance(review, Undefined) else known
+        # The lines are about the first m by rank. Until all selected examples are settled, the
+        # reviewed ones are others.
         if self.reviewed < selected:
             return Undefined(self.sheet.unsettled)
         return review.chosen(self.sheet.selected[known.rows]).lines(self.reviewed)
@@ -243,11 +250,12 @@ def read_dataset(of: Analysis) -> Data:
     columns = ("question", MD5("question"), "response_1", MD5("response_1"), "response_2")
     rows = frame_of(of.project).values_list("pk", *columns, MD5("response_2"))
     n = len(of.sheet)
-    found = np.fromiter(map(_measured, rows.iterator(chunk_size=CHUNK)), dtype=_TEXTS)
-    places = places_of(of.sheet.ids, found["pk"])
+    measured = np.fromiter(map(_measured, rows.iterator(chunk_size=CHUNK)), dtype=_TEXTS)
+    places = places_of(of.sheet.ids, measured["pk"])
     texts = np.zeros(n, dtype=_TEXTS)
-    texts[places[places >= 0]] = found[places >= 0]
-    del found
+    # The query reads the whole project, and the sheet of a frame holds only a part of it.
+    texts[places[places >= 0]] = measured[places >= 0]
+    del measured
     none = np.zeros(0, np.intp)
     responses = coded(texts["responses"].reshape(-1))[1] if n else none
     return Data(
@@ -290,14 +298,15 @@ def read_style(of: Analysis) -> Data:
     a project with three models or more, since two have no ranking to control, and with texts."""
     if len([name for name in of.sheet.models if name]) < 3 or of.project.texts_removed_at:
         return Data()
-    columns = [Length(f"response_{one}") for one in (1, 2)]
-    columns += [_marks(f"response_{one}") for one in (1, 2)]
+    columns = [Length(f"response_{number}") for number in (1, 2)]
+    columns += [_marks(f"response_{number}") for number in (1, 2)]
     rows = frame_of(of.project).values_list("pk", *columns)
     place = {pk: row for row, pk in enumerate(of.sheet.ids.tolist())}
     counts = np.zeros((len(place), 4))
     for pk, *numbers in rows.iterator(chunk_size=CHUNK):
         if (row := place.get(pk)) is not None:
             counts[row] = numbers
+    # Many responses have no mark at all, and the logarithm of 0 is not defined.
     logs = np.log1p(counts)
     return Data({"style": np.stack((logs[:, 0] - logs[:, 1], logs[:, 2] - logs[:, 3]), axis=1)})
 
@@ -308,13 +317,14 @@ def style_of(of: Analysis) -> Floats | None:
 
 
 def _marks(column: str) -> Combinable:
-    """How often the marks occur, counted by the database, as no text is to be read."""
+    """Count how often the marks occur in a text. The database does it, so that no text is read."""
+    # A list or a heading can begin the text, where no line break precedes it.
     whole = Concat(Value("\n"), F(column))
-    found: Combinable = Value(0)
+    total: Combinable = Value(0)
     for mark in _MARKS:
         without = Replace(whole, Value(mark), Value(""))
-        found = found + (Length(whole) - Length(without)) / Value(len(mark))
-    return found
+        total = total + (Length(whole) - Length(without)) / Value(len(mark))
+    return total
 
 
 @dataclass(frozen=True)
@@ -374,32 +384,30 @@ def dataset_of(of: Analysis) -> Dataset:
     known = sheet.known
     labels: dict[str, int] | Undefined = known if isinstance(known, Undefined) else {}
     if not isinstance(known, Undefined):
-        said = sheet.human[known.rows]
-        labels = {name: int((said == sign).sum()) for name, sign in _NAMES.items()}
+        human = sheet.human[known.rows]
+        labels = {name: int((human == sign).sum()) for name, sign in _NAMES.items()}
     return Dataset(
-        examples=len(sheet),
-        questions=len(first),
-        responses_1=len(np.unique(responses[:, 0])),
-        responses_2=len(np.unique(responses[:, 1])),
-        labels=labels,
+        examples=len(sheet), questions=len(first), responses_1=len(np.unique(responses[:, 0])),
+        responses_2=len(np.unique(responses[:, 1])), labels=labels,
         by_category=_by_category(sheet.category.tolist(), question),
         by_model=_by_model(of, responses, data.arrays["characters"]),
         question_words_mean=float(words.mean()) if len(words) else None,
         question_words_median=float(np.median(words)) if len(words) else None,
         question_words=_bars(words),
-    )
+    )  # fmt: skip
 
 
 def _by_category(categories: list[str], question: Codes) -> list[CategorySize]:
     inside: dict[str, list[int]] = {}
     for category, code in zip(categories, question.tolist(), strict=True):
         inside.setdefault(category, []).append(code)
-    found = [CategorySize(name, len(codes), len(set(codes))) for name, codes in inside.items()]
-    return sorted(found, key=lambda one: (-one.examples, one.category))
+    sizes = [CategorySize(name, len(codes), len(set(codes))) for name, codes in inside.items()]
+    return sorted(sizes, key=lambda size: (-size.examples, size.category))
 
 
 def _by_model(of: Analysis, responses: Codes, characters: Codes) -> list[ResponseLengths]:
     models = np.concatenate((of.sheet.model_1, of.sheet.model_2))
+    # Transposed, so that all responses 1 come before all responses 2, as in `models`.
     codes, sizes = responses.T.reshape(-1), characters.T.reshape(-1)
     rows = []
     for place, name in enumerate(of.sheet.models):
@@ -410,7 +418,7 @@ def _by_model(of: Analysis, responses: Codes, characters: Codes) -> list[Respons
             rows.append(
                 ResponseLengths(name, len(size), *ends, float(size.mean()), float(size.std()))
             )
-    return sorted(rows, key=lambda one: one.model)
+    return sorted(rows, key=lambda row: row.model)
 
 
 def _bars(words: Codes) -> list[WordsBar]:
@@ -424,8 +432,8 @@ def _bars(words: Codes) -> list[WordsBar]:
 
 def questions_plot(dataset: Dataset) -> Plot:
     rows = [
-        {"category": one.category or "(none)", "questions": one.questions}
-        for one in dataset.by_category
+        {"category": size.category or "(none)", "questions": size.questions}
+        for size in dataset.by_category
     ]
     y = {"field": "category", "type": "nominal", "sort": None, "title": None}
     y["axis"] = {"labelLimit": 220}
@@ -437,6 +445,7 @@ def questions_plot(dataset: Dataset) -> Plot:
             "tooltip": tooltip("category", "questions"),
         },
     }
+    # A single bar compares nothing, and a plot without rows is left out.
     several = rows if len(rows) > 1 else []
     caption = "Different questions in each category."
     return plot("questions-category", "Questions by category", caption, several, bars)
@@ -449,6 +458,8 @@ def words_plot(dataset: Dataset) -> Plot:
             "words": f"{bar.low}–{bar.high - 1}" if bar.high else f"{bar.low} or more",
             "questions": bar.questions,
         }
+        # As above: a single bar compares nothing. Empty bars stay, because the axis is in steps of
+        # words.
         for bar in (dataset.question_words if len(filled) > 1 else ())
     ]
     bars = {

@@ -1,13 +1,13 @@
 """Calibrations of a choice run, compared with the mean over its permutations."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
+from typing import Any
 
 import numpy as np
 
 from annotation.results.data.figures import (
     Data,
-    Json,
     Plot,
     Sentence,
     colour,
@@ -49,10 +49,10 @@ def read_calibration(of: Analysis) -> Data | Undefined:
     beside = []
     for place, run in enumerate(runs_beside(of.run)):
         arrays[f"beside.{place}"], _ = token_table(run, of.sheet.ids)
-        beside.append(named(run))
+        beside.append(asdict(settings_shown(run)))
     nothing, random = by_kind(answers(of.run))
     plain = {
-        "own": named(of.run),
+        "own": asdict(settings_shown(of.run)),
         "settings": settings_of(of.run),
         "band": float(of.run.band),
         "nothing": nothing,
@@ -63,22 +63,32 @@ def read_calibration(of: Analysis) -> Data | Undefined:
 
 
 def runs_beside(run: Run) -> Sequence[Run]:
-    """The newest choice runs of the same judge, which differ in what the section compares."""
+    """Return the newest choice runs of the same judge, which differ in what is compared here."""
     same = run.project.runs.filter(form=Form.CHOICE, model=run.model, ranked_at__isnull=False)
-    found = list(same.exclude(pk=run.pk).order_by("-number")[:50])
-    return [one for one in found if one.parameters.get("permutations")][:MOST_BESIDE]
+    newest = list(same.exclude(pk=run.pk).order_by("-number")[:50])
+    return [other for other in newest if other.parameters.get("permutations")][:MOST_BESIDE]
 
 
-def named(run: Run) -> Json:
-    """What a choice run was asked under; a recorded one does not say."""
-    output = run.parameters.get("output", {})
-    return {
-        "run": run.name,
-        "permutations": list(run.parts),
-        "ids": list(output.get("ids", [])),
-        "template": run.template_name,
-        "shots": run.parameters.get("shots", {}).get("shown", 0),
-    }
+@dataclass(frozen=True)
+class ChoiceSettings:
+    """What a choice run was asked under; a recorded one does not say. shots: examples shown."""
+
+    run: str
+    permutations: Sequence[str]
+    ids: Sequence[str]
+    template: str
+    shots: int
+
+
+def settings_shown(run: Run) -> ChoiceSettings:
+    """Return what the report says of a choice run."""
+    return ChoiceSettings(
+        run=run.name,
+        permutations=list(run.parts),
+        ids=list(run.parameters.get("output", {}).get("ids", [])),
+        template=run.template_name,
+        shots=run.parameters.get("shots", {}).get("shown", 0),
+    )
 
 
 @dataclass(frozen=True)
@@ -87,7 +97,7 @@ class CalibratedMethod:
     it can't be fitted. The figures are those of `CalibrationRow`."""
 
     method: str
-    calibration: Json | Undefined
+    calibration: Mapping[str, Any] | Undefined
     kappa: Figure
     icc_2k: Figure
     icc_3k: Figure
@@ -133,17 +143,6 @@ class CalibratedShare:
 
 
 @dataclass(frozen=True)
-class ChoiceSettings:
-    """What a choice run was asked under; a recorded one does not say. shots: examples shown."""
-
-    run: str
-    permutations: Sequence[str]
-    ids: Sequence[str]
-    template: str
-    shots: int
-
-
-@dataclass(frozen=True)
 class ChoiceFigures:
     kappa: Figure
     rstd: Figure
@@ -174,31 +173,27 @@ class CalibrationFigures:
     runs: Sequence[ChoiceRun]
 
 
-def calibration_curves(found: CalibrationFigures | Undefined) -> Plot:
-    drawn = () if isinstance(found, Undefined) else found.curves
+def calibration_curves(figures: CalibrationFigures | Undefined) -> Plot:
+    drawn = () if isinstance(figures, Undefined) else figures.curves
     rows = [
-        {"p": round(place / (len(one.g) - 1), 2), "method": one.title, "value": g}
-        for one in drawn
-        for place, g in enumerate(one.g)
+        {"p": round(place / (len(curve.g) - 1), 2), "method": curve.title, "value": g}
+        for curve in drawn
+        for place, g in enumerate(curve.g)
     ]
     layers = named_lines(
-        rows,
-        x_axis("p", "P(first ID token), as the judge gave it"),
-        y_axis("value", "calibrated"),
-        "method",
-        [one.title for one in drawn],
-        tooltip=tooltip("method", "p", "value"),
-    )
+        rows, x_axis("p", "P(first ID token), as the judge gave it"), y_axis("value", "calibrated"),
+        "method", [curve.title for curve in drawn], tooltip=tooltip("method", "p", "value"),
+    )  # fmt: skip
     caption = "How each calibration maps a probability. Fitted on the estimation set."
     return plot("calibration-curve", "Calibration functions", caption, rows, {"layer": layers})
 
 
-def calibration_accuracy(found: CalibrationFigures | Undefined) -> Plot:
-    """Each method's accuracy under one permutation and of the mean, with intervals."""
+def calibration_accuracy(figures: CalibrationFigures | Undefined) -> Plot:
+    """Plot each method's accuracy under one permutation and of the mean, with intervals."""
     read = {"one permutation": "average", "mean": "mean"}
     rows = [
         {"method": row.title, "verdict": words} | value_of(getattr(row, key).accuracy)
-        for row in (() if isinstance(found, Undefined) else found.comparison.rows)
+        for row in (() if isinstance(figures, Undefined) else figures.comparison.rows)
         for words, key in read.items()
         if not isinstance(getattr(row, key).accuracy, Undefined)
     ]
@@ -232,7 +227,7 @@ TOO_MANY = Undefined(f"left out above {MANY} examples, because each fit takes to
 
 
 def calibration(of: Analysis) -> CalibrationFigures | Undefined:
-    """Examples without a probability are left out if one is needed."""
+    """Compare the calibrations. Examples without a probability are left out if one is needed."""
     data = of.own("calibration", read_calibration)
     if isinstance(data, Undefined):
         return data
@@ -251,7 +246,9 @@ def calibration(of: Analysis) -> CalibrationFigures | Undefined:
 
 
 def mean_mass(masses: Floats) -> Figure:
-    """A run that was recorded elsewhere may hold probabilities alone."""
+    """Return the mean probability of both tokens. A recorded run may hold probabilities alone."""
+    # An example may have been asked under some of the permutations only, so each mass counts by
+    # itself.
     there = ~np.isnan(masses)
     if not there.any():
         return NO_MASS
@@ -267,6 +264,7 @@ def gold(sheet: Sheet) -> Signs | Undefined:
     known = sheet.known
     if isinstance(known, Undefined):
         return known
+    # Calibrations are compared without weights, and an audited example represents several.
     if not known.plain:
         return WEIGHTED
     labels = np.zeros(len(sheet), np.int8)
@@ -275,8 +273,9 @@ def gold(sheet: Sheet) -> Signs | Undefined:
 
 
 def methods_of(data: Data) -> list[CalibrationMethod]:
-    given = {"nothing": data.plain["nothing"], "random": data.plain["random"]}
-    return [method_named(name, **given) for name in data.plain["settings"]["methods"]]
+    # CC learns from answers about no contents, DC from answers about random words.
+    contents = {"nothing": data.plain["nothing"], "random": data.plain["random"]}
+    return [method_named(name, **contents) for name in data.plain["settings"]["methods"]]
 
 
 def compared(
@@ -288,28 +287,21 @@ def compared(
     share: float | None = None,
 ) -> CalibrationComparison:
     return compare_calibrations(
-        p,
-        methods or methods_of(data),
-        of.rng,
+        p, methods or methods_of(data), of.rng,
         gold=None if isinstance(labels, Undefined) else labels,
         share=float(data.plain["settings"]["estimation_share"]) if share is None else share,
-        question=of.sheet.question,
-        band=data.plain["band"],
-    )
+        question=of.sheet.question, band=data.plain["band"],
+    )  # fmt: skip
 
 
 def in_words(comparison: CalibrationComparison) -> ComparedMethods:
     return ComparedMethods(
-        rows=[_titled(row) for row in comparison.rows],
-        n=comparison.n,
-        labelled=comparison.labelled,
-        permutations=comparison.permutations,
-        balanced_set=comparison.over or None,
-        split=comparison.split,
-        recommended=comparison.recommended,
-        because=comparison.because,
+        rows=[_titled(row) for row in comparison.rows], n=comparison.n,
+        labelled=comparison.labelled, permutations=comparison.permutations,
+        balanced_set=comparison.over or None, split=comparison.split,
+        recommended=comparison.recommended, because=comparison.because,
         recommended_title=_title(comparison.recommended),
-    )
+    )  # fmt: skip
 
 
 def _title(method: str) -> str:
@@ -320,6 +312,8 @@ def _titled(row: CalibrationRow) -> CalibratedMethod:
     kept = {field.name: getattr(row, field.name) for field in fields(row)}
     if not isinstance(row.calibration, Undefined):
         fit = row.calibration.as_json().items()
+        # z and g have a point for each different probability. The report has the curve at 51 points
+        # instead.
         kept["calibration"] = {key: value for key, value in fit if key not in ("z", "g")}
     return CalibratedMethod(**kept, title=_title(row.method))
 
@@ -341,6 +335,7 @@ def by_share(
     """Fit CalibraEval on less, and judge it on the rest (Figure 6)."""
     names = data.plain["settings"]["methods"]
     method = method_named("calibraeval")
+    # What can't be fitted on all examples can't be fitted on a part of them.
     if "calibraeval" not in names or isinstance(method.fit(p), Undefined):
         return []
     if len(p) > MANY:
@@ -353,21 +348,22 @@ def by_share(
 
 
 def across_runs(of: Analysis, data: Data, labels: Signs | Undefined) -> list[ChoiceRun]:
-    """The same judge under other IDs, prompts, shots or permutations, before and after."""
-    named = [data.plain["own"], *data.plain["beside"]]
+    """Return the same judge under other IDs, prompts, shots or permutations, before and after."""
+    asked = [ChoiceSettings(**run) for run in (data.plain["own"], *data.plain["beside"])]
     tables = [data.arrays["p_t1"]]
-    tables += [data.arrays[f"beside.{place}"] for place in range(len(named) - 1)]
-    if len(named) < 2 or len(of.sheet) > MANY:
+    tables += [data.arrays[f"beside.{place}"] for place in range(len(asked) - 1)]
+    if len(asked) < 2 or len(of.sheet) > MANY:
         return []
     rows = []
-    for settings, table in zip(named, tables, strict=True):
+    for settings, table in zip(asked, tables, strict=True):
         if np.isnan(table).all():
             continue
-        p = choice_probabilities(table, settings["permutations"])
+        p = choice_probabilities(table, settings.permutations)
         methods = [method_named("uncalibrated"), method_named("calibraeval")]
         comparison = compared(of, data, p, labels, methods)
+        # Both come from one comparison, so that they are measured on the same examples.
         before, after = (comparison.row(method.name) for method in methods)
-        rows.append(ChoiceRun(**settings, before=_figures(before), after=_figures(after)))
+        rows.append(ChoiceRun(**vars(settings), before=_figures(before), after=_figures(after)))
     return rows
 
 
@@ -375,9 +371,9 @@ def _figures(row: CalibrationRow) -> ChoiceFigures:
     return ChoiceFigures(row.kappa, row.average.rstd, row.average.accuracy, row.mean.accuracy)
 
 
-def answer(found: CalibrationFigures | Undefined) -> Sentence:
+def answer(figures: CalibrationFigures | Undefined) -> Sentence:
     """Say which calibration is recommended, and why."""
-    if isinstance(found, Undefined):
-        return Sentence(f"Calibrations can't be compared: {found.reason}.", "calibration")
-    compared = found.comparison
+    if isinstance(figures, Undefined):
+        return Sentence(f"Calibrations can't be compared: {figures.reason}.", "calibration")
+    compared = figures.comparison
     return Sentence(f"Recommended: {compared.recommended_title}. {compared.because}", "calibration")

@@ -88,7 +88,7 @@ class Gap:
 
     @property
     def query(self) -> str:
-        """The data browser's filter; empty for examples without a category."""
+        """Return the data browser's filter; empty for examples without a category."""
         return urlencode({self.kind: self.value, "people": "differs"}) if self.value else ""
 
     @property
@@ -138,14 +138,14 @@ class DisagreementFigures:
     @property
     def sentence(self) -> str:
         shown = [gap for gap in self.gaps if gap.shown]
-        found = f"Judge and people disagree on {count(self.n)} of {count(self.labelled)} examples. "
+        start = f"Judge and people disagree on {count(self.n)} of {count(self.labelled)} examples. "
         if not shown:
             return (
-                f"{found}No category, tag or criterion is shown to have more unexplained "
+                f"{start}No category, tag or criterion is shown to have more unexplained "
                 "disagreements than chance gives."
             )
-        named = ", ".join(f"{one.kind} {one.value or '(none)'}" for one in shown[:3])
-        return found + (
+        named = ", ".join(f"{gap.kind} {gap.value or '(none)'}" for gap in shown[:3])
+        return start + (
             f"{number_of(len(shown), 'group')} {'has' if len(shown) == 1 else 'have'} more "
             f"unexplained disagreements than chance would give: {named}."
         )
@@ -171,10 +171,11 @@ def read_disagreement(of: Analysis) -> Data:
 
 
 def _by_protocol(of: Analysis) -> tuple[list[str], Codes]:
-    """The protocols' names in their order, and (N, protocols) signs of people's labels."""
-    found = Protocol.objects.filter(project=of.project).order_by("number")
-    protocols = dict(found.values_list("pk", "name"))
+    """Return the protocols' names in their order, and (N, protocols) signs of people's labels."""
+    versions = Protocol.objects.filter(project=of.project).order_by("number")
+    protocols = dict(versions.values_list("pk", "name"))
     labels = np.full((len(of.sheet), len(protocols)), NO_LABEL, np.int8)
+    # Under a single version nothing can have changed, so its votes aren't read again.
     if len(protocols) > 1:
         place = {pk: row for row, pk in enumerate(of.sheet.ids.tolist())}
         for column, pk in enumerate(protocols):
@@ -192,24 +193,26 @@ def disagreement(of: Analysis) -> DisagreementFigures | Undefined:
     inside = sheet.judged[known.rows]
     rows = known.rows[inside]
     apart = sheet.judge[rows] != sheet.human[rows]
-    if not apart.any():
+    n = int(apart.sum())
+    if not n:
         return NONE
     data = of.own(NAME, read_disagreement)
     assert isinstance(data, Data)
     explained, why = _explained(of, rows)
     parts = split(explained)
     weight, stratum = known.weight[inside], known.stratum[inside]
+    # The last part is what no source explains.
     gap = apart & (parts[:, -1] >= UNEXPLAINED)
     audited = stratum > 0
     if audited.any() and not apart[audited].any():
         note = "judge and people disagree on no audited example, so there is no interval"
         number = float(weight @ apart)
         values = (weight[apart] @ parts[apart]) / number
-        shares: list[Figure] = [Estimate(float(one), int(apart.sum()), note=note) for one in values]
+        shares: list[Figure] = [Estimate(float(value), n, note=note) for value in values]
     else:
         shares = [_share(part, apart, weight, stratum, sheet.question[rows]) for part in parts.T]
     return DisagreementFigures(
-        n=int(apart.sum()),
+        n=n,
         labelled=len(rows),
         number=float(weight @ apart),
         parts=[
@@ -229,22 +232,25 @@ def disagreement(of: Analysis) -> DisagreementFigures | Undefined:
 def _share(
     part: Floats, apart: Booleans, weight: Floats, stratum: Codes, question: Codes
 ) -> Figure:
-    """The mean part of the disagreements, of which there are n."""
+    """Return the mean part of the disagreements, of which there are n."""
+    # Without an audit all examples weigh the same, so the disagreements can be averaged by
+    # themselves.
     if not stratum.any():
         return plus_two_mean(part[apart], (0, 1), question[apart])
     there, above = apart.astype(np.float64), np.where(apart, part, 0.0)
     design = {"weight": weight, "stratum": stratum, "question": question}
     figure = plus_two_ratio(above, there, (0, 1), **design)
+    # The n of the ratio is that of all labelled examples, and this share is of the disagreements.
     return figure if isinstance(figure, Undefined) else replace(figure, n=int(apart.sum()))
 
 
 def _explained(of: Analysis, rows: Codes) -> tuple[Floats, dict[str, str]]:
-    """(n, sources) how far each source explains a disagreement, and why one can't."""
+    """Return (n, sources) how far each source explains a disagreement, and why one can't."""
     sheet, samples = of.sheet, of.samples
     explained, why = np.zeros((len(rows), len(SOURCES))), {}
     if isinstance(samples, SampleArrays):
-        given = (samples.signs[rows], samples.valid[rows], sheet.human[rows])
-        explained[:, 0], explained[:, 1] = said_as_people(*given)
+        outcomes = (samples.signs[rows], samples.valid[rows], sheet.human[rows])
+        explained[:, 0], explained[:, 1] = said_as_people(*outcomes)
     if not isinstance(samples, SampleArrays) or samples.k < 2:
         why["judge_noise"] = _UNMEASURED["judge_noise"]
     if not isinstance(samples, SampleArrays) or samples.orders < 2:
@@ -253,6 +259,7 @@ def _explained(of: Analysis, rows: Codes) -> tuple[Floats, dict[str, str]]:
     card = of.own("judge_card", read_card)
     if isinstance(card, Data):
         pulls.append(_pull(sheet, rows, card.arrays["likelihood"]))
+    # Two preferences are combined as sources are: what the one leaves, the other may explain.
     explained[:, 2] = 1 - np.prod([1 - pull for pull in pulls], axis=0)
     if not explained[:, 2].any():
         why["pull"] = _UNMEASURED["pull"]
@@ -264,6 +271,7 @@ def _explained(of: Analysis, rows: Codes) -> tuple[Floats, dict[str, str]]:
         place[sheet.ballots.rows] = np.arange(len(sheet.ballots.rows))
         voted = place[rows] >= 0
         chances = pooled.posterior[place[rows][voted]]
+        # Columns are win, tie and lose, so that the column of a sign is 1 less the sign.
         explained[voted, 3] = chances[np.arange(len(chances)), 1 - sheet.judge[rows][voted]]
     return explained, why
 
@@ -276,18 +284,22 @@ def _pull(sheet: Sheet, rows: Codes, difference: Floats) -> Floats:
         return nothing
     inside = sheet.judged[known.rows] & ~np.isnan(difference[known.rows])
     chosen = known.rows[inside]
-    judge, human = ((one[chosen] + 1) / 2 for one in (sheet.judge, sheet.human))
+    judge, human = ((signs[chosen] + 1) / 2 for signs in (sheet.judge, sheet.human))
     design = {"weight": known.weight[inside], "stratum": known.stratum[inside]}
     delta, asked = difference[chosen], sheet.question[chosen]
-    found = covariate_bias(delta, judge, human, question=asked, **design)
-    if isinstance(found, Undefined) or isinstance(found.bias, Undefined):
+    measured = covariate_bias(delta, judge, human, question=asked, **design)
+    if isinstance(measured, Undefined) or isinstance(measured.bias, Undefined):
         return nothing
-    bias, slope, equal = found.bias, found.judge.slope, found.judge.equal
+    bias, slope, equal = measured.bias, measured.judge.slope, measured.judge.equal
+    # People may share the preference, or the audit may be too small to tell. Then it explains
+    # nothing.
     if bias.low is None or bias.high is None or bias.low <= 0 <= bias.high:
         return nothing
-    if isinstance(slope, Undefined) or isinstance(equal, Undefined) or found.judge.separated:
+    if isinstance(slope, Undefined) or isinstance(equal, Undefined) or measured.judge.separated:
         return nothing
+    # At equal size the fit predicts σ(α), so the logit of this rate is the intercept α.
     intercept = float(np.log(equal.value / (1 - equal.value)))
+    # The covariate as `covariate_bias` scales it; a difference that is not known pulls nowhere.
     x = np.tanh(np.nan_to_num(difference[rows]) / float(delta.std(ddof=1)))
     return pulled(x, sheet.judge[rows], intercept, slope.value, bias.value)
 
@@ -295,20 +307,20 @@ def _pull(sheet: Sheet, rows: Codes, difference: Floats) -> Floats:
 def _gaps(
     of: Analysis, data: Data, inside: Booleans, rows: Codes, gap: Booleans, rest: Floats
 ) -> list[Gap]:
-    """The groups with the most gaps beyond chance first."""
+    """Return the groups with more gaps than chance gives, the clearest first."""
     names, members = _groups(of, data, inside, rows)
     if not names or not gap.any():
         return []
-    ids = [one for one, is_in in zip(data.plain["ids"], inside, strict=True) if is_in]
-    found = over_represented(np.stack(members, axis=1), gap)
+    ids = [key for key, is_in in zip(data.plain["ids"], inside, strict=True) if is_in]
+    tests = over_represented(np.stack(members, axis=1), gap)
     gaps = []
-    for (kind, value), member, tested in zip(names, members, found, strict=True):
+    for (kind, value), member, tested in zip(names, members, tests, strict=True):
         places = np.flatnonzero(member & gap)
         first = places[np.argsort(-rest[places], kind="stable")][:MOST_SHOWN]
         numbers = (tested.inside, tested.gaps, tested.expected, tested.p_holm)
         gaps.append(Gap(kind, value, *numbers, [ids[place] for place in first if ids[place]]))
-    found_gaps = [one for one in gaps if one.gaps > one.expected]
-    return sorted(found_gaps, key=lambda one: (one.p_holm, -one.gaps, one.kind, one.value))
+    beyond = [group for group in gaps if group.gaps > group.expected]
+    return sorted(beyond, key=lambda gap: (gap.p_holm, -gap.gaps, gap.kind, gap.value))
 
 
 def _groups(
@@ -328,11 +340,12 @@ def _groups(
         answers = read.arrays["answers"][:, column]
         example, signs = read.arrays["example"][answers != MISSING], np.sign(answers)
         signs = signs[answers != MISSING]
-        sums = [np.bincount(example[signs == one], minlength=len(of.sheet)) for one in (1, 0, -1)]
+        sums = [np.bincount(example[signs == sign], minlength=len(of.sheet)) for sign in (1, 0, -1)]
         names.append(("criterion", value))
+        # People contradict each other if more than one of better, tie and worse was said.
         members.append((np.stack(sums) > 0).sum(axis=0)[rows] > 1)
     # A group of all or of a single example tells nothing.
-    kept = [place for place, one in enumerate(members) if 1 < one.sum() < len(rows)]
+    kept = [place for place, member in enumerate(members) if 1 < member.sum() < len(rows)]
     return [names[place] for place in kept], [members[place] for place in kept]
 
 
@@ -340,25 +353,27 @@ def _effect(sheet: Sheet, data: Data) -> ProtocolEffect | Undefined:
     """Compare the newest version of the protocol that asked again with the one before it."""
     labels, names = data.arrays["labels"], data.plain["protocols"]
     there = labels != NO_LABEL
+    # A version that asked nothing again can't be compared, so the newest one that did is.
     for after in range(len(names) - 1, 0, -1):
         earlier = there[:, :after]
         rows = np.flatnonzero(there[:, after] & earlier.any(axis=1) & sheet.judged)
         if not len(rows):
             continue
+        # argmax finds the first True, so the columns are turned round to find the last version with
+        # a label.
         last = after - 1 - earlier[rows, ::-1].argmax(axis=1)
+        # Examples may come from several earlier versions. A change needs one version before and one
+        # after, so the version with the most of these examples is taken.
         before = int(np.bincount(last).argmax())
         rows = rows[last == before]
         old, new = (
-            (labels[rows, one] == sheet.judge[rows]).astype(float) for one in (before, after)
+            (labels[rows, column] == sheet.judge[rows]).astype(float) for column in (before, after)
         )
         asked = sheet.question[rows]
         return ProtocolEffect(
-            before=names[before],
-            after=names[after],
-            n=len(rows),
-            disagreed=int((old == 0).sum()),
+            before=names[before], after=names[after], n=len(rows), disagreed=int((old == 0).sum()),
             agreement_before=plus_two_mean(old, (0, 1), asked),
             agreement_after=plus_two_mean(new, (0, 1), asked),
             change=plus_two_mean(new - old, (-1, 1), asked),
-        )
+        )  # fmt: skip
     return NO_CHANGE

@@ -57,10 +57,12 @@ _WORD = re.compile(r"[a-z]+(?:\d(?![a-z\d]))?")
 
 def family_of(model: str) -> str | None:
     """Return the family that a known word in the name tells, or else the name itself."""
+    # Only the last part is the model's own name; the part before it can name a host.
     name = model.rpartition("/")[2].casefold()
     words = [word for word in _WORD.findall(name) if word]
     for family, known in _FAMILIES.items():
-        if any(word == one or word.rstrip("0123456789") == one for word in words for one in known):
+        # The name `llama3` is of the family llama, while o1 and o3 are words of their own.
+        if any(word == key or word.rstrip("0123456789") == key for word in words for key in known):
             return family
     return name or None
 
@@ -74,11 +76,11 @@ def read_card(of: Analysis) -> Data:
     if of.run.price is not None:
         known = Verdict.objects.filter(run=of.run, usd__isnull=False)
         rows = known.values_list("example", "usd").iterator(chunk_size=CHUNK)
-        found = np.fromiter(rows, dtype=_COST)
-        usd = spread(of.sheet.ids, found["example"], found["usd"])
-    found = pair_differences(of.project, of.sheet.ids)
-    plain = {"likelihood_model": found.model, "statuses": of.statuses}
-    arrays = {"usd": usd, "likelihood": found.sums, "per_token": found.per_token}
+        costs = np.fromiter(rows, dtype=_COST)
+        usd = spread(of.sheet.ids, costs["example"], costs["usd"])
+    likelihoods = pair_differences(of.project, of.sheet.ids)
+    plain = {"likelihood_model": likelihoods.model, "statuses": of.statuses}
+    arrays = {"usd": usd, "likelihood": likelihoods.sums, "per_token": likelihoods.per_token}
     return Data(arrays, plain)
 
 
@@ -146,6 +148,8 @@ def position_bias(of: Analysis) -> CardEntry:
     if isinstance(value, Undefined) and isinstance(data, Data):
         value = by_orders(of)
         if isinstance(value, Estimate):
+            # These permutations can't tell the position from the option's ID, so the orders show
+            # both together.
             value = replace(value, note="position bias and ID-token bias together")
     return CardEntry(
         key="position",
@@ -167,6 +171,7 @@ def by_orders(of: Analysis) -> Figure:
     if isinstance(samples, Undefined):
         return samples
     labels, there = order_labels(samples.difference, samples.valid, samples.band)
+    # Win, tie and lose earn 1, ½ and 0, so that a difference of means is one of win rates.
     scores = np.where(there, (labels + 1) / 2, np.nan)
     return advantage(scores[:, 0], scores[:, 1], question=of.sheet.question)
 
@@ -205,13 +210,13 @@ def length_bias(of: Analysis) -> CardEntry:
 def likelihood_bias(of: Analysis) -> CardEntry:
     data = of.own("judge_card", read_card)
     differences = data.arrays["likelihood"]
-    found = Preference(*[NO_LIKELIHOOD] * 4)
+    slopes = Preference(*[NO_LIKELIHOOD] * 4)
     if not np.isnan(differences).all():
-        found = preference(of.sheet, differences)
+        slopes = preference(of.sheet, differences)
     return of_preference(
         "likelihood",
         "Likelihood bias",
-        found,
+        slopes,
         "γ for the response that a language model finds more likely. Compare it with Length: a "
         "response’s likelihood depends on its length.",
         "Show the judge the most biased examples with people’s scores first (pointwise runs: "
@@ -220,13 +225,13 @@ def likelihood_bias(of: Analysis) -> CardEntry:
 
 
 def self_preference(of: Analysis) -> CardEntry:
-    kin, found = kinship(of), Preference(*[NO_KIN] * 4)
+    kin, slopes = kinship(of), Preference(*[NO_KIN] * 4)
     if kin.any():
-        found = preference(of.sheet, kin)
+        slopes = preference(of.sheet, kin)
     return of_preference(
         "self_preference",
         "Self-preference",
-        found,
+        slopes,
         "γ for the response by a model of the judge’s own family. Above 0, the judge prefers its "
         "own family.",
         "Use a judge from a different family than both models.",
@@ -239,28 +244,27 @@ def kinship(of: Analysis) -> np.ndarray:
     kin = np.array([family is not None and family_of(name) == family for name in of.sheet.models])
     if not len(kin):
         return np.zeros(len(of.sheet))
+    # Two responses of the same family differ by 0, which tells nothing about a preference for it.
     return kin[of.sheet.model_1].astype(float) - kin[of.sheet.model_2].astype(float)
 
 
-def of_preference(key: str, title: str, found: Preference, meaning: str, remedy: str) -> CardEntry:
+def of_preference(key: str, title: str, slopes: Preference, meaning: str, remedy: str) -> CardEntry:
     judge, human = (
-        one if isinstance(one, Undefined) else one.slope for one in (found.judge, found.human)
+        effect if isinstance(effect, Undefined) else effect.slope
+        for effect in (slopes.judge, slopes.human)
     )
     return CardEntry(
-        key=key, title=title, value=judge, human=human, bias=found.bias, neutral=0.0,
+        key=key, title=title, value=judge, human=human, bias=slopes.bias, neutral=0.0,
         meaning=meaning, remedy=remedy,
     )  # fmt: skip
 
 
 def stability(of: Analysis) -> CardEntry:
     return CardEntry(
-        key="repetition",
-        title="Repetition stability",
-        value=of.position.repetition_stability,
+        key="repetition", title="Repetition stability", value=of.position.repetition_stability,
         meaning="How often two samples of the same prompt agree.",
-        remedy="Ask for more samples (k), or use a lower temperature.",
-        neutral=1.0,
-    )
+        remedy="Ask for more samples (k), or use a lower temperature.", neutral=1.0,
+    )  # fmt: skip
 
 
 def unparsed(of: Analysis) -> CardEntry:
@@ -321,6 +325,8 @@ def likelihood_answer(card: JudgeCard) -> Sentence:
             f"Whether people share it isn't known: {bias.reason}.",
             "likelihood",
         )
+    # A γ of the judge alone is an association: likelier responses may be better. Only more than
+    # people's is a bias.
     than, warns = "There is no clear sign of likelihood bias", False
     if bias.low is not None and bias.low > 0:
         than, warns = "The judge prefers likelier responses more than people do", True
@@ -340,9 +346,9 @@ def likelihood_plot(card: JudgeCard) -> Plot:
     entry = entry_of(card, "likelihood")
     figures = {"judge": entry.value, "people": entry.human, "bias": entry.bias}
     rows = [
-        {"whose": words} | value_of(one)
-        for words, one in figures.items()
-        if not isinstance(one, Undefined)
+        {"whose": words} | value_of(figure)
+        for words, figure in figures.items()
+        if not isinstance(figure, Undefined)
     ]
     caption = "γ for the likelier response, with 95\u202f% intervals. The line is at no preference."
     drawing = intervals("whose", "γ", scale={"zero": True}, line_at=0)
@@ -391,9 +397,10 @@ def read_judge_criteria(of: Analysis) -> Data | Undefined:
     for example, part, scores in rows.iterator(chunk_size=CHUNK):
         if example in place:
             for column, name in enumerate(names):
-                one, other = scores[name]
-                sums[orders.index(part), place[example], column] += float(one) - float(other)
+                score_1, score_2 = scores[name]
+                sums[orders.index(part), place[example], column] += float(score_1) - float(score_2)
                 counts[orders.index(part), place[example], column] += 1
+    # NaN stays NaN in the sum over the orders: one order alone would bring in its position bias.
     means = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
     return Data(
         {"orders": _signs_of(means), "judge": _signs_of(means.sum(axis=0))}, {"names": names}
@@ -433,10 +440,13 @@ def judge_criteria(of: Analysis) -> Sequence[JudgeOnCriterion]:
         figure = {"criterion": name, "n": int((judge != MISSING).sum()), "conflict_rate": conflict}
         if isinstance(compared, Undefined):
             rows.append(figure | {"accuracy": compared, "kappa": compared})
+            # A criterion that can't be tested is no part of the family that Holm's correction
+            # counts.
             tests.append(None)
             continue
         rows.append(figure | {"accuracy": accuracy(compared), "kappa": kappa(compared, rng)})
         there = compared.judged
+        # For this test the judge and people's majority are two voters on each example.
         pairs = np.stack((compared.judge[there], compared.human[there]), axis=1)
         met = np.ones(pairs.shape, bool)
         tests.append(beyond_chance(pairs, met, compared.question[there], rng))
@@ -445,7 +455,7 @@ def judge_criteria(of: Analysis) -> Sequence[JudgeOnCriterion]:
 
 
 def _compared(of: Analysis, people: Data, column: int, judge: Signs) -> Comparison | Undefined:
-    """The judge's sign and the majority of people's, weighted by why people saw the example."""
+    """Compare the judge's signs with people's majority, weighted by why people saw the example."""
     sheet, answers = of.sheet, people.arrays["answers"][:, column]
     there = answers != MISSING
     example, person = people.arrays["example"][there], people.arrays["person"][there]

@@ -87,8 +87,8 @@ def fewer_samples(sheet: Sheet, run: Run, samples: SampleArrays | Undefined) -> 
 
 def _fewer(sheet: Sheet, known: KnownLabels, samples: SampleArrays, k: int, bpc: bool) -> Fewer:
     rows = known.rows
-    given = (samples.difference[rows], samples.valid[rows], k)
-    shares = expected_labels(*given, both_orders=bpc, band=samples.band)
+    recorded = (samples.difference[rows], samples.valid[rows], k)
+    shares = expected_labels(*recorded, both_orders=bpc, band=samples.band)
     human = sheet.human[rows]
     right = expected_right(shares, human, knows_ties=sheet.knows_ties)
     reached = plus_two_ratio(
@@ -168,26 +168,20 @@ def _derived(
     run: Run, prompt_share: Decimal, fewer: Sequence[Fewer], costs: Costs
 ) -> Iterator[MethodRow]:
     """Return rows from subsets of the samples, without the one that is the run itself."""
-    orders, k = len(run.orders), max((one.k for one in fewer), default=0)
-    for one in fewer:
-        if one.k == k and one.bpc == (orders == 2):
+    orders, k = len(run.orders), max((smaller.k for smaller in fewer), default=0)
+    for smaller in fewer:
+        if smaller.k == k and smaller.bpc == (orders == 2):
             continue
-        part = Decimal(2 if one.bpc else 1) / orders
+        part = Decimal(2 if smaller.bpc else 1) / orders
         # The prompt is paid once an order, completions by their number.
-        part *= prompt_share + (1 - prompt_share) * Decimal(one.k) / k
+        part *= prompt_share + (1 - prompt_share) * Decimal(smaller.k) / k
         known = costs.judge_usd is not None and not is_adaptive(run)
         cost = (costs.judge_usd * part).quantize(MICRO_USD) if known else None
         yield MethodRow(
-            name=_name(run, one.bpc, one.k),
-            k=one.k,
-            bpc=one.bpc,
-            beta=0,
-            judge_usd=cost,
-            judge_usd_estimated=True,
-            temperature=str(run.temperature),
-            accuracy=one.accuracy,
-            kappa=one.kappa,
-        )
+            name=_name(run, smaller.bpc, smaller.k), k=smaller.k, bpc=smaller.bpc, beta=0,
+            judge_usd=cost, judge_usd_estimated=True, temperature=str(run.temperature),
+            accuracy=smaller.accuracy, kappa=smaller.kappa,
+        )  # fmt: skip
 
 
 def prompt_share_of(run: Run) -> Decimal:
@@ -204,9 +198,9 @@ def prompt_share_of(run: Run) -> Decimal:
 
 
 def _other(run: Run, others: Sequence[OtherRun], method: str, k: int) -> OtherRun | None:
-    """The newest ranked run of the same judge by this method; MEC(2k) has the cost of 2 × k."""
+    """Return the newest ranked run of this judge by a method. MEC(2k) costs as much as 2 × k."""
     wanted = {"method": str(method), "model": run.model, "k": str(k), "form": run.form}
-    same = (one for one in reversed(others) if wanted.items() <= one.settings.items())
+    same = (other for other in reversed(others) if wanted.items() <= other.settings.items())
     return next(same, None)
 
 
@@ -230,30 +224,24 @@ def _hitlc(
     costs: Costs,
     rng: np.random.Generator,
 ) -> Iterator[MethodRow]:
-    """The top β % replaced by people's labels, right by construction; then what was done."""
+    """Yield rows with the top β % replaced by people, right by construction, and then the review
+    that was done."""
     for beta in HITLC_BETAS:
         m = cut(len(sheet), beta)
+        # Labelling all N by hand has this price, so labelling m of them costs m/N of it.
         human = costs.by_hand_same * m / len(sheet) if len(sheet) else Decimal(0)
         accuracy, kappa_then = _reviewed(sheet, band, m, beta, rng)
         yield MethodRow(
-            **_own_name(run, beta, "+HITLC"),
-            judge_usd=costs.judge_usd,
-            human_usd=human,
-            m=m,
-            accuracy=accuracy,
-            kappa=kappa_then,
-        )
+            **_own_name(run, beta, "+HITLC"), judge_usd=costs.judge_usd, human_usd=human, m=m,
+            accuracy=accuracy, kappa=kappa_then,
+        )  # fmt: skip
     done_by_people = sheet.reviewed
     if done_by_people.any():
         yield MethodRow(
             **_own_name(run, 100 * float(done_by_people.mean()), "+HITLC"),
-            judge_usd=costs.judge_usd,
-            human_usd=costs.human_usd,
-            m=int(done_by_people.sum()),
-            audited=int(sheet.audited_alone.sum()),
-            done=True,
-            **vars(after),
-        )
+            judge_usd=costs.judge_usd, human_usd=costs.human_usd, m=int(done_by_people.sum()),
+            audited=int(sheet.audited_alone.sum()), done=True, **vars(after),
+        )  # fmt: skip
 
 
 def _reviewed(
@@ -267,6 +255,8 @@ def _reviewed(
     reached = band.after[BETAS.index(beta)]
     replaced = np.zeros(len(sheet), bool)
     replaced[sheet.ranking[:m]] = True
+    # Unlike the curve's band, kappa needs the labels themselves, with the first m replaced by
+    # people's.
     compared = sheet.comparison(
         np.where(replaced, sheet.human, sheet.judge).astype(np.int8), sheet.judged | replaced
     )
@@ -274,7 +264,7 @@ def _reviewed(
 
 
 def _own_name(run: Run, beta: float, more: str = "") -> dict[str, Any]:
-    """An imported run of two orders counts as MEC+BPC, one of one order as MEC."""
+    """Return the run's own name and settings. An imported run of two orders counts as MEC+BPC."""
     bpc = len(run.orders) == 2
     written = NAMES.get(run.method) if run.form != Form.CHOICE else None
     name = written or _name(run, bpc, run.k)
@@ -284,7 +274,7 @@ def _own_name(run: Run, beta: float, more: str = "") -> dict[str, Any]:
 
 
 def _name(run: Run, bpc: bool, k: int) -> str:
-    """A choice has no evidence: what tells its methods apart is whether both orders are asked."""
+    """Return a method's name. A choice has no evidence, so only orders tell its methods apart."""
     if run.form == Form.CHOICE:
         return "BPC" if bpc else "one order"
     return "MEC+BPC" if bpc else "MEC" if k > 1 else "EC"
@@ -302,12 +292,12 @@ class Paired:
 
     @property
     def other_way(self) -> "Paired":
-        """The other run compared with this one."""
-        found = self.difference
-        if isinstance(found, Estimate):
-            low, high = (None if one is None else -one for one in (found.high, found.low))
-            found = replace(found, value=-found.value, low=low, high=high)
-        return Paired(found, self.p, self.worse, self.better)
+        """Return the comparison of the other run with this one."""
+        figure = self.difference
+        if isinstance(figure, Estimate):
+            low, high = (None if limit is None else -limit for limit in (figure.high, figure.low))
+            figure = replace(figure, value=-figure.value, low=low, high=high)
+        return Paired(figure, self.p, self.worse, self.better)
 
 
 @dataclass(frozen=True)
@@ -347,8 +337,8 @@ def ablation(
     All samples are the run as it is, so that row has the intervals of its labels `alone`.
     """
     rows: list[FewerRow | RunRow] = [
-        FewerRow(run.name, {"k": (str(run.k), str(one.k))}, one.bpc, one.accuracy, one.kappa)
-        for one in fewer
+        FewerRow(run.name, {"k": (str(run.k), str(row.k))}, row.bpc, row.accuracy, row.kappa)
+        for row in fewer
     ]
     if fewer and _same(fewer[-1].accuracy, alone.accuracy):
         rows[-1] = replace(rows[-1], accuracy=alone.accuracy, kappa=alone.kappa)
@@ -357,14 +347,15 @@ def ablation(
         return rows
     # A copy, so that the intervals of the runs' own figures are those of the other tables.
     paired = [paired_with(sheet, known, other, deepcopy(rng)) for other in others]
-    adjusted = holm_of_tested([one.p for one in paired])
-    for other, one, p_holm in zip(others, paired, adjusted, strict=True):
-        rows.append(_run_row(sheet, run, other, one, p_holm, rng))
+    adjusted = holm_of_tested([pair.p for pair in paired])
+    for other, pair, p_holm in zip(others, paired, adjusted, strict=True):
+        rows.append(_run_row(sheet, run, other, pair, p_holm, rng))
     return rows
 
 
 def _same(figure: Figure, other: Figure) -> bool:
-    """A run of X0 and X1 has X0's label alone, and its samples together another."""
+    """Return True if both figures are equal. A run of X0 and X1 has X0's label alone, and all its
+    samples together give another."""
     if isinstance(figure, Undefined) or isinstance(other, Undefined):
         return False
     return math.isclose(figure.value, other.value)
@@ -396,7 +387,7 @@ def paired_with(
     rng: np.random.Generator,
     confidence: float = 0.95,
 ) -> Paired:
-    """This judge's accuracy less the other's, on the examples that both judged."""
+    """Return this judge's accuracy less the other's, on the examples that both judged."""
     both = (sheet.judged & other.judged)[known.rows]
     rows = known.rows[both]
     if not len(rows):
@@ -410,7 +401,9 @@ def paired_with(
         question=question, confidence=confidence,
     )  # fmt: skip
     groups, code = coded(question)
+    # Signs are flipped by question, since examples of one question aren't independent.
     apart = np.bincount(code, weight * (here - there), minlength=groups)
+    # With one question there are two ways to flip, so no p-value could be small.
     p = sign_flip(apart, rng) if groups > 1 else None
     return Paired(difference, p, int((here > there).sum()), int((here < there).sum()))
 
@@ -418,14 +411,16 @@ def paired_with(
 FRONTIER, BEATEN = "on the frontier", "beaten"
 
 
-def cost_plot(found: Sequence[MethodRow]) -> Plot:
+def cost_plot(method_rows: Sequence[MethodRow]) -> Plot:
     rows = [
         {"method": _in_words(row), "usd": float(row.judge_usd) + float(row.human_usd)}
         | value_of(row.accuracy)
-        for row in found
+        for row in method_rows
         if row.judge_usd is not None and not isinstance(row.accuracy, Undefined)
     ]
     for row in rows:
+        # Only a higher accuracy beats: a cheaper method that is less accurate may still be the one
+        # to choose.
         beaten = any(other["usd"] <= row["usd"] and other["value"] > row["value"] for other in rows)
         row["place"] = BEATEN if beaten else FRONTIER
     points = {
@@ -439,6 +434,7 @@ def cost_plot(found: Sequence[MethodRow]) -> Plot:
     }
     frontier = {
         "transform": [{"filter": f"datum.place === '{FRONTIER}'"}],
+        # No method lies between two neighbours on the frontier, so it is a staircase.
         "mark": {"type": "line", "interpolate": "step-after", "opacity": 0.5},
         "encoding": {"x": x_axis("usd", ""), "y": y_axis("value", "")},
     }

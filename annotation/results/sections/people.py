@@ -136,14 +136,17 @@ class PeopleFigures:
 def people(sheet: Sheet, rng: np.random.Generator) -> PeopleFigures:
     ballots = sheet.ballots
     counts = category_counts(ballots.votes, ballots.present, SIGNS)
-    given = counts.sum(axis=1)
+    n_votes = counts.sum(axis=1)
     # All draw from one generator, so that their order is part of the figures.
     every = _agreement(counts, sheet.question, rng)
-    audited = sheet.audited & ~sheet.selected & (given > 0)
-    routed = audited.any() and not sheet.everyone and bool((sheet.selected & (given > 0)).any())
+    audited = sheet.audited & ~sheet.selected & (n_votes > 0)
+    # People disagree most on what was selected by rank, so only the audit tells how they agree
+    # elsewhere.
+    routed = audited.any() and not sheet.everyone and bool((sheet.selected & (n_votes > 0)).any())
+    # A generator of its own, so that an audit doesn't change the draws for the figures after it.
     own = np.random.default_rng(int(audited.sum()))
     return PeopleFigures(
-        on=_on(sheet, given > 0),
+        on=_on(sheet, n_votes > 0),
         audit=_agreement(counts[audited], sheet.question[audited], own) if routed else None,
         agreement=every.agreement,
         fleiss_kappa=every.fleiss_kappa,
@@ -161,7 +164,7 @@ def people(sheet: Sheet, rng: np.random.Generator) -> PeopleFigures:
 
 
 def voters_agree(sheet: Sheet, rng: np.random.Generator, confidence: float = 0.95) -> VotersAgree:
-    """How all voters agree, over the votes that the labels rest on."""
+    """Return how all voters agree, over the votes that the labels rest on."""
     ballots = sheet.ballots
     counts = category_counts(ballots.votes, ballots.present, SIGNS)
     return _agreement(counts, sheet.question, rng, confidence)
@@ -170,20 +173,19 @@ def voters_agree(sheet: Sheet, rng: np.random.Generator, confidence: float = 0.9
 def _agreement(
     counts: Counts, question: Codes, rng: np.random.Generator, confidence: float = 0.95
 ) -> VotersAgree:
-    given = counts.sum(axis=1)
-    twice, (fleiss_votes, alike) = given >= 2, equally_often(counts)
+    n_votes = counts.sum(axis=1)
+    twice, (fleiss_votes, alike) = n_votes >= 2, equally_often(counts)
 
     def over(statistic: Statistic, rows: Booleans) -> Figure:
         return agreement_interval(statistic, counts[rows], question[rows], rng, confidence)
 
     return VotersAgree(
-        n=int((given > 0).sum()),
-        agreement=over(percent_agreement, twice),
-        fleiss_kappa=over(fleiss_kappa, alike),
-        fleiss_votes=fleiss_votes,
-        krippendorff_alpha=over(krippendorff_alpha, twice),
-        gwet_ac1=over(gwet_ac1, given >= 1),
-    )
+        n=int((n_votes > 0).sum()), agreement=over(percent_agreement, twice),
+        # Fleiss' kappa needs the same number of votes on every example.
+        fleiss_kappa=over(fleiss_kappa, alike), fleiss_votes=fleiss_votes,
+        # Examples with one vote count in the chance term of AC1, though they have no pair of votes.
+        krippendorff_alpha=over(krippendorff_alpha, twice), gwet_ac1=over(gwet_ac1, n_votes >= 1),
+    )  # fmt: skip
 
 
 def _on(sheet: Sheet, asked: Codes) -> str:
@@ -234,30 +236,32 @@ def _annotator(ballots: Ballots, rater: int, name: str, question: Codes) -> Anno
 def _tables(ballots: Ballots) -> list[np.ndarray]:
     tables = []
     for rater in range(len(ballots.names)):
+        # Imported votes often don't say which response was on the left.
         rows = ballots.present[:, rater] & (ballots.left[:, rater] > 0)
         tables.append(side_table(ballots.votes[rows, rater], ballots.left[rows, rater] == 1))
     return tables
 
 
 def _side_bias(ballots: Ballots) -> list[SideBiasFigures | NoSideBias]:
-    found = side_bias(dict(zip(ballots.names, _tables(ballots), strict=True)))
-    return [_lean(name, bias) for name, bias in found.items()]
+    biases = side_bias(dict(zip(ballots.names, _tables(ballots), strict=True)))
+    return [_lean(name, bias) for name, bias in biases.items()]
 
 
 def _lean(name: str, bias: SideBias | Undefined) -> SideBiasFigures | NoSideBias:
     if isinstance(bias, Undefined):
         return NoSideBias(name, bias)
+    # The rate times n is a whole number but for rounding.
     rate: Figure = wilson(round(bias.left_rate * bias.n), bias.n)
     return SideBiasFigures(name, rate, bias.p, bias.p_holm)
 
 
 def _pooled(ballots: Ballots) -> PooledSideBias:
-    found = pooled_side_bias(_tables(ballots))
-    if isinstance(found, Undefined):
-        return PooledSideBias(odds_ratio=found)
-    ratio = found.odds_ratio
+    bias = pooled_side_bias(_tables(ballots))
+    if isinstance(bias, Undefined):
+        return PooledSideBias(odds_ratio=bias)
+    ratio = bias.odds_ratio
     odds = ratio if isinstance(ratio, Undefined) else Number(float(ratio))
-    return PooledSideBias(odds_ratio=odds, p=found.p)
+    return PooledSideBias(odds_ratio=odds, p=bias.p)
 
 
 NAME = "pace"
@@ -285,8 +289,8 @@ class Pace:
 
 def pace(analysis: Analysis) -> list[Pace]:
     """Return an entry for each person, in the order in which they joined."""
-    found = analysis.own(NAME, read)
-    return [] if isinstance(found, Undefined) else by_person(found)
+    times = analysis.own(NAME, read)
+    return [] if isinstance(times, Undefined) else by_person(times)
 
 
 def read(analysis: Analysis) -> Data | Undefined:
@@ -299,16 +303,17 @@ def times_of(project: Project) -> Data | Undefined:
     if not rows:
         return NO_TIMES
     people = Annotator.objects.in_bulk({person for person, _ in rows})
-    joined = sorted(people.values(), key=lambda one: one.number)
-    place = {one.pk: n for n, one in enumerate(joined)}
+    joined = sorted(people.values(), key=lambda person: person.number)
+    place = {person.pk: n for n, person in enumerate(joined)}
     arrays = {
         "person": np.array([place[person] for person, _ in rows], dtype=np.intp),
         "seconds": np.array([seconds for _, seconds in rows], dtype=np.float64),
     }
-    return Data(arrays, {"names": [one.pseudonym for one in joined]})
+    return Data(arrays, {"names": [person.pseudonym for person in joined]})
 
 
 def _timed(project: Project) -> QuerySet[Vote]:
+    # A point of the line is the median of consecutive votes. Two votes may have the same time.
     return Vote.objects.filter(
         item__round__project=project, source=Vote.Source.SCREEN, active_seconds__isnull=False
     ).order_by("submitted_at", "pk")
@@ -343,8 +348,8 @@ class SelfAgreement:
 
 def self_agreement(analysis: Analysis) -> list[SelfAgreement]:
     """Return an entry for each person, in the order in which they joined."""
-    found = analysis.own(SELF, read_again)
-    return [] if isinstance(found, Undefined) else with_themselves(found)
+    again = analysis.own(SELF, read_again)
+    return [] if isinstance(again, Undefined) else with_themselves(again)
 
 
 def read_again(analysis: Analysis) -> Data | Undefined:
@@ -352,14 +357,14 @@ def read_again(analysis: Analysis) -> Data | Undefined:
 
 
 def again_of(project: Project) -> Data | Undefined:
-    """Whether both answers are the same, for each pair that a person answered again. 2 queries."""
+    """Read whether both answers to a pair that a person had again are the same. Two queries."""
     answers = repeated_answers(project)
     if not answers:
         return NOT_ASKED_AGAIN
-    names = list(dict.fromkeys(one.annotator.pseudonym for one in answers))
+    names = list(dict.fromkeys(pair.annotator.pseudonym for pair in answers))
     arrays = {
-        "person": np.array([names.index(one.annotator.pseudonym) for one in answers], np.intp),
-        "same": np.array([one.label == one.first_label for one in answers], np.bool_),
+        "person": np.array([names.index(pair.annotator.pseudonym) for pair in answers], np.intp),
+        "same": np.array([pair.label == pair.first_label for pair in answers], np.bool_),
     }
     return Data(arrays, {"names": names})
 
@@ -368,19 +373,20 @@ def with_themselves(again: Data) -> list[SelfAgreement]:
     rows = []
     for place, name in enumerate(again.plain["names"]):
         same = again.arrays["same"][again.arrays["person"] == place]
+        # An unweighted share, for which Wilson's interval holds.
         rows.append(SelfAgreement(name, wilson(int(same.sum()), len(same))))
     return rows
 
 
 def pace_plot(paces: Sequence[Pace]) -> Plot:
     rows = []
-    for one in paces:
-        for point in one.points:
+    for entry in paces:
+        for point in entry.points:
             drawn = value_of(point.seconds)
-            row = {"vote": point.to, "annotator": one.annotator}
+            row = {"vote": point.to, "annotator": entry.annotator}
             row |= {"votes": f"{point.from_}–{point.to}", "seconds": drawn.pop("value")}
             rows.append(row | drawn)
-    names = [one.annotator for one in paces]
+    names = [entry.annotator for entry in paces]
     lines = {
         "mark": {"type": "line", "point": {"size": 24}},
         "encoding": {
@@ -394,11 +400,13 @@ def pace_plot(paces: Sequence[Pace]) -> Plot:
     return plot(NAME, "Annotators' pace", caption, rows, lines)
 
 
-def answer(found: PeopleFigures) -> Sentence:
+def answer(figures: PeopleFigures) -> Sentence:
     """Say how often two people agree, and whether that is more than chance would give."""
-    agreed, beyond = found.agreement, found.krippendorff_alpha
+    agreed, beyond = figures.agreement, figures.krippendorff_alpha
     if isinstance(agreed, Undefined):
         return Sentence(f"How often people agree isn't known yet: {agreed.reason}.", "people")
+    # Agreement by itself can be high by chance alone, so the sentence says what alpha's interval
+    # shows.
     chance = "It isn't clear whether that is more than chance would give."
     warns = True
     if not isinstance(beyond, Undefined) and beyond.low is not None and beyond.high is not None:
@@ -413,9 +421,9 @@ def answer(found: PeopleFigures) -> Sentence:
     )
 
 
-def agreement_plot(found: PeopleFigures) -> Plot:
+def agreement_plot(figures: PeopleFigures) -> Plot:
     rows = []
-    for pair in found.pairwise:
+    for pair in figures.pairwise:
         if not isinstance(pair.kappa, Undefined):
             for first, second in (pair.annotators, pair.annotators[::-1]):
                 rows.append({"first": first, "second": second, "kappa": pair.kappa.value})
@@ -485,19 +493,19 @@ class CriteriaFigures:
 
     @property
     def has_slopes(self) -> bool:
-        return any(not isinstance(one.slope, Undefined) for one in self.criteria)
+        return any(not isinstance(criterion.slope, Undefined) for criterion in self.criteria)
 
     @property
     def sentence(self) -> str:
         """Say which criteria count for the overall vote, by the adjusted p of their slopes."""
-        slopes = [one.slope for one in self.criteria]
+        slopes = [criterion.slope for criterion in self.criteria]
         reasons = [slope.reason for slope in slopes if isinstance(slope, Undefined)]
         if len(reasons) == len(slopes):
             return f"Which criteria explain the overall vote isn't known: {reasons[0]}."
         counts = [
-            (-abs(value_of(one.slope)["value"]), one.criterion)
-            for one in self.criteria
-            if one.p_slope_holm is not None and one.p_slope_holm < SIGNIFICANT
+            (-abs(value_of(criterion.slope)["value"]), criterion.criterion)
+            for criterion in self.criteria
+            if criterion.p_slope_holm is not None and criterion.p_slope_holm < SIGNIFICANT
         ]
         if not counts:
             return (
@@ -525,30 +533,30 @@ def criterion_votes(project: Project, sheet: Sheet) -> Data | Undefined:
     place = {
         vote.pk: row for row, say in enumerate(sheet.people) for vote in (say.votes if say else ())
     }
-    votes = [one for one in criterion_answers(project) if one.vote in place]
+    votes = [vote for vote in criterion_answers(project) if vote.vote in place]
     if not votes:
         return NO_CRITERIA
-    given = dict.fromkeys(name for one in votes for name in one.strengths)
-    names = [name for name in dict.fromkeys((*criteria_asked(project), *given)) if name in given]
-    answers = [[one.strengths.get(name, MISSING) for name in names] for one in votes]
-    person = np.unique([one.annotator for one in votes], return_inverse=True)[1]
+    named = dict.fromkeys(name for vote in votes for name in vote.strengths)
+    names = [name for name in dict.fromkeys((*criteria_asked(project), *named)) if name in named]
+    answers = [[vote.strengths.get(name, MISSING) for name in names] for vote in votes]
+    person = np.unique([vote.annotator for vote in votes], return_inverse=True)[1]
     arrays = {
-        "example": np.array([place[one.vote] for one in votes], dtype=np.intp),
+        "example": np.array([place[vote.vote] for vote in votes], dtype=np.intp),
         "person": person.astype(np.intp),
-        "overall": np.array([SIGN[one.label] for one in votes], dtype=np.int8),
+        "overall": np.array([SIGN[vote.label] for vote in votes], dtype=np.int8),
         "answers": np.array(answers, dtype=np.int8),
-        "derived": np.array([one.derived for one in votes], dtype=bool),
+        "derived": np.array([vote.derived for vote in votes], dtype=bool),
     }
     return Data(arrays, {"names": names})
 
 
 def criteria(of: Analysis) -> CriteriaFigures | Undefined:
-    found = of.own(CRITERIA, read_criteria)
-    return found if isinstance(found, Undefined) else criteria_of(of.sheet, found, of.rng)
+    votes = of.own(CRITERIA, read_criteria)
+    return votes if isinstance(votes, Undefined) else criteria_of(of.sheet, votes, of.rng)
 
 
 def criteria_of(sheet: Sheet, read: Data, rng: np.random.Generator) -> CriteriaFigures:
-    """The figures of each criterion, in the order in which people were asked."""
+    """Return the figures of each criterion, in the order in which people were asked."""
     example, overall = read.arrays["example"], read.arrays["overall"]
     answers, names = read.arrays["answers"], read.plain["names"]
     whole = (answers != MISSING).all(axis=1)
@@ -559,10 +567,13 @@ def criteria_of(sheet: Sheet, read: Data, rng: np.random.Generator) -> CriteriaF
     whole &= ~derived
     explained: Sequence[Explanation] = [Explanation(reason)] * len(names)
     if whole.any():
+        # Strengths go from −2 to 2. Half of them puts the most that can be said at 1.
         explained = explained_by(answers[whole] / 2, overall[whole], question[whole], rng)
     figures, tests = [], []
     audited = sheet.audited & ~sheet.selected
     voted = np.isin(np.arange(len(sheet)), example)
+    # Selected and audited examples together are no random sample, so agreement is then over the
+    # audit.
     alone = not sheet.everyone and bool((voted & audited).any() and (voted & sheet.selected).any())
     for column, name in enumerate(names):
         there = answers[:, column] != MISSING
@@ -597,6 +608,7 @@ def criteria_of(sheet: Sheet, read: Data, rng: np.random.Generator) -> CriteriaF
                 "slope": explained[column].slope,
             }
         )
+    # Each question, such as whether people agree, is a family of its own over the criteria.
     adjusted = zip(*(holm_of_tested(family) for family in zip(*tests, strict=True)), strict=True)
     keys = ("p_win_rate_holm", "p_agreement_holm", "p_slope_holm")
     return CriteriaFigures(
@@ -606,14 +618,14 @@ def criteria_of(sheet: Sheet, read: Data, rng: np.random.Generator) -> CriteriaF
         explained=int(whole.sum()),
         questions=len(np.unique(question[whole])),
         criteria=[
-            CriterionFigures(**found, **dict(zip(keys, p, strict=True)))
-            for found, p in zip(figures, adjusted, strict=True)
+            CriterionFigures(**figure, **dict(zip(keys, p, strict=True)))
+            for figure, p in zip(figures, adjusted, strict=True)
         ],
     )
 
 
 def _labels_on(sheet: Sheet, rows: Codes, signs: Codes) -> AuditedLabels | Undefined:
-    """Each example's mean vote on a criterion, from 0 to 1, by why people saw the example."""
+    """Return each example's mean vote on a criterion, 0 to 1, by why people saw the example."""
     n = len(sheet)
     votes = np.bincount(rows, minlength=n)
     mean = np.bincount(rows, (1 + signs) / 2, n) / np.maximum(votes, 1)
@@ -679,16 +691,18 @@ def votes_on(signs: Codes, rows: Codes, person: Codes, n: int) -> tuple[Codes, B
     people, column = np.unique(person, return_inverse=True)
     votes = np.zeros((n, len(people)), np.int8)
     present = np.zeros(votes.shape, bool)
+    # A label rests on one item, on which nobody votes twice, so no cell is written twice.
     votes[rows, column], present[rows, column] = signs, True
     return votes, present
 
 
-def criteria_plot(found: CriteriaFigures | Undefined) -> Plot:
+def criteria_plot(figures: CriteriaFigures | Undefined) -> Plot:
     rows = []
-    for one in () if isinstance(found, Undefined) else found.criteria:
-        if not isinstance(one.slope, Undefined):
-            rows.append({"criterion": one.criterion} | value_of(one.slope))
+    for criterion in () if isinstance(figures, Undefined) else figures.criteria:
+        if not isinstance(criterion.slope, Undefined):
+            rows.append({"criterion": criterion.criterion} | value_of(criterion.slope))
     ends = [row[name] for row in rows for name in ("low", "high") if row[name] is not None]
+    # The line at 0 belongs on the drawing, even if all slopes lie on one side of it.
     reach = [min([0.0, *ends]), max([0.0, *ends])]
     caption = (
         "Log odds of an overall win against a loss when the answer moves from a tie to better, the "

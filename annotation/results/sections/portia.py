@@ -1,7 +1,7 @@
 """PORTIA: what its stages settle, against chance, people and other judges (docs/methods)."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from decimal import Decimal
 from math import comb, prod
 
@@ -10,7 +10,6 @@ from django.db.models import Count, Sum
 
 from annotation.results.data.figures import (
     Data,
-    Json,
     Plot,
     Sentence,
     intervals,
@@ -97,24 +96,29 @@ def read_portia(of: Analysis) -> Data | Undefined:
     arrays = own.packed("own") | {"lengths": text_lengths(of.project, ids)[:, :2]}
     beside = []
     for place, run in enumerate(runs_beside(of.run)):
-        found = stage_arrays(run, ids) if run.stages else whole(run, ids)
-        arrays |= found.packed(f"beside.{place}")
-        beside.append(named(run))
+        stages = stage_arrays(run, ids) if run.stages else whole(run, ids)
+        arrays |= stages.packed(f"beside.{place}")
+        beside.append(asdict(settings_shown(run)))
     last = own.labels[np.arange(len(ids)), own.last]
     both = own.there[np.arange(len(ids)), own.last].all(axis=1)
+    # Without an answer in one order, an example is unjudged and no failure of PORTIA.
     failed = ids[own.done & both & (last[:, 0] != last[:, 1])].tolist()[:MOST_FAILED]
     named_ids = dict(frame_of(of.project).filter(pk__in=failed).values_list("pk", "external_id"))
     calls = [
-        {"stage": one.stage, "examples": one.examples, "calls": one.calls, "usd": usd(one.usd)}
-        for one in stage_calls(of.run)
+        StageCost(row.stage, row.examples, row.calls, usd(row.usd)) for row in stage_calls(of.run)
     ]
-    plain = {"run": named(of.run), "calls": calls, "beside": beside}
-    plain |= {"failed": [named_ids[pk] for pk in failed], "by_parts": prompts_by_parts(of.run)}
+    plain = {
+        "run": asdict(settings_shown(of.run)),
+        "calls": list(map(asdict, calls)),
+        "beside": beside,
+        "failed": [named_ids[pk] for pk in failed],
+        "by_parts": list(map(asdict, prompts_by_parts(of.run))),
+    }
     return Data(arrays, plain)
 
 
-def prompts_by_parts(run: Run) -> list[Json]:
-    """What more parts would cost (Figure 2), measured on the first examples that they fit."""
+def prompts_by_parts(run: Run) -> list["PartsCost"]:
+    """Return what more parts would cost (Figure 2), on the first examples that they fit."""
     settings = PortiaSettings.of(run)
     if settings is None or not run.template_text or run.project.texts_removed_at:
         return []
@@ -126,39 +130,52 @@ def prompts_by_parts(run: Run) -> list[Json]:
             texts = example.response_1, example.response_2
             if parts == 1:
                 (message,) = render(template, example.question, *texts, "original")
+            # Any alignment would do: the parts of a response always join to the whole, so that
+            # prompts with as many parts have as many characters.
             elif alignment := aligned(example, Stage.LENGTH, replace(settings, parts=parts)):
                 shown = alignment.parts_1, alignment.parts_2
                 (message,) = render_parts(template, example.question, *shown, "original")
             else:
                 continue
             characters.append(len(message.content))
+            # k parts are k − 1 cuts among the boundaries of each response, and any cuts of both can
+            # be paired.
             ways.append(prod(comb(len(boundaries(text)), parts - 1) for text in texts))
         if characters:
             means = float(np.mean(characters)), float(np.mean(ways))
-            rows.append({"parts": parts, "n": len(characters), "characters": means[0]})
-            rows[-1]["combinations"] = means[1]
+            rows.append(PartsCost(parts, len(characters), *means))
     return rows
 
 
-def named(run: Run) -> Json:
-    """How a run that is compared splits and aligns, and whose judge it is."""
+@dataclass(frozen=True)
+class PortiaRun:
+    """How a run splits and aligns, and whose judge it is. Runs by other methods have no stages."""
+
+    run: str
+    model: str
+    form: str
+    k: int
+    stages: Sequence[str]
+    parts: int | None
+    tokens: str | None
+
+    def is_same_judge(self, other: "PortiaRun") -> bool:
+        return (self.model, self.form) == (other.model, other.form)
+
+
+def settings_shown(run: Run) -> PortiaRun:
+    """Return what the report says of a run that is compared."""
     split = PortiaSettings.of(run)
-    return {
-        "run": run.name,
-        "model": run.model,
-        "form": run.form,
-        "k": run.k,
-        "stages": list(run.stages),
-        "parts": split.parts if split else None,
-        "tokens": split.tokens if split else None,
-    }
+    parts, tokens = (split.parts, split.tokens) if split else (None, None)
+    return PortiaRun(run.name, run.model, run.form, run.k, list(run.stages), parts, tokens)
 
 
 def runs_beside(run: Run) -> Sequence[Run]:
-    """The newest ranked runs in both orders: this judge's for comparison, others as reference."""
+    """Return the newest ranked runs in both orders: to compare, and other judges as reference."""
     ranked = run.project.runs.filter(ranked_at__isnull=False).exclude(pk=run.pk)
-    both = [one for one in ranked.order_by("-number")[:50] if len(one.orders) == 2]
-    return [one for one in both if not one.parameters.get("permutations")][:MOST_BESIDE]
+    both = [other for other in ranked.order_by("-number")[:50] if len(other.orders) == 2]
+    # A choice's calls are named by permutation instead of order, so it has no label by order.
+    return [other for other in both if not other.parameters.get("permutations")][:MOST_BESIDE]
 
 
 def stage_arrays(run: Run, ids: Codes) -> StageArrays:
@@ -166,10 +183,10 @@ def stage_arrays(run: Run, ids: Codes) -> StageArrays:
     n = len(ids)
     labels = np.zeros((n, len(STAGES), 2), np.int8)
     there, asked = np.zeros(labels.shape, bool), np.zeros(labels.shape[:2], bool)
-    ranks = np.array([run.stages.index(one) if one in run.stages else -1 for one in STAGES])
+    ranks = np.array([run.stages.index(stage) if stage in run.stages else -1 for stage in STAGES])
     for index in np.flatnonzero(ranks >= 0):
-        found = order_signs(run, ids, stage_parts(STAGES[index]))
-        labels[:, index], there[:, index], asked[:, index] = found
+        by_order = order_signs(run, ids, stage_parts(STAGES[index]))
+        labels[:, index], there[:, index], asked[:, index] = by_order
     ended = last_stages(run)
     last = np.array([STAGES.index(ended.get(pk, STAGES[0])) for pk in ids.tolist()], dtype=np.intp)
     # A stage that was asked again may settle what a later one had been asked about.
@@ -179,7 +196,7 @@ def stage_arrays(run: Run, ids: Codes) -> StageArrays:
 
 
 def whole(run: Run, ids: Codes) -> StageArrays:
-    """A run by another method, as one that was asked the unsplit prompt alone."""
+    """Return a run by another method as one that was asked the unsplit prompt alone."""
     labels = np.zeros((len(ids), len(STAGES), 2), np.int8)
     there, asked = np.zeros(labels.shape, bool), np.zeros(labels.shape[:2], bool)
     labels[:, 0], there[:, 0], asked[:, 0] = order_signs(run, ids, run.orders)
@@ -187,12 +204,13 @@ def whole(run: Run, ids: Codes) -> StageArrays:
 
 
 def order_signs(run: Run, ids: Codes, parts: Sequence[str]) -> tuple[Signs, Booleans, Booleans]:
-    """(N, 2) the sign of the mean in each part, and whether it has one; (N,) any sample at all."""
+    """Return (N, 2) the sign of the mean in each part, if it has one; (N,) any sample at all."""
     rows = (
         Parse.objects.that_count(run)
         .filter(sample__call__part__in=parts)
         .order_by()
         .values_list("sample__call__example", "sample__call__part", "status")
+        # Grouped by status as well, because an order without a valid sample was asked all the same.
         .annotate(total=Sum(difference(run)), n=Count("pk"))
     )
     place = {pk: row for row, pk in enumerate(ids.tolist())}
@@ -212,20 +230,19 @@ def order_signs(run: Run, ids: Codes, parts: Sequence[str]) -> tuple[Signs, Bool
 PENDING = Undefined(
     "PORTIA has not finished every example, so the audit doesn't represent the rest"
 )
-_SAME = ("model", "form")
 
 
 @dataclass(frozen=True)
 class Beside:
     """Another run, with its place in the data."""
 
-    named: Json
+    settings: PortiaRun
     stages: StageLabels
     done: np.ndarray
 
     @property
     def by_portia(self) -> bool:
-        return bool(self.named["stages"])
+        return bool(self.settings.stages)
 
 
 @dataclass(frozen=True)
@@ -257,6 +274,16 @@ class StageFigures(StageUse):
 
     first_position: Figure
     calls: int | None
+    usd: str | None
+
+
+@dataclass(frozen=True)
+class StageCost:
+    """What a stage was asked, and its cost as an exact decimal; None is unknown."""
+
+    stage: str
+    examples: int
+    calls: int
     usd: str | None
 
 
@@ -309,11 +336,11 @@ class PartsCost:
 class PortiaFigures:
     """Over the examples that PORTIA has finished.
 
-    settings: what `named` says of the run. unsplit_from: the run whose unsplit prompt is compared.
+    unsplit_from: the run whose unsplit prompt is compared.
     settled: examples by the stage that settled them. failed: the first that none did (Table 21).
     """
 
-    settings: Json
+    settings: PortiaRun
     examples: int
     pending: int
     unsplit_from: str | None
@@ -344,24 +371,26 @@ def portia(of: Analysis) -> PortiaFigures | Undefined:
     rows = np.flatnonzero(done)
     stages, question = at(everything, rows), of.sheet.question[rows]
     others = [
-        Beside(named, *_stages(data, f"beside.{place}"))
-        for place, named in enumerate(data.plain["beside"])
+        Beside(PortiaRun(**run), *_stages(data, f"beside.{place}"))
+        for place, run in enumerate(data.plain["beside"])
     ]
-    unsplit = unsplit_of(stages, data.plain["run"], others, rows)
+    settings = PortiaRun(**data.plain["run"])
+    calls = [StageCost(**call) for call in data.plain["calls"]]
+    unsplit = unsplit_of(stages, settings, others, rows)
     before, lengths = unsplit.labels, data.arrays["lengths"][rows]
-    given = {"question": question}
+    by_question = {"question": question}
     agreed, human_ties_there = _people(of, everything, done, unsplit, rows)
     return PortiaFigures(
-        settings=data.plain["run"],
+        settings=settings,
         examples=len(rows),
         pending=int(len(done) - len(rows)),
         unsplit_from=unsplit.run,
         settled=settled(stages),
-        stages=_uses(stages, question, data.plain["calls"]),
-        cost=cost_of(data.plain["calls"]),
-        stages_an_example=stages_per_example(stages, **given),
-        consistency=consistency(stages, before, **given),
-        fixed_coverage=fixed_coverage(stages, before, own=unsplit.own, **given),
+        stages=_uses(stages, question, calls),
+        cost=cost_of(calls),
+        stages_an_example=stages_per_example(stages, **by_question),
+        consistency=consistency(stages, before, **by_question),
+        fixed_coverage=fixed_coverage(stages, before, own=unsplit.own, **by_question),
         by_category=failures_by_category(stages, of.sheet.category[rows].tolist(), question),
         by_length=inconsistency_by_length(stages, before, lengths, question),
         by_gap=inconsistency_by_gap(stages, before, lengths, question),
@@ -371,27 +400,30 @@ def portia(of: Analysis) -> PortiaFigures | Undefined:
         ),
         people=agreed,
         human_ties=human_ties_there,
-        references=list(_references(stages, before, data.plain["run"], others, rows, of)),
-        variants=list(_variants(stages, unsplit, data.plain["run"], others, rows, of)),
+        references=list(_references(stages, before, settings, others, rows, of)),
+        variants=list(_variants(stages, unsplit, settings, others, rows, of)),
         failed=data.plain["failed"],
-        by_parts=[PartsCost(**one) for one in data.plain["by_parts"]],
+        by_parts=[PartsCost(**parts) for parts in data.plain["by_parts"]],
     )
 
 
-def unsplit_of(stages: StageLabels, named: Json, others: list[Beside], rows: Codes) -> Unsplit:
+def unsplit_of(
+    stages: StageLabels, settings: PortiaRun, others: list[Beside], rows: Codes
+) -> Unsplit:
     """Return this run's own unsplit stage, else this judge's newest run that showed all whole."""
     own = stages.unsplit
     if isinstance(own, OrderLabels):
-        return Unsplit(own, named["run"], own=True)
-    for other in _same_judge(named, others):
-        found = at(other.stages, rows).unsplit
-        if isinstance(found, OrderLabels) and other.done[rows].all():
-            return Unsplit(found, other.named["run"], own=False)
+        return Unsplit(own, settings.run, own=True)
+    for other in _same_judge(settings, others):
+        labels = at(other.stages, rows).unsplit
+        # A run that lacks some of the examples would compare others than PORTIA finished.
+        if isinstance(labels, OrderLabels) and other.done[rows].all():
+            return Unsplit(labels, other.settings.run, own=False)
     return Unsplit(own, None, own=False)
 
 
 def settled(stages: StageLabels) -> dict[str, int]:
-    """How many examples each stage settled, and how many none did."""
+    """Count how many examples each stage settled, and how many none did."""
     final = stages.final
     counts = {
         stage.value: int((final.consistent & (stages.last == index)).sum())
@@ -403,26 +435,27 @@ def settled(stages: StageLabels) -> dict[str, int]:
     }
 
 
-def _uses(stages: StageLabels, question: Codes, calls: list[Json]) -> list[StageFigures]:
+def _uses(stages: StageLabels, question: Codes, calls: list[StageCost]) -> list[StageFigures]:
     """Return a row for each stage: asked, settled, against chance, first position, and cost."""
-    cost = {call["stage"]: call for call in calls}
+    cost = {call.stage: call for call in calls}
     return [
         StageFigures(
             **{field.name: getattr(use, field.name) for field in fields(use)},
             first_position=first_position_share(stages.of(use.stage), question),
-            **{name: cost.get(use.stage, {}).get(name) for name in ("calls", "usd")},
+            **{name: getattr(cost.get(use.stage), name, None) for name in ("calls", "usd")},
         )
         for use in stage_use(stages, question)
     ]
 
 
-def cost_of(calls: list[Json]) -> PortiaCost:
-    amounts = {call["stage"]: call["usd"] for call in calls}
+def cost_of(calls: list[StageCost]) -> PortiaCost:
+    amounts = {call.stage: call.usd for call in calls}
+    # One unknown price makes the sum unknown. An unknown cost is never counted as 0.
     known = None not in amounts.values()
     total = sum(map(Decimal, amounts.values()), Decimal(0)) if known else None
     whole = amounts.get(Stage.UNSPLIT)
     times = float(total / Decimal(whole)) if total and whole and Decimal(whole) else None
-    return PortiaCost(total, sum(call["calls"] for call in calls), times)
+    return PortiaCost(total, sum(call.calls for call in calls), times)
 
 
 def _people(
@@ -435,6 +468,7 @@ def _people(
     rows, chosen = design
     before = unsplit.labels
     if isinstance(before, OrderLabels):
+        # `before` has only the finished examples, in ascending order.
         places = np.searchsorted(finished, rows)
         before = OrderLabels(before.labels[places], before.there[places])
     stages, human, question = at(everything, rows), of.sheet.human[rows], of.sheet.question[rows]
@@ -445,7 +479,7 @@ def _people(
 
 
 def design_of(sheet: Sheet, done: np.ndarray) -> tuple[Codes, Design] | Undefined:
-    """The rows that are compared with people's labels, and why these have one."""
+    """Return the rows that are compared with people's labels, and why these have one."""
     known = sheet.known
     if isinstance(known, Undefined):
         return known
@@ -453,6 +487,7 @@ def design_of(sheet: Sheet, done: np.ndarray) -> tuple[Codes, Design] | Undefine
         rows = known.rows[done[known.rows]]
         everyone = np.ones(len(rows), bool)
         return (rows, Design(everyone, ~everyone)) if len(rows) else PENDING
+    # While examples are pending, the audit of all examples doesn't represent the finished ones.
     if not done.all():
         return PENDING
     return np.arange(len(sheet)), Design(sheet.selected, sheet.audited)
@@ -461,31 +496,31 @@ def design_of(sheet: Sheet, done: np.ndarray) -> tuple[Codes, Design] | Undefine
 def _references(
     stages: StageLabels,
     unsplit: OrderLabels | Undefined,
-    named: Json,
+    settings: PortiaRun,
     others: list[Beside],
     rows: Codes,
     of: Analysis,
 ) -> Iterator[ReferenceAgreement]:
     question = of.sheet.question[rows]
     for other in others:
-        if other.named["model"] != named["model"]:
+        if other.settings.model != settings.model:
             reference = at(other.stages, rows).final
             agreement = agreement_with_reference(stages, unsplit, reference, question)
             rates = agreement.unsplit, agreement.portia, agreement.gain
-            yield ReferenceAgreement(other.named["run"], other.named["model"], *rates)
+            yield ReferenceAgreement(other.settings.run, other.settings.model, *rates)
 
 
 def _variants(
     stages: StageLabels,
     unsplit: Unsplit,
-    named: Json,
+    settings: PortiaRun,
     others: list[Beside],
     rows: Codes,
     of: Analysis,
 ) -> Iterator[Variant]:
     """Yield this run, itself unaligned, and this judge's other PORTIA runs (Figure 3)."""
 
-    def row(how: str, run: Json, labels: StageLabels | Undefined, own: bool) -> Variant:
+    def row(how: str, run: PortiaRun, labels: StageLabels | Undefined, own: bool) -> Variant:
         question = of.sheet.question[rows]
         coverage = fixed_coverage(labels, unsplit.labels, own=own, question=question)
         agreed: Figure
@@ -493,24 +528,25 @@ def _variants(
             agreed = labels
         else:
             agreed = consistency(labels, unsplit.labels, question).portia
-        kept = {name: run[name] for name in ("run", "parts", "tokens", "stages")}
+        kept = {name: getattr(run, name) for name in ("run", "parts", "tokens", "stages")}
         return Variant(**kept, as_=how, consistency=agreed, fixed_coverage=coverage)
 
-    yield row("as it ran", named, stages, unsplit.own)
-    if {Stage.LENGTH, Stage.SEMANTIC} <= set(named["stages"]):
-        yield row("without semantic alignment", named, without_semantic(stages), unsplit.own)
-        yield row("without length alignment", named, without_length(stages), unsplit.own)
-    for other in _same_judge(named, others):
+    yield row("as it ran", settings, stages, unsplit.own)
+    # With one alignment alone, none can be left out.
+    if {Stage.LENGTH, Stage.SEMANTIC} <= set(settings.stages):
+        yield row("without semantic alignment", settings, without_semantic(stages), unsplit.own)
+        yield row("without length alignment", settings, without_length(stages), unsplit.own)
+    for other in _same_judge(settings, others):
         if other.by_portia and other.done[rows].all():
-            yield row("another run", other.named, at(other.stages, rows), own=False)
+            yield row("another run", other.settings, at(other.stages, rows), own=False)
 
 
-def _same_judge(named: Json, others: list[Beside]) -> Iterator[Beside]:
-    return (one for one in others if all(one.named[key] == named[key] for key in _SAME))
+def _same_judge(settings: PortiaRun, others: list[Beside]) -> Iterator[Beside]:
+    return (other for other in others if other.settings.is_same_judge(settings))
 
 
 def at(stages: StageLabels, rows: Codes) -> StageLabels:
-    """The same of some examples."""
+    """Return the same labels of some examples."""
     return replace(stages, **{f.name: getattr(stages, f.name)[rows] for f in fields(stages)})
 
 
@@ -524,12 +560,12 @@ def _apart(above: Estimate, below: Estimate) -> float | None:
     return None if above.low is None or below.high is None else above.low - below.high
 
 
-def answer(found: PortiaFigures | Undefined) -> Sentence:
+def answer(figures: PortiaFigures | Undefined) -> Sentence:
     """Say whether PORTIA makes the judge contradict itself less."""
-    if isinstance(found, Undefined):
-        return Sentence(f"What PORTIA achieves isn't known: {found.reason}.", "portia")
+    if isinstance(figures, Undefined):
+        return Sentence(f"What PORTIA achieves isn't known: {figures.reason}.", "portia")
     unsplit, split, gain = (
-        getattr(found.consistency, name) for name in ("unsplit", "portia", "gain")
+        getattr(figures.consistency, name) for name in ("unsplit", "portia", "gain")
     )
     if isinstance(split, Undefined):
         return Sentence(f"What PORTIA achieves isn't known: {split.reason}.", "portia")
@@ -552,27 +588,27 @@ def answer(found: PortiaFigures | Undefined) -> Sentence:
     )
 
 
-def consistency_plot(found: PortiaFigures | Undefined) -> Plot:
+def consistency_plot(measured: PortiaFigures | Undefined) -> Plot:
     figures = {}
-    if not isinstance(found, Undefined):
+    if not isinstance(measured, Undefined):
         figures = {
-            "whole responses": found.consistency.unsplit,
-            "with PORTIA": found.consistency.portia,
-            "fixed coverage": found.fixed_coverage.coverage,
-            "fixed coverage by chance": found.fixed_coverage.by_chance,
+            "whole responses": measured.consistency.unsplit,
+            "with PORTIA": measured.consistency.portia,
+            "fixed coverage": measured.fixed_coverage.coverage,
+            "fixed coverage by chance": measured.fixed_coverage.by_chance,
         }
     rows = [
-        {"what": words} | value_of(one)
-        for words, one in figures.items()
-        if not isinstance(one, Undefined)
+        {"what": words} | value_of(figure)
+        for words, figure in figures.items()
+        if not isinstance(figure, Undefined)
     ]
     caption = "How often both orders agree, and how many contradictions PORTIA removes."
     return plot("portia", "Consistency", caption, rows, intervals("what", "share of pairs"))
 
 
-def parts_plot(found: PortiaFigures | Undefined) -> Plot:
-    drawn = () if isinstance(found, Undefined) else found.by_parts
-    rows = [{"parts": one.parts, "characters": round(one.characters)} for one in drawn]
+def parts_plot(figures: PortiaFigures | Undefined) -> Plot:
+    drawn = () if isinstance(figures, Undefined) else figures.by_parts
+    rows = [{"parts": row.parts, "characters": round(row.characters)} for row in drawn]
     line = {
         "mark": {"type": "line", "point": True},
         "encoding": {

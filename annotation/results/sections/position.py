@@ -55,6 +55,7 @@ def distribution(sheet: Sheet) -> list[BpdeBar]:
     there = ~np.isnan(sheet.bpde)
     if not there.any():
         return []
+    # Each example counts once here. The run's page has the database count equal values.
     bars = bpde_bars(sheet.bpde[there], np.ones(int(there.sum())), sheet.selected[there])
     return [BpdeBar(bar.low, bar.high, bar.selected, bar.n - bar.selected) for bar in bars]
 
@@ -127,7 +128,7 @@ def position(sheet: Sheet, samples: SampleArrays | Undefined, run: Run) -> Posit
     labels, there = order_labels(samples.difference, samples.valid, samples.band)
     first, second = win_rate_by_position(labels, there, sheet.question)
     figures = figures_of_labels(run.orders, labels, there, sheet.question)
-    given = (samples.signs, samples.valid, sheet.question)
+    outcomes = (samples.signs, samples.valid, sheet.question)
     # If the samples of one order bear different option IDs, none of them repeats another.
     repeats = len(run.counted_parts) <= len(run.orders)
     return TwoOrders(
@@ -136,8 +137,8 @@ def position(sheet: Sheet, samples: SampleArrays | Undefined, run: Run) -> Posit
         conflict_rate=figures.conflicts.conflict_rate,
         strict_conflict_rate=figures.conflicts.strict_conflict_rate,
         first_position_rate=figures.first.rate,
-        position_effect=position_effect(*given) if repeats else NO_REPETITION,
-        repetition_stability=repetition_stability(*given) if repeats else NO_REPETITION,
+        position_effect=position_effect(*outcomes) if repeats else NO_REPETITION,
+        repetition_stability=repetition_stability(*outcomes) if repeats else NO_REPETITION,
         first_position_p=figures.first.p,
     )
 
@@ -146,6 +147,7 @@ def orders(sheet: Sheet, samples: SampleArrays | Undefined, rng: np.random.Gener
     """Accuracy of each order's own label, and how often both say the same."""
     samples = two_orders(samples)
     if isinstance(samples, Undefined):
+        # The reason takes the place of each figure, so that a page shows why there is none.
         alone = OrderAccuracy(accuracy=samples)
         return Orders(alone, alone, samples)
     labels, there = order_labels(samples.difference, samples.valid, samples.band)
@@ -175,6 +177,7 @@ def conflict_by_gap(samples: SampleArrays | Undefined, run: Run) -> list[GapBin]
     if isinstance(samples, Undefined):
         return [GapBin(low, high, samples, samples) for low, high in pairwise(edges)]
     largest = float(np.abs(samples.difference).max(initial=0)) / samples.scale
+    # The last bin takes in whatever is larger, so that no example is left out.
     limits = (*edges[:-1], max(edges[-1], largest))
     return by_gap(samples.difference, samples.valid, limits, samples.scale, samples.band)
 
@@ -182,9 +185,9 @@ def conflict_by_gap(samples: SampleArrays | Undefined, run: Run) -> list[GapBin]
 EVEN = 0.5
 
 
-def answer(found: Position) -> Sentence:
+def answer(figures: Position) -> Sentence:
     """Say how often swapping changes the verdict, and which position that favours."""
-    conflict, first = found.conflict_rate, found.first_position_rate
+    conflict, first = figures.conflict_rate, figures.first_position_rate
     if isinstance(conflict, Undefined):
         return Sentence(f"The judge's position bias isn't known: {conflict.reason}.", "position")
     lean = ""
@@ -193,7 +196,9 @@ def answer(found: Position) -> Sentence:
         and first.low is not None
         and not first.low <= EVEN <= first.high
     ):
-        favoured = max(("first", first.value), ("second", 1 - first.value), key=lambda one: one[1])
+        # The interval leaves out one half, so one of the two positions won more often than the
+        # other.
+        favoured = ("first", first.value) if first.value > EVEN else ("second", 1 - first.value)
         lean = (
             f" Position bias: on {number_of(first.n, 'pair')}, the same position won in both "
             f"orders, and in {percent(favoured[1])} of these it was the {favoured[0]}."
@@ -205,12 +210,12 @@ def answer(found: Position) -> Sentence:
     )
 
 
-def swap_plot(found: Orders, names: tuple[str, str] | None) -> Plot:
+def swap_plot(by_order: Orders, names: tuple[str, str] | None) -> Plot:
     """Draw what the judge says in each order. Without a bias, both bars are alike."""
     # An axis has little room, and what comes after the name has to be read too.
     first, second = (in_sentence(name, 20) for name in names or ("response 1", "response 2"))
     words = {WIN: f"{first} wins", TIE: "tie", LOSE: f"{second} wins"}
-    orders = {f"{first} shown first": found.original, f"{second} shown first": found.swapped}
+    orders = {f"{first} shown first": by_order.original, f"{second} shown first": by_order.swapped}
     rows = [
         {
             "order": order,
@@ -219,10 +224,11 @@ def swap_plot(found: Orders, names: tuple[str, str] | None) -> Plot:
             "examples": n,
             "share": n / max(sum(labels.values()), 1),
         }
-        for order, labels in ((name, one.labels or {}) for name, one in orders.items())
+        for order, labels in ((name, figures.labels or {}) for name, figures in orders.items())
         for name, n in labels.items()
     ]
     verdict = colour("verdict", list(words.values()))
+    # An outcome has its colour on all pages, whatever it is called here.
     verdict["scale"]["range"] = [OUTCOME_COLOURS[name] for name in words]
     bars = {
         "mark": {"type": "bar", "height": {"band": 0.6}},
@@ -242,14 +248,14 @@ def swap_plot(found: Orders, names: tuple[str, str] | None) -> Plot:
     return plot("swap", "Verdicts in each order", caption, rows, bars)
 
 
-def distribution_plot(found: list[BpdeBar]) -> Plot:
+def distribution_plot(histogram: list[BpdeBar]) -> Plot:
     rows = [
         {
             "bpde": f"{bar.low:.1f}–{bar.high:.1f}" if bar.high else "0",
             "people": words,
             "examples": examples,
         }
-        for bar in found
+        for bar in histogram
         for words, examples in (("selected", bar.selected), ("not selected", bar.others))
     ]
     bars = {
@@ -262,17 +268,14 @@ def distribution_plot(found: list[BpdeBar]) -> Plot:
         },
     }
     return plot(
-        "bpde",
-        "BPDE of selected and other examples",
-        "In the first bar (BPDE 0), all samples agree.",
-        rows,
-        bars,
-    )
+        "bpde", "BPDE of selected and other examples",
+        "In the first bar (BPDE 0), all samples agree.", rows, bars,
+    )  # fmt: skip
 
 
-def score_gap_plot(found: list[GapBin]) -> Plot:
+def score_gap_plot(gap_bins: list[GapBin]) -> Plot:
     names = {"same_samples": "same samples", "split_samples": "separate samples"}
-    bins = {f"{bin_.low:g}–{bin_.high:g}": bin_ for bin_ in found}
+    bins = {f"{bin_.low:g}–{bin_.high:g}": bin_ for bin_ in gap_bins}
     rows = [
         {"gap": gap, "measured": words} | value_of(getattr(bin_, name))
         for name, words in names.items()

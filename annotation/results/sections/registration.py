@@ -39,6 +39,7 @@ def canonical(document: Json) -> str:
 
 
 def hash_of_plan(text: str) -> str:
+    # JSON may hold half of a surrogate pair, which plain UTF-8 refuses to encode.
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -112,24 +113,18 @@ def _version(plan: Json, done: _Done) -> RegisteredPlan:
     existing, planned = document["existing"], document["plan"]
     parts = [_timing(existing), *_parts(planned, done)]
     return RegisteredPlan(
-        number=plan["number"],
-        sha256=plan["sha256"],
-        intact=hash_of_plan(plan["text"]) == plan["sha256"],
-        made_at=plan["made_at"],
-        votes=existing["votes"],
-        judgments=existing["judgments"],
-        goal=planned["goal"],
-        hypotheses=planned["hypotheses"],
-        kept=sum(part.state == KEPT for part in parts),
-        deviated=sum(part.state == DEVIATED for part in parts),
-        parts=parts,
-    )
+        number=plan["number"], sha256=plan["sha256"],
+        intact=hash_of_plan(plan["text"]) == plan["sha256"], made_at=plan["made_at"],
+        votes=existing["votes"], judgments=existing["judgments"], goal=planned["goal"],
+        hypotheses=planned["hypotheses"], kept=sum(part.state == KEPT for part in parts),
+        deviated=sum(part.state == DEVIATED for part in parts), parts=parts,
+    )  # fmt: skip
 
 
 def _timing(existing: Json) -> PlannedPart:
     votes = existing["votes"]
-    said = f"{number_of(votes, 'vote')} and {number_of(existing['judgments'], 'judgment')} existed"
-    return PlannedPart("Time of the plan", "before people vote", said, DEVIATED if votes else KEPT)
+    done = f"{number_of(votes, 'vote')} and {number_of(existing['judgments'], 'judgment')} existed"
+    return PlannedPart("Time of the plan", "before people vote", done, DEVIATED if votes else KEPT)
 
 
 def _parts(planned: Json, done: _Done) -> Iterator[PlannedPart]:
@@ -139,13 +134,14 @@ def _parts(planned: Json, done: _Done) -> Iterator[PlannedPart]:
     yield from _labels(planned, done)
     for name, key, words in _OF_ROUNDS:
         if planned[key] is not None:
-            yield _of_rounds(name, planned[key], [one[key] for one in done.rounds], words)
+            yield _of_rounds(name, planned[key], [round_[key] for round_ in done.rounds], words)
     yield from _templates(planned, done)
     for name in planned["analyses"]:
+        # A figure may still come with more labels, so a missing one is no deviation.
         has = done.reported.get(name, False)
-        said = "in the report" if has else "the report has no figure for it yet"
+        reported = "in the report" if has else "the report has no figure for it yet"
         yield PlannedPart(
-            f"Analysis: {ANALYSES.get(name, name)}", "reported", said, KEPT if has else OPEN
+            f"Analysis: {ANALYSES.get(name, name)}", "reported", reported, KEPT if has else OPEN
         )
 
 
@@ -154,33 +150,37 @@ def _labels(planned: Json, done: _Done) -> Iterator[PlannedPart]:
     sizes = planned["sizes"]
     if sizes is None:
         return
-    need = next((one for one in sizes["goals"] if one["goal"] == planned["aim"]), None)
+    need = next((goal for goal in sizes["goals"] if goal["goal"] == planned["aim"]), None)
     if need is not None and need["labels"] is not None:
         enough = done.labelled >= need["labels"]
         wanted = f"{count(need['labels'])} for: {need['question']}"
+        # More labels may still come, so too few are no deviation yet.
         state = KEPT if enough else OPEN
         yield PlannedPart("Labelled examples", wanted, count(done.labelled), state)
 
 
 def _templates(planned: Json, done: _Done) -> Iterator[PlannedPart]:
-    templates = {one["sha256"]: one["name"] for one in planned["templates"]}
+    templates = {template["sha256"]: template["name"] for template in planned["templates"]}
     if not templates:
         return
     used = done.of.run.template_hash
     name = done.of.run.template_name or "none"
     wanted = ", ".join(f"{name} ({_short(sha256)})" for sha256, name in templates.items())
-    said = f"{name} ({_short(used)})" if used else "recorded elsewhere, without a template"
-    yield _part("Judge template", wanted, said, used in templates)
+    described = f"{name} ({_short(used)})" if used else "recorded elsewhere, without a template"
+    # A judgment that was recorded elsewhere has no template, so none of the planned ones was used.
+    yield _part("Judge template", wanted, described, used in templates)
 
 
 def _of_rounds(
-    name: str, planned: Any, found: Sequence[Any], words: Callable[[Any], str]
+    name: str, planned: Any, values: Sequence[Any], words: Callable[[Any], str]
 ) -> PlannedPart:
     """Compare a setting of the plan with that of each round."""
-    if not found:
+    if not values:
         return PlannedPart(name, words(planned), _NO_ROUND, OPEN)
-    said = list(dict.fromkeys("not set" if one is None else words(one) for one in found))
-    return _part(name, words(planned), ", ".join(said), said == [words(planned)])
+    # Several rounds with the same setting are shown as one. With another setting, the plan wasn't
+    # kept.
+    done = list(dict.fromkeys("not set" if value is None else words(value) for value in values))
+    return _part(name, words(planned), ", ".join(done), done == [words(planned)])
 
 
 def _part(name: str, planned: str, done: str, is_kept: bool) -> PlannedPart:

@@ -88,7 +88,10 @@ def after_review(sheet: Sheet) -> AfterReview | Undefined:
     if isinstance(final, Undefined) or isinstance(judge, Undefined):
         return Undefined("no label is known")
     reviewed = ((sheet.selected | sheet.audited) & sheet.answered)[known.rows]
+    # An audited example represents several. Its own label is people's, and the others keep the
+    # judge's.
     done, left = final.at(reviewed), judge.weight - reviewed
+    # A weight is a quotient, so that what is left of it may be a rounding error instead of 0.
     rest = replace(judge, weight=left).at(left > 1e-9)
     # Audited examples are here twice, for themselves and for others; neither repeats a question.
     question = done.question + (1 + judge.question.max() if rest.stratum.any() else 0)
@@ -99,24 +102,26 @@ def after_review(sheet: Sheet) -> AfterReview | Undefined:
 def agreement_after(
     sheet: Sheet, rng: np.random.Generator, ties: Ties = Ties.HALF, confidence: float = 0.95
 ) -> LabelAgreement:
-    found = after_review(sheet)
-    if isinstance(found, Undefined):
-        return LabelAgreement(found, found, found)
-    if not len(found.done):
-        return label_agreement(found.rest, rng, ties, confidence)
+    after = after_review(sheet)
+    if isinstance(after, Undefined):
+        return LabelAgreement(after, after, after)
+    if not len(after.done):
+        return label_agreement(after.rest, rng, ties, confidence)
 
     def reached(*, over_all: bool) -> Figure:
-        given = {"ties": ties, "unjudged_wrong": over_all}
-        return final_accuracy(found.done, found.rest, **given, confidence=confidence)
+        counting = {"ties": ties, "unjudged_wrong": over_all}
+        return final_accuracy(after.done, after.rest, **counting, confidence=confidence)
 
-    by_audit = len(found.rest) and found.rest.stratum.all()
+    by_audit = len(after.rest) and after.rest.stratum.all()
     agreed = None
     if by_audit:
-        agreed = final_kappa(found.done, found.rest, deepcopy(rng), confidence)
+        # Only the labels that the audit represents are uncertain; those of reviewed examples are
+        # known.
+        agreed = final_kappa(after.done, after.rest, deepcopy(rng), confidence)
     return LabelAgreement(
         reached(over_all=False),
         reached(over_all=True),
-        kappa(found.both, deepcopy(rng), confidence=confidence) if agreed is None else agreed,
+        kappa(after.both, deepcopy(rng), confidence=confidence) if agreed is None else agreed,
     )
 
 
@@ -157,7 +162,7 @@ class Review:
 
     @property
     def plain(self) -> bool:
-        """Whether every example represents only itself, so that errors can be counted."""
+        """Return True if every example represents only itself, so that errors can be counted."""
         return bool(np.ptp(self.weight) == 0)
 
     @cached_property
@@ -191,13 +196,14 @@ class Review:
     def chosen(self, reviewed: Booleans) -> "Review":
         """Return the review with these examples, which people saw, before all others."""
         m, first = int(reviewed.sum()), reviewed[self.order]
+        # They are the first by rank already, so the order can stay.
         if self.plain and first[:m].all():
             return self
         order = np.concatenate((self.order[first], self.order[~first]))
         return replace(self, level=reviewed.astype(np.float64), order=order)
 
     def lines(self, m: int) -> ReviewGain | Undefined:
-        """The lines (a) to (c) at a review of the m first by rank (FairEval, Figure 4)."""
+        """Return the lines (a) to (c) at a review of the m first by rank (FairEval, Figure 4)."""
         if not m:
             return NOTHING
         if not self.plain:
@@ -206,13 +212,14 @@ class Review:
             return Undefined("more examples were reviewed than have a known label")
         left = self.order[m:]
         right = share(self.earned[left], self.question[left], reason=EVERYTHING)
+        # Reviewed examples count as right by construction, so their part has no error.
         reached = joined(m / len(self.earned), Estimate(1.0, m, 1.0, 1.0), right)
         return self._lines(m, reached, right, errors_found(self.order, self.earned, m))
 
     def after(self, m: float) -> Figure:
         """Accuracy after the m first by level: the point and interval of every table."""
-        given = (self.level, self.earned, m, self.weight, self.stratum, self.question)
-        return accuracy_after(*given)
+        columns = (self.level, self.earned, m, self.weight, self.stratum, self.question)
+        return accuracy_after(*columns)
 
     def _weighted_lines(self, m: int) -> ReviewGain:
         """Return the lines by the selected examples and an audit of the rest.
@@ -223,6 +230,8 @@ class Review:
         left = unreviewed_part(reached, m / self.curve.total, EVERYTHING)
         if isinstance(left, Estimate):
             by_level = self.weight[np.argsort(-self.level, kind="stable")]
+            # The n are the labelled examples beyond the first m. Sums of weights are off by
+            # rounding.
             left = replace(left, n=int((np.cumsum(by_level) > m + ROUNDING).sum()))
         return self._lines(m, reached, left, Undefined(WEIGHTED))
 
@@ -232,13 +241,9 @@ class Review:
         n = len(self.earned)
         chance = float(random_accuracy(m, self.curve.total, self.start))
         return ReviewGain(
-            m=m,
-            accuracy=replace(reached, n=n),
-            unreviewed=left,
-            errors=errors,
-            random=Estimate(chance, n),
-            gain=Estimate(reached.value - chance, n),
-        )
+            m=m, accuracy=replace(reached, n=n), unreviewed=left, errors=errors,
+            random=Estimate(chance, n), gain=Estimate(reached.value - chance, n),
+        )  # fmt: skip
 
 
 def review_of(sheet: Sheet, ties: Ties = Ties.HALF) -> Review | Undefined:
@@ -251,6 +256,7 @@ def review_of(sheet: Sheet, ties: Ties = Ties.HALF) -> Review | Undefined:
     place[rows] = np.arange(len(rows))
     ranked = place[sheet.ranking]
     ranked = ranked[ranked >= 0]
+    # An example without a rank is reviewed last.
     rest = np.setdiff1d(np.arange(len(rows)), ranked)
     return Review(
         earned=credit(
@@ -275,8 +281,8 @@ def independent_of(sheet: Sheet) -> IndependentCurve | Undefined:
         return known
     rows = known.rows
     counts = VoteCounts(sheet.ballots.counts.counts[rows])
-    given = (sheet.level[rows], sheet.judge[rows], sheet.judged[rows])
-    return independent_curve(*given, counts, known.weight)
+    columns = (sheet.level[rows], sheet.judge[rows], sheet.judged[rows])
+    return independent_curve(*columns, counts, known.weight)
 
 
 def one_order_level(samples: SampleArrays | Undefined) -> Floats | Undefined:
@@ -286,13 +292,16 @@ def one_order_level(samples: SampleArrays | Undefined) -> Floats | Undefined:
     if samples.orders < 2:
         return Undefined("this run asked in one order only, so this is its own ranking")
     scores = np.zeros((*samples.valid[:, :1].shape, 2), dtype=np.int64)
+    # The entropy is of outcomes, so the sign of a sample's scores is enough.
     scores[..., 0] = samples.signs[:, :1]
-    found = verdict_arrays(scores, samples.valid[:, :1])
-    return np.where(found.judged, found.bpde, np.inf)
+    verdicts = verdict_arrays(scores, samples.valid[:, :1])
+    # Without a label an example comes first, as in every ranking.
+    return np.where(verdicts.judged, verdicts.bpde, np.inf)
 
 
 def margin_level(sheet: Sheet) -> Floats:
     """Return a level that is higher the smaller the gap between the calibrated scores is."""
+    # The same for an example without scores.
     return np.where(np.isnan(sheet.gap), np.inf, -sheet.gap)
 
 
@@ -333,7 +342,7 @@ def hitlc(
     sheet: Sheet,
     samples: SampleArrays | Undefined,
     review: Review | Undefined,
-    found: CurveBand | Undefined,
+    curve: CurveBand | Undefined,
 ) -> ReviewCurves:
     if isinstance(review, Undefined):
         names = ("auroc", "auroc_one_order", "auroc_margin", "ceiling")
@@ -348,27 +357,21 @@ def hitlc(
     }
     area = review.auroc_of(review.level)
     n = len(review.earned)
+    # At a β of 0 nothing is reviewed, so no line has a figure.
     lines = [review.lines(m) if m else NO_CURVE for m in cuts]
     independent, ceiling = _independent(sheet)
     return ReviewCurves(
-        beta=BETAS,
-        bpde=band(review, found),
-        auroc=area,
+        beta=BETAS, bpde=band(review, curve), auroc=area,
         random=[Estimate(float(random_accuracy(m, review.n, review.start)), n) for m in cuts],
         oracle=_values(review.oracle, cuts, n),
         **{name: _curve_by(review, level, cuts) for name, level in others.items()},
         **{f"auroc_{name}": _auroc(review, level) for name, level in others.items()},
         unreviewed_accuracy=[line and line.unreviewed for line in lines],
-        errors_found=_errors(lines, "found"),
-        errors_expected=_errors(lines, "expected"),
-        errors_p=_errors(lines, "p"),
-        gain=[line and line.gain for line in lines],
-        independent=independent,
-        ceiling=ceiling,
-        no_better_than_chance=no_better_than_chance(area),
-        better_than_chance=better_than_chance(area),
-        bpde_varies=_varies(sheet),
-    )
+        errors_found=_errors(lines, "found"), errors_expected=_errors(lines, "expected"),
+        errors_p=_errors(lines, "p"), gain=[line and line.gain for line in lines],
+        independent=independent, ceiling=ceiling, no_better_than_chance=no_better_than_chance(area),
+        better_than_chance=better_than_chance(area), bpde_varies=_varies(sheet),
+    )  # fmt: skip
 
 
 def _varies(sheet: Sheet) -> bool:
@@ -376,17 +379,18 @@ def _varies(sheet: Sheet) -> bool:
     return len(np.unique(sheet.bpde[sheet.judged & ~np.isnan(sheet.bpde)])) > 1
 
 
-def band(review: Review, found: CurveBand | Undefined) -> Points:
-    """The curve with its limits at each beta, and the lower band that holds at all of them."""
-    if isinstance(found, Undefined):
-        return [found] * len(BETAS)
+def band(review: Review, curve: CurveBand | Undefined) -> Points:
+    """Return the curve with its limits at each β, and the lower band that holds at all of them."""
+    if isinstance(curve, Undefined):
+        return [curve] * len(BETAS)
     return [
-        extended(BandEstimate, one, lower_band=float(lower))
-        for one, lower in zip(found.after, found.lower_band, strict=True)
+        extended(BandEstimate, estimate, lower_band=float(lower))
+        for estimate, lower in zip(curve.after, curve.lower_band, strict=True)
     ]
 
 
 def _values(curve: ReviewCurve, cuts: list[int], n: int) -> Points:
+    # review.n is rounded, and the curve ends at the exact sum of the weights.
     at = np.array(cuts) * curve.total / max(cuts[-1], 1)
     return [Estimate(float(value), n) for value in curve.accuracy(at)]
 
@@ -404,7 +408,7 @@ def _auroc(review: Review, level: Floats | Undefined) -> Figure:
 def _errors(lines: Sequence[ReviewGain | Undefined], name: str) -> Points:
     """Return line (b) at each beta; an Undefined, which is false, stays what it is."""
     errors = [(line and line.m, line and line.errors) for line in lines]
-    return [one and Estimate(float(getattr(one, name)), m) for m, one in errors]
+    return [counted and Estimate(float(getattr(counted, name)), m) for m, counted in errors]
 
 
 def _independent(sheet: Sheet) -> tuple[Points, Figure]:
@@ -448,8 +452,8 @@ def expectation(
     if isinstance(review, Undefined):
         return Unforeseen((), review.reason)
     if len(review.earned) < FEWEST_KNOWN:
-        one = len(review.earned) == 1
-        labels = "1 known label is" if one else f"{len(review.earned)} known labels are"
+        single = len(review.earned) == 1
+        labels = "1 known label is" if single else f"{len(review.earned)} known labels are"
         return Unforeseen((), f"{labels} too few to plan by")
     known = sheet.known
     rows = known.rows if not isinstance(known, Undefined) else np.zeros(0, np.intp)
@@ -458,15 +462,11 @@ def expectation(
     weight = review.weight[measured]
     right = float(np.average(agree[measured], weights=weight)) if measured.any() else None
     band = curve_band(
-        review.level,
-        review.earned,
-        np.array(BETAS, dtype=np.float64),
-        rng,
-        reviewer=None if right is None else np.where(measured, agree, right),
-        weight=review.weight,
-        question=review.question,
-        stratum=review.stratum,
-    )
+        review.level, review.earned, np.array(BETAS, dtype=np.float64), rng,
+        # One vote has no other vote to be measured by, so its example gets the mean of the others.
+        reviewer=None if right is None else np.where(measured, agree, right), weight=review.weight,
+        question=review.question, stratum=review.stratum,
+    )  # fmt: skip
     if isinstance(band, Undefined):
         return Unforeseen((), band.reason)
     return Expectation(

@@ -60,15 +60,11 @@ def review(analysis: Analysis) -> ReviewDone | NoReview:
         return NoReview(analysis.reviewed, lines.reason)
     audited, errors = analysis.audited, lines.errors
     return ReviewDone(
-        m=lines.m,
-        accuracy=lines.accuracy,
-        unreviewed_accuracy=lines.unreviewed,
-        random=lines.random,
-        gain=lines.gain,
-        audited=audited or None,
+        m=lines.m, accuracy=lines.accuracy, unreviewed_accuracy=lines.unreviewed,
+        random=lines.random, gain=lines.gain, audited=audited or None,
         final_accuracy=analysis.after().accuracy_over_all if audited else None,
         errors=errors and ReviewErrors(errors.found, errors.expected, errors.p),
-    )
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -104,21 +100,20 @@ def _under(analysis: Analysis, convention: Ties) -> TieConvention:
 def answer(done: ReviewDone | NoReview, curves: ReviewCurves) -> Sentence:
     """Say what the review found compared with chance; before one, whether BPDE finds errors."""
     if isinstance(done, ReviewDone) and isinstance(done.errors, ReviewErrors):
-        found, expected = done.errors.found, done.errors.expected
-        than = (
-            "more than" if found > expected else "fewer than" if found < expected else "as many as"
-        )
+        hits, expected = done.errors.found, done.errors.expected
+        than = "more than" if hits > expected else "fewer than" if hits < expected else "as many as"
         return Sentence(
             f"People reviewed {number_of(done.m, 'example')} and found "
-            f"{number_of(int(found), 'error') if found == int(found) else f'{found:g} errors'} of "
-            f"the judge, {than} the {expected:.1f} that a random choice would find (one-sided p "
+            f"{number_of(int(hits), 'error') if hits == int(hits) else f'{hits:g} errors'} of the "
+            f"judge, {than} the {expected:.1f} that a random choice would find (one-sided p "
             f"{p_value(done.errors.p)}).",
             "review",
-            warns=found <= expected,
+            warns=hits <= expected,
         )
     ranking = ranking_sentence(curves)
     if ranking is not None:
         return ranking
+    # A review may have figures and still no exact count of errors, as after an audit.
     missing = done.errors if isinstance(done, ReviewDone) else done
     reason = getattr(missing, "reason", "") or getattr(curves.auroc, "reason", "")
     return Sentence(f"What a review achieves isn't known yet: {reason}.", "review")
@@ -129,6 +124,7 @@ def ranking_sentence(curves: ReviewCurves) -> Sentence | None:
     area = curves.auroc
     if isinstance(area, Undefined):
         return None
+    # None says that no label is known, which says nothing about BPDE.
     if curves.bpde_varies is False:
         return Sentence(
             "BPDE is the same for every example that this judge labelled, so it can't rank them. "
@@ -185,15 +181,11 @@ def _curves(
         for beta, point in zip(curves.beta, getattr(curves, key), strict=True)
         if not isinstance(point, Undefined)
     ]
+    # A ranking without a point would still have a place in the legend.
     drawn = list(dict.fromkeys(row["ranking"] for row in rows))
     layers = named_lines(
-        rows,
-        x_axis("beta", "β, percent reviewed"),
-        y_axis("value", "accuracy"),
-        "ranking",
-        drawn,
-        mark={"point": {"size": 18}},
-        strokeDash=colour("ranking", drawn),
+        rows, x_axis("beta", "β, percent reviewed"), y_axis("value", "accuracy"), "ranking", drawn,
+        mark={"point": {"size": 18}}, strokeDash=colour("ranking", drawn),
         tooltip=tooltip("ranking", "beta", "value", "low", "high"),
-    )
+    )  # fmt: skip
     return plot(name, title, caption, rows, {"layer": layers})

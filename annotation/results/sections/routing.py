@@ -95,7 +95,7 @@ def sentence(name: str, ratio: Estimate) -> str:
 
 
 def evidence(ratio: Estimate) -> float:
-    """How far the odds ratio is from 1, in widths of its interval."""
+    """Return how far the odds ratio is from 1, in widths of its interval."""
     width = math.log(ratio.high / ratio.low)
     return abs(math.log(ratio.value)) / width if width else 0.0
 
@@ -117,6 +117,7 @@ def pair_texts(project: Project, ids: Codes) -> Data:
     lengths = text_lengths(project, ids).astype(np.float64)
     arrays = dict(zip(("length_1", "length_2", "question"), lengths.T, strict=True))
     likelihood = pair_differences(project, ids).per_token
+    # Most projects have no likelihoods, and need not be told that this feature was left out.
     if np.isfinite(likelihood).any():
         arrays["likelihood"] = likelihood
     return Data(arrays)
@@ -140,13 +141,14 @@ def columns_of(
     judged = _judged(sheet, run, samples, texts)
     columns = judged_features(judged)
     if run.form == Form.CHOICE:
+        # Only a choice has a probability; its gap is |2 P − 1|.
         columns.append(Feature("log-probability margin", _margin(sheet.gap)))
     if "likelihood" in texts.arrays:
         columns.append(in_favour("likelihood in favour", texts.arrays["likelihood"], judged.sign))
     if "stage" in texts.arrays:
         columns.append(Feature("PORTIA's stage", texts.arrays["stage"]))
     if others:
-        verdicts = [(one.judge, one.judged) for one in others]
+        verdicts = [(other.judge, other.judged) for other in others]
         columns.append(jury_agreement(judged.sign, verdicts))
     return features(columns, sheet.category.tolist(), sheet.judged)
 
@@ -156,21 +158,18 @@ def _judged(sheet: Sheet, run: Run, samples: SampleArrays, texts: Data) -> Judge
     signs = samples.signs
     bpde = sheet.bpde
     if run.form != Form.CHOICE:
+        # Smoothing also counts how many samples there are: three that agree say less than ten.
         bpde = smoothed_entropies(signs, samples.valid)
     return Judged(
-        sign=np.where(sheet.judged, sheet.judge, 0).astype(np.int8),
-        bpde=bpde,
-        gap=sheet.gap,
-        outcomes=signs,
-        valid=samples.valid,
-        length_1=texts.arrays["length_1"],
-        length_2=texts.arrays["length_2"],
-        question=texts.arrays["question"],
-    )
+        # A sign without a label means nothing, and 0 favours neither response.
+        sign=np.where(sheet.judged, sheet.judge, 0).astype(np.int8), bpde=bpde, gap=sheet.gap,
+        outcomes=signs, valid=samples.valid, length_1=texts.arrays["length_1"],
+        length_2=texts.arrays["length_2"], question=texts.arrays["question"],
+    )  # fmt: skip
 
 
 def _margin(gap: Floats) -> Floats:
-    """The logit of P, from |2 P - 1|."""
+    """Return the logit of P, from |2 P - 1|."""
     sure = np.minimum(gap, _SUREST)
     return np.asarray(np.log1p(sure) - np.log1p(-sure))
 
@@ -202,15 +201,16 @@ def read_routing(analysis: Analysis) -> Data | Undefined:
     items = Item.objects.filter(round=newest, selection__kind=Selection.Kind.LEARN)
     sample = np.zeros(len(sheet), dtype=bool)
     learned = places_of(sheet.ids, list(items.values_list("example_id", flat=True)))
+    # An example that was deleted since then has no row.
     sample[learned[learned >= 0]] = True
-    found: Json = {"round": newest.number, "m": newest.parameters["m"]}
+    stored: Json = {"round": newest.number, "m": newest.parameters["m"]}
     arrays = {"sample": sample}
     kept = RoutingScores.objects.filter(round=newest).first()
     if kept is None:
         done = items.filter(state=Item.State.COMPLETE).count()
-        return Data(arrays, found | {"waits": [done, items.count()]})
+        return Data(arrays, stored | {"waits": [done, items.count()]})
     scores = spread(sheet.ids, kept.examples, kept.scores)
-    return Data(arrays | {"scores": scores}, found | {"fit": kept.fit})
+    return Data(arrays | {"scores": scores}, stored | {"fit": kept.fit})
 
 
 # How far ahead is looked.
@@ -219,7 +219,7 @@ logger = logging.getLogger(__name__)
 
 
 def select_what_was_learned(round_: Round) -> bool:
-    """Whether this process opened the second stage; False where another was faster."""
+    """Open the second stage. Return False if another process was faster."""
     run = round_.run
     if run is None:
         logger.warning("Round %s lost the run that it would select from.", round_.pk)
@@ -228,25 +228,27 @@ def select_what_was_learned(round_: Round) -> bool:
 
 
 def learned_of(round_: Round, run: Run) -> RoutingFit:
-    """What the labels of the learning sample teach, by the round's own seed."""
+    """Return what the labels of the learning sample teach, by the round's own seed."""
     analysis = Analysis(round_.project, run, round_.frame)
     sheet, samples = analysis.sheet, analysis.samples
     if isinstance(samples, Undefined):
         return RoutingFit(False, {"reason": samples.reason}, _scores(sheet, sheet.bpde))
     places = learning_places(round_, sheet)
+    # The answers to this round's own question, and not what is known from elsewhere.
     wrong = wrongness(sheet.judge[places], sheet.answer[places])
     texts = texts_of(round_.project, run, sheet)
     columns = columns_of(sheet, run, samples, analysis.others, texts)
     rng = np.random.default_rng(abs(round_.seed))
-    found = routing(columns, sheet.level, sheet.judged, places, wrong, rng)
-    scores = found.probability if found.used else sheet.bpde
+    learned = routing(columns, sheet.level, sheet.judged, places, wrong, rng)
+    # The score routes only if it beat BPDE on labels that it was not fitted to.
+    scores = learned.probability if learned.used else sheet.bpde
     following = _after_the_cut(round_, sheet, scores, places)
-    fit = described(found) | {"next": expected_errors(found, following).as_json()}
-    return RoutingFit(found.used, fit, _scores(sheet, scores))
+    fit = described(learned) | {"next": expected_errors(learned, following).as_json()}
+    return RoutingFit(learned.used, fit, _scores(sheet, scores))
 
 
 def _after_the_cut(round_: Round, sheet: Sheet, scores: Floats, sample: Codes) -> Codes:
-    """The examples that the next labels would go to, were the cut extended."""
+    """Return the examples that the next labels would go to if the cut were extended."""
     left = np.setdiff1d(np.arange(len(sheet)), sample)
     # Without a label they come first in the cut, and no error of the judge is found by them.
     unjudged = int((~sheet.judged[left]).sum())
@@ -263,33 +265,35 @@ def learning_places(round_: Round, sheet: Sheet) -> Codes:
     return np.flatnonzero(drawn & sheet.answered)
 
 
-def described(found: Routing) -> Json:
+def described(learned: Routing) -> Json:
     """Return what is stored of a fit, to show how examples were selected."""
-    trial, apart = found.trial, found.trial.advantage
+    trial, apart = learned.trial, learned.trial.advantage
     advantage = (
         {"value": apart.value, "standard_error": apart.standard_error}
         if isinstance(apart, AurocDifference)
         else apart.as_json()
     )
     return {
-        "used": found.used,
-        "reason": found.reason,
-        "n": found.n,
-        "n_wrong": found.n_wrong,
-        "ridge": found.ridge,
+        "used": learned.used,
+        "reason": learned.reason,
+        "n": learned.n,
+        "n_wrong": learned.n_wrong,
+        "ridge": learned.ridge,
         "learned": trial.learned.as_json(),
         "bpde": trial.bpde.as_json(),
         "advantage": advantage,
-        "notes": list(found.notes),
+        "notes": list(learned.notes),
         "coefficients": [
-            {"name": one.name, "odds_ratio": one.odds_ratio.as_json()} for one in found.coefficients
+            {"name": row.name, "odds_ratio": row.odds_ratio.as_json()}
+            for row in learned.coefficients
         ],
-        "intercept_and_slopes": found.fit.coefficients[0].tolist(),
-        "covariance": found.fit.covariance[0].tolist(),
+        "intercept_and_slopes": learned.fit.coefficients[0].tolist(),
+        "covariance": learned.fit.covariance[0].tolist(),
     }
 
 
 def _scores(sheet: Sheet, scores: Floats) -> dict[int, float]:
+    # An example without a label has no score to keep. It comes first in the cut all the same.
     there = sheet.judged & np.isfinite(scores)
     return dict(zip(sheet.ids[there].tolist(), scores[there].tolist(), strict=True))
 
@@ -386,16 +390,14 @@ def figures(analysis: Analysis) -> RoutingFigures | Undefined:
 def _of_round(analysis: Analysis, data: Data) -> RoutingFigures | NotLearned:
     sheet, plain = analysis.sheet, data.plain
     fit, sample = plain["fit"], data.arrays["sample"]
+    # A round without valid samples stores only the reason why it could not learn.
     if "coefficients" not in fit:
         return NotLearned(fit["reason"], plain["round"])
-    return RoutingFigures(
-        source="round",
-        round=plain["round"],
-        **_learned(fit, _jury(sheet, analysis.others, np.flatnonzero(sample & sheet.answered))),
-        held_out=_held_out(analysis, data),
-        errors_found=_errors_found(sheet, data),
-        next=_next(sheet, data),
-    )
+    jury = _jury(sheet, analysis.others, np.flatnonzero(sample & sheet.answered))
+    return _of_fit(
+        fit, jury, source="round", round=plain["round"], held_out=_held_out(analysis, data),
+        errors_found=_errors_found(sheet, data), next=_next(sheet, data),
+    )  # fmt: skip
 
 
 def _next(sheet: Sheet, data: Data) -> Figure:
@@ -418,41 +420,41 @@ def _of_known_labels(analysis: Analysis, data: Data) -> RoutingFigures | Undefin
         return Undefined("no example has both a judge's sample and a known label")
     columns = columns_of(sheet, analysis.run, samples, analysis.others, data)
     wrong = wrongness(sheet.judge[rows], sheet.human[rows])
-    found = routing(columns, sheet.level, sheet.judged, rows, wrong, analysis.rng)
+    learned = routing(columns, sheet.level, sheet.judged, rows, wrong, analysis.rng)
     known = Undefined("the label of every example is known")
-    return RoutingFigures(
-        source="known labels",
-        round=None,
-        **_learned(described(found), _jury(sheet, analysis.others, rows)),
+    return _of_fit(
+        described(learned), _jury(sheet, analysis.others, rows), source="known labels", round=None,
         held_out=RoutingScoreFigures(known, known, known),
-        errors_found=ErrorsByRoute(people=known, bpde=known, random=known),
-        next=known,
+        errors_found=ErrorsByRoute(people=known, bpde=known, random=known), next=known,
+    )  # fmt: skip
+
+
+def _of_fit(fit: Json, jury: Figure, **more: Any) -> RoutingFigures:
+    """Read the figures of a stored fit, the coefficients with the most evidence first."""
+    ratios = [
+        (row["name"], Estimate(**row["odds_ratio"], note=SHRUNK)) for row in fit["coefficients"]
+    ]
+    # By the distance from 1 in widths of the interval: a large ratio with a wide one says little.
+    ratios.sort(key=lambda pair: -evidence(pair[1]))
+    gain = fit["advantage"]
+    kept = ("used", "reason", "n", "n_wrong", "ridge", "notes")
+    return RoutingFigures(
+        **{name: fit[name] for name in kept},
+        advantage=Undefined(gain["reason"]) if gain["value"] is None else Advantage(**gain),
+        coefficients=[Coefficient(name, ratio, sentence(name, ratio)) for name, ratio in ratios],
+        auroc=RoutingScoreFigures(figure_from(fit["bpde"]), alone(fit["learned"]), jury),
+        **more,
     )
 
 
-def _learned(fit: Json, jury: Figure) -> Json:
-    """What a stored fit says, the coefficients with the most evidence first."""
-    kept = ("used", "reason", "n", "n_wrong", "ridge", "notes")
-    ratios = [
-        (one["name"], Estimate(**one["odds_ratio"], note=SHRUNK)) for one in fit["coefficients"]
-    ]
-    ratios.sort(key=lambda one: -evidence(one[1]))
-    gain = fit["advantage"]
-    return {name: fit[name] for name in kept} | {
-        "advantage": Undefined(gain["reason"]) if gain["value"] is None else Advantage(**gain),
-        "coefficients": [Coefficient(name, ratio, sentence(name, ratio)) for name, ratio in ratios],
-        "auroc": RoutingScoreFigures(figure_from(fit["bpde"]), alone(fit["learned"]), jury),
-    }
-
-
 def alone(stored: Json) -> Figure:
-    """A stored figure without its range, which depends on the fit and was never simulated."""
-    found = figure_from(stored)
-    return found if isinstance(found, Undefined) else Estimate(found.value, found.n)
+    """Return a stored figure without its range, which depends on the fit and wasn't simulated."""
+    figure = figure_from(stored)
+    return figure if isinstance(figure, Undefined) else Estimate(figure.value, figure.n)
 
 
 def _jury(sheet: Sheet, others: tuple[OtherRun, ...], rows: Codes) -> Figure:
-    """How well the panel's disagreement finds this run's errors."""
+    """Return how well the panel's disagreement finds this run's errors."""
     if not others:
         return NO_JURY
     there = rows[sheet.judged[rows]]
@@ -462,8 +464,8 @@ def _jury(sheet: Sheet, others: tuple[OtherRun, ...], rows: Codes) -> Figure:
 
 
 def disagreement(sheet: Sheet, others: tuple[OtherRun, ...]) -> Floats:
-    signs = np.stack([sheet.judge, *(one.judge for one in others)])
-    judged = np.stack([sheet.judged, *(one.judged for one in others)])
+    signs = np.stack([sheet.judge, *(other.judge for other in others)])
+    judged = np.stack([sheet.judged, *(other.judged for other in others)])
     return panel(signs, judged, equal_weights(len(signs))).disagreement
 
 
@@ -481,7 +483,9 @@ def _held_out(analysis: Analysis, data: Data) -> RoutingScoreFigures:
     wrong = wrongness(sheet.judge[rows], sheet.human[rows])
     scores = data.arrays["scores"]
     question = sheet.question[rows]
+    # None of these labels taught the learned score.
     by_bpde = auroc(sheet.level[rows], wrong, weight=weight, question=question)
+    # An example that was judged after the selection has no score.
     fair = np.isfinite(scores[rows])
     learned = auroc(scores[rows][fair], wrong[fair], weight=weight[fair], question=question[fair])
     if not data.plain["fit"]["used"]:
@@ -500,13 +504,15 @@ def _errors_found(sheet: Sheet, data: Data) -> ErrorsByRoute:
         return ErrorsByRoute(labels=m, people=known, bpde=known, random=known)
     wrong = np.zeros(len(sheet))
     rows = known.rows
+    # A missing label counts as an error, as in the accuracy over all examples.
     wrong[rows] = np.where(sheet.judged[rows], wrongness(sheet.judge[rows], sheet.human[rows]), 1.0)
     first = np.zeros(len(sheet), dtype=bool)
     first[sheet.ranking[:m]] = True
     by_chance = _total(sheet, known, wrong)
     if isinstance(by_chance, Estimate):
+        # m examples drawn at random hold m/N of all errors on average.
         share = m / len(sheet)
-        limits = (None if one is None else one * share for one in (by_chance.low, by_chance.high))
+        limits = (None if end is None else end * share for end in (by_chance.low, by_chance.high))
         by_chance = Estimate(by_chance.value * share, by_chance.n, *limits)
     return ErrorsByRoute(
         labels=m,
@@ -552,8 +558,10 @@ def read_calibration(analysis: Analysis) -> Data:
     """Texts as for learned routing, if there is anything to calibrate, and the planned estimate."""
     sheet, run = analysis.sheet, analysis.run
     rounds = Round.objects.filter(run=run, frame=analysis.frame).order_by("number")
-    chosen = [one for one in rounds.values_list("parameters", flat=True) if one.get("audit")]
+    chosen = [kept for kept in rounds.values_list("parameters", flat=True) if kept.get("audit")]
+    # The choice of the first round counts, because later ones were opened after votes were seen.
     cite = chosen[0].get("cite", Round.Cite.NARROWER) if chosen else Round.Cite.NARROWER
+    # With every label known, or too few, nothing is calibrated and no text needs to be measured.
     enough = not sheet.everyone and int((sheet.audited & ~sheet.selected).sum()) >= FEWEST_AUDITED
     texts = texts_of(analysis.project, run, sheet) if enough else Data()
     return Data(texts.arrays, {"cite": str(cite)})
@@ -580,11 +588,11 @@ def calibrated(analysis: Analysis) -> tuple[Figure, Calibrated]:
         return _not_calibrated(samples if isinstance(samples, Undefined) else data, n)
     preferred, right = _calibrating(analysis, samples, data)
     selected, audited = sheet.selected, sheet.audited & ~sheet.selected
-    human, judge = (win_points(one) for one in (sheet.human, sheet.judge))
+    human, judge = win_points(sheet.human), win_points(sheet.judge)
     verdict = np.where(sheet.judged, judge, EVEN)
-    given = (preferred, human, verdict, selected, audited, analysis.rng)
-    found = calibrated_labels(*given, question=sheet.question)
-    rate, plain = win_rate(found.labels), win_rate(labels)
+    columns = (preferred, human, verdict, selected, audited, analysis.rng)
+    fitted = calibrated_labels(*columns, question=sheet.question)
+    rate, plain = win_rate(fitted.labels), win_rate(labels)
     rows = sheet.judged
     design = Design(selected[rows], audited[rows])
     earned = credit(sheet.judge[rows], rows[rows], sheet.human[rows], knows_ties=sheet.knows_ties)
@@ -594,15 +602,16 @@ def calibrated(analysis: Analysis) -> tuple[Figure, Calibrated]:
     both = np.column_stack((preferred, right))[rows]
     signs = (sheet.judge[rows], sheet.human[rows])
     kappa = calibrated_kappa(both, *signs, design, analysis.rng, question=asked)
-    left = found.labels.audited - best_lambda(found.labels) * found.labels.audited_judge
+    # The residuals Y − λg of the audit, whose variance the width of the interval comes from.
+    left = fitted.labels.audited - best_lambda(fitted.labels) * fitted.labels.audited_judge
     return rate, Calibrated(
         labels=n,
-        learned=found.ridge is not None,
+        learned=fitted.ridge is not None,
         accuracy=narrower(of_judge.accuracy, accuracy),
         kappa=narrower(of_judge.kappa, kappa),
         width_ratio=width_ratio(rate, plain),
         residual_variance=Number(float(left.var(ddof=1))),
-        design_effect=Number(found.labels.effect),
+        design_effect=Number(fitted.labels.effect),
     )
 
 
@@ -612,10 +621,12 @@ def _not_calibrated(why: Figure, labels: int = 0) -> tuple[Figure, Calibrated]:
 
 
 def _calibrating(analysis: Analysis, samples: SampleArrays, texts: Data) -> tuple[Floats, Floats]:
-    """What tells which response people prefer, and what tells that the judge is right."""
-    sheet, others = analysis.sheet, [(one.judge, one.judged) for one in analysis.others]
+    """Return what tells which response people prefer, and what tells that the judge is right."""
+    sheet, others = analysis.sheet, [(other.judge, other.judged) for other in analysis.others]
     judged = _judged(sheet, analysis.run, samples, texts)
     made = preference_features(judged, others, texts.arrays.get("likelihood"))
+    # No categories: what tells the better response has to turn over when the responses change
+    # places.
     preferred = features(made, [""] * len(sheet), sheet.judged)
     right = columns_of(sheet, analysis.run, samples, analysis.others, texts)
     return preferred.values, right.values
@@ -627,7 +638,7 @@ SHARES = (10, 20, 30, 50)
 def members_of(analysis: Analysis) -> tuple[OtherRun, ...]:
     """Return the other runs on the panel."""
     least = analysis.sheet.judged.sum() / 2
-    return tuple(one for one in analysis.others if one.judged.sum() >= max(least, 1))
+    return tuple(other for other in analysis.others if other.judged.sum() >= max(least, 1))
 
 
 def jury_rows(analysis: Analysis) -> Iterator[MethodRow]:
@@ -636,25 +647,23 @@ def jury_rows(analysis: Analysis) -> Iterator[MethodRow]:
     members = members_of(analysis)
     if not members:
         return
-    costs = [analysis.costs.judge_usd, *(one.judge_usd for one in members)]
-    known = [one for one in costs if one is not None]
+    costs = [analysis.costs.judge_usd, *(member.judge_usd for member in members)]
+    known = [usd for usd in costs if usd is not None]
+    # One unknown price makes the sum unknown.
     cost = sum(known, Decimal(0)) if len(known) == len(costs) else None
     signs, there = _verdicts(analysis, members)
+    # Equal weights need no labels. Weights by accuracy need a random sample of them.
     weighings = {"": equal_weights(len(signs)), ", weighted": _weights(analysis, signs, there)}
     for name, weights in weighings.items():
         if isinstance(weights, Undefined):
             continue
-        found = panel(signs, there, weights)
-        compared = analysis.sheet.comparison(found.sign, found.judged)
+        jury = panel(signs, there, weights)
+        compared = analysis.sheet.comparison(jury.sign, jury.judged)
         yield MethodRow(
-            name=f"Jury of {len(signs)}{name}",
-            k=None,
-            bpc=False,
-            beta=0,
-            judge_usd=cost,
-            members=[analysis.run.name, *(one.name for one in members)],
+            name=f"Jury of {len(signs)}{name}", k=None, bpc=False, beta=0, judge_usd=cost,
+            members=[analysis.run.name, *(member.name for member in members)],
             **vars(label_agreement(compared, analysis.rng)),
-        )
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -679,14 +688,14 @@ def cascades(analysis: Analysis) -> list[CascadeRow]:
         earned = _earned(analysis, other)
         costs = (analysis.costs.judge_usd, other.judge_usd)
         for share in SHARES:
-            found = cascade(order, *earned, cut(len(order), share), costs)
+            combined = cascade(order, *earned, cut(len(order), share), costs)
             reached = (
                 known
                 if isinstance(known, Undefined)
-                else Estimate(found.right / float(known.weight.sum()), len(known.rows))
+                else Estimate(combined.right / float(known.weight.sum()), len(known.rows))
             )
-            cost = None if found.usd is None else found.usd.quantize(MICRO_USD)
-            rows.append(CascadeRow(other.name, share, found.m, cost, reached))
+            cost = None if combined.usd is None else combined.usd.quantize(MICRO_USD)
+            rows.append(CascadeRow(other.name, share, combined.m, cost, reached))
     return rows
 
 
@@ -731,7 +740,7 @@ class EscalationRow:
 
     @property
     def stages(self) -> list[tuple[int, Decimal | None]]:
-        """How many labels each judge keeps, and what asking it costs."""
+        """Return how many labels each judge keeps, and what asking it costs."""
         return list(zip(self.kept, self.usd, strict=True))
 
 
@@ -774,11 +783,13 @@ def label_sample(analysis: Analysis) -> LabelSample | Undefined:
     sheet, sample = analysis.sheet, np.zeros(len(analysis.sheet), bool)
     if sheet.everyone:
         known = np.flatnonzero(sheet.labelled)
+        # At most half of the labels is drawn, so that the claim is about as many others.
         sample[analysis.rng.permutation(known)[: min(TRIAL, len(known) // 2)]] = True
         return LabelSample(sample, sheet.labelled, sheet.human, sheet.labelled)
     audit = analysis.audit
     if isinstance(audit, Undefined):
         return audit
+    # Only a prefix of the draw is a random sample: what is settled first is easy.
     sample[audit.places[: audit.resolved]] = True
     rest = ~sheet.selected
     return LabelSample(sample & rest, rest, sheet.answer, sheet.answered)
@@ -789,17 +800,18 @@ def escalations(analysis: Analysis) -> Escalations | Undefined:
 
     Runs with simulated annotators are also tried by how many of these agree.
     """
-    given = label_sample(analysis)
-    if isinstance(given, Undefined):
-        return given
+    labelled = label_sample(analysis)
+    if isinstance(labelled, Undefined):
+        return labelled
     row = [as_judge(analysis), *sorted(members_of(analysis), key=_dearness)][:MOST_JUDGES]
     tried = [(row[:1], BY_BPDE), (row[:1], BY_LEARNED), (row, BY_BPDE)]
+    # Without another run, the whole row is this run alone, which is tried already.
     tried = tried[: 1 + len(row)]
     names = simulated_runs(analysis).plain.get("runs", [])
-    simulated = [one for one in _comparable(analysis) if one.name in names][:MOST_JUDGES]
+    simulated = [judge for judge in _comparable(analysis) if judge.name in names][:MOST_JUDGES]
     tried += [(simulated[:n], BY_SIMULATED) for n in sorted({1, len(simulated)}) if simulated]
-    found = [unsure_judges(analysis, given, *one) for one in tried]
-    plans = [escalation(given, one) for one in found if not isinstance(one, Undefined)]
+    scored = [unsure_judges(analysis, labelled, *candidate) for candidate in tried]
+    plans = [escalation(labelled, judges) for judges in scored if not isinstance(judges, Undefined)]
     return Escalations(1 - DELTA, analysis.sheet.everyone, plans)
 
 
@@ -815,52 +827,53 @@ def _dearness(other: OtherRun) -> tuple[bool, Decimal]:
 @dataclass(frozen=True)
 class UnsureJudges:
     """Judges in a row. signs, unsure: (R, N) labels and scores, NaN without a label. taught: (N,)
-    whose labels by people the score was learned from, or prompts show. each: USD of one example by
-    each judge. person: USD of one example by people."""
+    whose labels by people the score was learned from, or prompts show. usd_each: USD of one example
+    by each judge. person: USD of one example by people."""
 
     names: tuple[str, ...]
     score: str
     signs: np.ndarray
     unsure: Floats
     taught: Booleans
-    each: tuple[Decimal | None, ...]
+    usd_each: tuple[Decimal | None, ...]
     person: Decimal
 
 
 def as_judge(analysis: Analysis) -> OtherRun:
     """Return this run as one of a row."""
     sheet = analysis.sheet
-    given = settings_of(analysis.run), sheet.judge, sheet.judged, sheet.bpde
-    return OtherRun(*given, analysis.costs.judge_usd)
+    columns = settings_of(analysis.run), sheet.judge, sheet.judged, sheet.bpde
+    return OtherRun(*columns, analysis.costs.judge_usd)
 
 
 def unsure_judges(
-    analysis: Analysis, given: LabelSample, row: Sequence[OtherRun], score: str = BY_BPDE
+    analysis: Analysis, labelled: LabelSample, row: Sequence[OtherRun], score: str = BY_BPDE
 ) -> UnsureJudges | Undefined:
     """Return the judges in their order with their scores.
 
     Only this run has a learned one, and only runs with simulated annotators have one by these.
     """
-    names, n = tuple(one.name for one in row), len(analysis.sheet)
-    signs = np.stack([one.judge for one in row])
-    unsure, taught = np.stack([one.bpde for one in row]), np.zeros(n, bool)
+    names, n = tuple(judge.name for judge in row), len(analysis.sheet)
+    signs = np.stack([judge.judge for judge in row])
+    unsure, taught = np.stack([judge.bpde for judge in row]), np.zeros(n, bool)
     if score == BY_LEARNED:
         alone = names == (analysis.run.name,)
-        learned = _learned_score(analysis, given) if alone else Undefined(NO_CASCADE_SCORE)
+        learned = _learned_score(analysis, labelled) if alone else Undefined(NO_CASCADE_SCORE)
         if isinstance(learned, Undefined):
             return learned
         unsure, taught = learned[0][None], learned[1]
     if score == BY_SIMULATED:
-        found = simulated_runs(analysis)
-        if missing := [name for name in names if name not in found.plain.get("runs", [])]:
+        simulated = simulated_runs(analysis)
+        if missing := [name for name in names if name not in simulated.plain.get("runs", [])]:
             return Undefined(NOT_SIMULATED.format(missing[0]))
-        places = [found.plain["runs"].index(name) for name in names]
-        unsure = found.arrays["unsure"][places]
-        taught = found.arrays["taught"][places].any(axis=0)
-    unsure = np.where(np.stack([one.judged for one in row]), unsure, np.nan)
-    each = tuple(_usd_of_one(one) for one in row)
+        places = [simulated.plain["runs"].index(name) for name in names]
+        unsure = simulated.arrays["unsure"][places]
+        taught = simulated.arrays["taught"][places].any(axis=0)
+    # A judge can't keep a label that it didn't give, whatever its score is.
+    unsure = np.where(np.stack([judge.judged for judge in row]), unsure, np.nan)
+    usd_each = tuple(_usd_of_one(judge) for judge in row)
     person = analysis.costs.by_hand_same / max(n, 1)
-    return UnsureJudges(names, score, signs, unsure, taught, each, person)
+    return UnsureJudges(names, score, signs, unsure, taught, usd_each, person)
 
 
 NOT_SIMULATED = (
@@ -870,9 +883,9 @@ NOT_SIMULATED = (
 
 def simulated_runs(analysis: Analysis) -> Data:
     """Return what `read_simulated` read."""
-    found = analysis.own(ESCALATION, read_simulated)
-    assert isinstance(found, Data)
-    return found
+    data = analysis.own(ESCALATION, read_simulated)
+    assert isinstance(data, Data)
+    return data
 
 
 def read_simulated(of: Analysis) -> Data:
@@ -900,14 +913,15 @@ def _simulated(run: Run, rows: Sequence[tuple[int, str, float, dict[str, Any]]])
     label = np.array([SIGN[row[1]] for row in rows], np.int8)
     if run.form == Form.CHOICE:
         return simulated_likelihood(np.array([row[2] for row in rows], float), label)
-    said = [[row[3].get(order, ()) for order in run.orders] for row in rows]
-    most = max((len(order) for row in said for order in row), default=0)
+    answers = [[row[3].get(order, ()) for order in run.orders] for row in rows]
+    most = max((len(order) for row in answers for order in row), default=0)
     shape = len(rows), len(run.orders), most
     signs, there = np.zeros(shape, np.int8), np.zeros(shape, bool)
-    for i, row in enumerate(said):
+    for i, row in enumerate(answers):
         for j, order in enumerate(row):
-            there[i, j, : len(order)] = [one is not None for one in order]
-            signs[i, j, : len(order)] = [0 if one is None else SIGN[one] for one in order]
+            # A simulated annotator without an answer counts for nobody.
+            there[i, j, : len(order)] = [answer is not None for answer in order]
+            signs[i, j, : len(order)] = [0 if answer is None else SIGN[answer] for answer in order]
     return simulated_confidence(signs, there, label)
 
 
@@ -918,47 +932,42 @@ def _usd_of_one(judge: OtherRun) -> Decimal | None:
 
 def priced(judges: UnsureJudges, row: EscalationRow) -> EscalationRow:
     """Return a row with the price of each stage, for the examples that it is about."""
-    prices = stage_prices(sum(row.kept) + row.people, row.kept, judges.each)
+    prices = stage_prices(sum(row.kept) + row.people, row.kept, judges.usd_each)
     return replace(
         row,
-        usd=[None if one is None else one.quantize(MICRO_USD) for one in prices],
+        usd=[None if price is None else price.quantize(MICRO_USD) for price in prices],
         people_usd=(judges.person * row.people).quantize(MICRO_USD),
     )
 
 
 def escalation(
-    given: LabelSample,
+    labelled: LabelSample,
     judges: UnsureJudges,
     agreements: Sequence[float] = AGREEMENTS,
     delta: float = DELTA,
 ) -> EscalationPlan:
     """Return what the judges keep at each agreement that is asked for."""
-    rest, sample = given.rest & ~judges.taught, given.sample & ~judges.taught
-    wrong = (judges.signs != given.human) | ~given.settled
+    rest, sample = labelled.rest & ~judges.taught, labelled.sample & ~judges.taught
+    # An audited example that people did not settle counts as wrong, so that hard ones can't help.
+    wrong = (judges.signs != labelled.human) | ~labelled.settled
     rows = []
     for agreement in agreements:
         tested = judges.unsure[:, rest], wrong[:, rest], sample[rest]
-        found = trust_or_escalate(*tested, 1 - agreement, delta)
-        if isinstance(found, Undefined):
+        claim = trust_or_escalate(*tested, 1 - agreement, delta)
+        if isinstance(claim, Undefined):
             people, none = int((rest & ~sample).sum()), [0] * len(judges.names)
-            rows.append(EscalationRow(agreement, none, people, reason=found.reason))
+            rows.append(EscalationRow(agreement, none, people, reason=claim.reason))
             continue
-        judge = first_sure(judges.unsure, found.threshold)
+        judge = first_sure(judges.unsure, claim.threshold)
         kept = np.flatnonzero(rest & ~sample & (judge >= 0))
         right = ~wrong[judge[kept], kept]
-        whole = bool(given.settled[rest].all()) and len(kept)
-        rows.append(
-            EscalationRow(
-                agreement,
-                found.kept,
-                found.people,
-                found.audited,
-                found.wrong,
-                found.threshold,
-                found.bound,
-                float(right.mean()) if whole else None,
-            )
-        )
+        # How often people do agree is known only if every label that is claimed about is.
+        whole = bool(labelled.settled[rest].all()) and len(kept)
+        row = EscalationRow(
+            agreement, claim.kept, claim.people, claim.audited, claim.wrong, claim.threshold,
+            claim.bound, float(right.mean()) if whole else None,
+        )  # fmt: skip
+        rows.append(row)
     labels, taught = int(sample.sum()), int(judges.taught.sum())
     rows = [priced(judges, row) for row in rows]
     return EscalationPlan(judges.names, judges.score, labels, taught, rows)
@@ -980,15 +989,16 @@ def escalation_asked(
         raise UserError(f"{len(runs)} runs are named; {MOST_JUDGES} judges in a row are the most.")
     for run in runs:
         run.require_ranking("Nothing was decided.")
-    analysis, given = _audited(project, runs)
-    known = {one.name: one for one in (as_judge(analysis), *analysis.others)}
+    analysis, labelled = _audited(project, runs)
+    # All judges come from one analysis, so that their labels are in one order of the examples.
+    known = {judge.name: judge for judge in (as_judge(analysis), *analysis.others)}
     if missing := [run.name for run in runs if run.name not in known]:
         raise UserError(f"Run {missing[0]} is too old: only the newest runs are compared.")
-    judges = unsure_judges(analysis, given, [known[run.name] for run in runs], score)
+    judges = unsure_judges(analysis, labelled, [known[run.name] for run in runs], score)
     if isinstance(judges, Undefined):
         raise UserError(f"There is no such score: {judges.reason}.")
-    plan = escalation(given, judges, (agreement,), delta)
-    return plan, _who_labels(analysis, given, judges, plan.rows[0].threshold)
+    plan = escalation(labelled, judges, (agreement,), delta)
+    return plan, _who_labels(analysis, labelled, judges, plan.rows[0].threshold)
 
 
 def _audited(project: Project, runs: Sequence[Run]) -> tuple[Analysis, LabelSample]:
@@ -997,44 +1007,46 @@ def _audited(project: Project, runs: Sequence[Run]) -> tuple[Analysis, LabelSamp
     A run with a taught template is also measured by the labels of the run that it learned from.
     """
     lessons = [run.parameters.get("output", {}).get("lesson", {}).get("number") for run in runs]
-    taught_by = project.runs.filter(lessons__number__in=[one for one in lessons if one])
+    taught_by = project.runs.filter(lessons__number__in=[number for number in lessons if number])
     reasons = []
     for run in (*runs, *taught_by.distinct().order_by("number")):
         analysis = Analysis(project, run)
-        given = label_sample(analysis)
-        if isinstance(given, LabelSample):
-            return analysis, given
-        reasons.append(given.reason)
+        labelled = label_sample(analysis)
+        if isinstance(labelled, LabelSample):
+            return analysis, labelled
+        reasons.append(labelled.reason)
     raise UserError(f"No label of people can choose a threshold: {reasons[0]}.")
 
 
 def _who_labels(
-    analysis: Analysis, given: LabelSample, judges: UnsureJudges, threshold: float | None
+    analysis: Analysis, labelled: LabelSample, judges: UnsureJudges, threshold: float | None
 ) -> Iterator[dict[str, str | None]]:
     sheet = analysis.sheet
     nobody = np.full(len(sheet), -1)
     judge = nobody if threshold is None else first_sure(judges.unsure, threshold)
-    asked = given.sample | judges.taught | ~given.rest
+    asked = labelled.sample | judges.taught | ~labelled.rest
     examples = frame_of(analysis.project, analysis.frame.pk if analysis.frame else None)
     names = dict(examples.values_list("pk", "external_id"))
     for place, pk in enumerate(sheet.ids.tolist()):
         label_from = label = None
+        # What people were asked about has their label, however sure a judge is.
         if asked[place]:
             label_from = "people"
-            label = given.human[place] if given.settled[place] else None
+            label = labelled.human[place] if labelled.settled[place] else None
         elif judge[place] >= 0:
             label_from = judges.names[judge[place]]
             label = judges.signs[judge[place], place]
-        said = None if label is None else str(LABELS[int(label)])
-        yield {"external_id": names[pk], "label_from": label_from, "label": said}
+        written = None if label is None else str(LABELS[int(label)])
+        yield {"external_id": names[pk], "label_from": label_from, "label": written}
 
 
-def _learned_score(analysis: Analysis, given: LabelSample) -> tuple[Floats, Booleans] | Undefined:
+def _learned_score(analysis: Analysis, labels: LabelSample) -> tuple[Floats, Booleans] | Undefined:
     """Return the probability of an error, and the part of the sample that it was learned from.
 
     That is none after a round that learned, else a random half: no label may teach and test."""
     sheet, samples = analysis.sheet, analysis.samples
     routed = analysis.own("routing", read_routing)
+    # A round that learned has drawn its audit afterwards, so all of the audit may test the score.
     if isinstance(routed, Data) and routed.plain.get("fit", {}).get("used"):
         return routed.arrays["scores"], np.zeros(len(sheet), bool)
     texts = routed if sheet.everyone else analysis.own(NAME, read_calibration)
@@ -1042,21 +1054,22 @@ def _learned_score(analysis: Analysis, given: LabelSample) -> tuple[Floats, Bool
         return samples if isinstance(samples, Undefined) else texts
     if "length_1" not in texts.arrays:
         return Undefined(f"fewer than {FEWEST_AUDITED} labels are too few to learn from")
-    drawn = analysis.rng.permutation(np.flatnonzero(given.sample))
+    drawn = analysis.rng.permutation(np.flatnonzero(labels.sample))
     places = np.sort(drawn[: len(drawn) // 2])
-    places = places[given.settled[places]]
+    places = places[labels.settled[places]]
     taught = np.zeros(len(sheet), bool)
+    # The whole half is set aside, settled or not, so that the other half stays a random sample.
     taught[drawn[: len(drawn) // 2]] = True
     columns = columns_of(sheet, analysis.run, samples, analysis.others, texts)
-    wrong = wrongness(sheet.judge[places], given.human[places])
-    found = routing(columns, sheet.level, sheet.judged, places, wrong, analysis.rng)
-    return found.probability, taught
+    wrong = wrongness(sheet.judge[places], labels.human[places])
+    learned = routing(columns, sheet.level, sheet.judged, places, wrong, analysis.rng)
+    return learned.probability, taught
 
 
 def _verdicts(analysis: Analysis, members: tuple[OtherRun, ...]) -> tuple[np.ndarray, Booleans]:
     sheet = analysis.sheet
-    signs = np.stack([sheet.judge, *(one.judge for one in members)])
-    return signs, np.stack([sheet.judged, *(one.judged for one in members)])
+    signs = np.stack([sheet.judge, *(member.judge for member in members)])
+    return signs, np.stack([sheet.judged, *(member.judged for member in members)])
 
 
 def _weights(analysis: Analysis, signs: np.ndarray, there: Booleans) -> Floats | Undefined:
@@ -1075,18 +1088,19 @@ def _weights(analysis: Analysis, signs: np.ndarray, there: Booleans) -> Floats |
         return Undefined("no random sample of labels to weigh the members by")
     if not labelled.any():
         return Undefined("no label to weigh the members by")
+    # Any sign will do without a label: the weights come from labelled examples alone.
     gold = np.where(labelled, human, 1).astype(np.int8)
     right = np.stack(
         [
-            credit(one, seen, gold, Ties.HALF, sheet.knows_ties)
-            for one, seen in zip(signs, there, strict=True)
+            credit(labels, seen, gold, Ties.HALF, sheet.knows_ties)
+            for labels, seen in zip(signs, there, strict=True)
         ]
     )
     return accuracy_weights(right, labelled, leave_out=True)
 
 
 def _earned(analysis: Analysis, other: OtherRun) -> Floats:
-    """(2, N): what this run's label earns, and the other's, times the example's weight."""
+    """Return (2, N) what this run's label earns, and the other's, times the example's weight."""
     sheet, known = analysis.sheet, analysis.sheet.known
     earned = np.zeros((2, len(sheet)))
     if isinstance(known, Undefined):

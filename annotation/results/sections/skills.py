@@ -126,10 +126,13 @@ def skills(sheet: Sheet, project: Project, run: bool = True) -> SkillFigures | U
         rule=str(project.label_rule),
         examples=len(rows),
         votes=len(votes.label),
+        # Seeded by the number of examples, so that the same votes always give the same interval.
         two_way_alpha=two_way_alpha(votes, sheet.question[rows], np.random.default_rng(len(rows))),
         guesses=pooled.mean_difficulty(),
         uncertain=int((pooled.posterior.max(axis=1) < CERTAIN).sum()),
         annotators=_annotators(ballots.names, ballots.present, simple, pooled),
+        # Both models rest on the same votes as the majority, so that only the rule makes a
+        # difference.
         labels=_labels(sheet, rows, simple.posterior, pooled.posterior, run),
     )
 
@@ -137,10 +140,10 @@ def skills(sheet: Sheet, project: Project, run: bool = True) -> SkillFigures | U
 def _annotators(
     names: Sequence[str], present: Booleans, simple: DawidSkene, pooled: Hierarchical
 ) -> list[Skill]:
-    given = present.sum(axis=0)
+    n_votes = present.sum(axis=0)
     return [
         Skill(name, int(n), pooled.skill(place, int(n)), float(simple.skill[place]))
-        for place, (name, n) in enumerate(zip(names, given, strict=True))
+        for place, (name, n) in enumerate(zip(names, n_votes, strict=True))
     ]
 
 
@@ -149,10 +152,11 @@ def _labels(
 ) -> list[LabelsByRule]:
     sign, has = sheet.ballots.counts.majority()
     majority, there = sign[rows], has[rows]
-    found: list[tuple[str, Signs, Booleans]] = [(MAJORITY, majority, there)]
+    by_rule: list[tuple[str, Signs, Booleans]] = [(MAJORITY, majority, there)]
     for rule, posterior in zip(list(NAMES)[1:], (simple, pooled), strict=True):
+        # Columns are win, tie and lose, so that a column's sign is 1 less its place.
         labels = (1 - posterior.argmax(axis=1)).astype(np.int8)
-        found.append((rule, labels, np.ones(len(rows), bool)))
+        by_rule.append((rule, labels, np.ones(len(rows), bool)))
     return [
         LabelsByRule(
             rule=rule,
@@ -162,7 +166,7 @@ def _labels(
             differ=int((~there | (labels != majority))[there_is].sum()),
             judge_accuracy=_accuracy(sheet, rows, labels, there_is) if run else None,
         )
-        for rule, labels, there_is in found
+        for rule, labels, there_is in by_rule
     ]
 
 
@@ -172,6 +176,7 @@ def _accuracy(sheet: Sheet, rows: Codes, labels: Signs, there: Booleans) -> Figu
     if isinstance(known, Undefined):
         return known
     place = np.full(len(sheet), -1, np.intp)
+    # `labels` has the examples with votes alone, and a known label can be of another example.
     place[rows[there]] = np.flatnonzero(there)
     inside = place[known.rows] >= 0
     chosen = known.rows[inside]
@@ -194,7 +199,7 @@ SKILLS, NOISE = "skills", "noise"
 
 
 def noise(of: Analysis) -> NoiseFigures | Undefined:
-    """How much of the disagreement between judge and people is people's own."""
+    """Return how much of the disagreement between judge and people is people's own."""
     sheet, known = of.sheet, of.sheet.known
     if isinstance(known, Undefined):
         return known
@@ -204,12 +209,9 @@ def noise(of: Analysis) -> NoiseFigures | Undefined:
         weight=known.weight, stratum=known.stratum, question=sheet.question[rows],
     )  # fmt: skip
     return NoiseFigures(
-        attenuation.with_one_vote,
-        attenuation.between_votes,
-        attenuation.corrected,
-        attenuation.share,
-        _with_themselves(of),
-    )
+        attenuation.with_one_vote, attenuation.between_votes, attenuation.corrected,
+        attenuation.share, _with_themselves(of),
+    )  # fmt: skip
 
 
 def _with_themselves(of: Analysis) -> Figure:
@@ -220,11 +222,11 @@ def _with_themselves(of: Analysis) -> Figure:
     return share(again.arrays["same"], again.arrays["person"], reason=NOBODY_TWICE)
 
 
-def skills_plot(found: SkillFigures | Undefined) -> Plot:
+def skills_plot(figures: SkillFigures | Undefined) -> Plot:
     rows = []
-    for one in () if isinstance(found, Undefined) else found.annotators:
-        drawn = value_of(one.skill)
-        rows.append({"annotator": one.annotator} | drawn)
+    for annotator in () if isinstance(figures, Undefined) else figures.annotators:
+        drawn = value_of(annotator.skill)
+        rows.append({"annotator": annotator.annotator} | drawn)
     bars = intervals("annotator", "share of right labels")
     caption = (
         "How often each annotator says what is right, by the hierarchical model, with 95\u202f% "

@@ -63,15 +63,15 @@ class Unblinded:
 
 
 def unblinded(sheet: Sheet) -> Unblinded:
-    """A person's vote on an example is one vote, in however many rounds it counts."""
-    given: set[tuple[int, int]] = set()
+    """Count votes. A person's vote on an example is one vote, in however many rounds it counts."""
+    voted: set[tuple[int, int]] = set()
     left_out: set[tuple[int, int]] = set()
     counted: set[tuple[int, int]] = set()
     for pk, say in _says(sheet):
-        given |= {(pk, vote.annotator_id) for vote in say.votes + say.left_out}
+        voted |= {(pk, vote.annotator_id) for vote in say.votes + say.left_out}
         left_out |= {(pk, vote.annotator_id) for vote in say.left_out}
         counted |= {(pk, vote.annotator_id) for vote in say.votes if vote.unblinded}
-    return Unblinded(len(given), len(left_out), len(counted))
+    return Unblinded(len(voted), len(left_out), len(counted))
 
 
 def _says(sheet: Sheet) -> Iterator[tuple[int, HumanLabel]]:
@@ -156,15 +156,16 @@ def certificate(
     sheet: Sheet, audit: Audit | Undefined, unchecked_accuracy: Figure
 ) -> CertificateFigures:
     kept: dict[str, Any] = {"unchecked_accuracy": unchecked_accuracy}
-    found: Certificate | Undefined
+    claim: Certificate | Undefined
     if isinstance(audit, Undefined):
         # A round with an audit is no advice once everything was reviewed.
         is_all = getattr(unchecked_accuracy, "reason", "") == EVERYTHING
-        found = Undefined(EVERYTHING) if is_all else audit
+        claim = Undefined(EVERYTHING) if is_all else audit
     else:
         kept["bounds"] = _bounds(sheet, audit)
+        # The bounds need no plan, because they hold at all thresholds at once.
         plan = stored_plan(audit)
-        found = NO_PLAN if plan is None else best_certificate(sheet, audit, plan)
+        claim = NO_PLAN if plan is None else best_certificate(sheet, audit, plan)
         if plan is not None:
             kept |= {
                 "epsilon": plan.epsilon,
@@ -175,20 +176,16 @@ def certificate(
                 "planned_at": audit.opened_at,
                 "resolved": audit.resolved,
             }
-    if isinstance(found, Undefined):
+    if isinstance(claim, Undefined):
         return CertificateFigures(
-            issued=False, reason=found.reason, share_from_judge=found, bound=found, **kept
+            issued=False, reason=claim.reason, share_from_judge=claim, bound=claim, **kept
         )
     return CertificateFigures(
-        issued=True,
-        threshold=found.threshold,
-        share_from_judge=Estimate(found.n_from_judge / len(sheet), len(sheet)),
-        bound=Estimate(float(found.bound), found.n_audited),
-        n_from_judge=found.n_from_judge,
-        n_audited=found.n_audited,
-        n_wrong=found.n_wrong,
-        **kept,
-    )
+        issued=True, threshold=claim.threshold,
+        share_from_judge=Estimate(claim.n_from_judge / len(sheet), len(sheet)),
+        bound=Estimate(float(claim.bound), claim.n_audited), n_from_judge=claim.n_from_judge,
+        n_audited=claim.n_audited, n_wrong=claim.n_wrong, **kept,
+    )  # fmt: skip
 
 
 def audit_of(sheet: Sheet, run: Run, frame: Frame | None = None) -> Audit | Undefined:
@@ -202,26 +199,32 @@ def audit_of(sheet: Sheet, run: Run, frame: Frame | None = None) -> Audit | Unde
         round__run=run, round__frame=frame, selection__kind=Selection.Kind.AUDIT
     )
     rounds = Round.objects.filter(pk__in=items.values("round")).order_by("-number")
-    found = sorted(rounds, key=lambda one: one.certificate_plan is None)
-    if not found:
+    # A round without a plan can certify nothing. The sort is stable, so the newest stays first.
+    planned_first = sorted(rounds, key=lambda round_: round_.certificate_plan is None)
+    if not planned_first:
         return NO_AUDIT
-    drawn = items.filter(round=found[0]).order_by("audit_order", "pk")
+    newest = planned_first[0]
+    drawn = items.filter(round=newest).order_by("audit_order", "pk")
     in_order = places_of(sheet.ids, list(drawn.values_list("example", flat=True)))
+    # An audited example that was deleted or left out since then has no row.
     in_order = in_order[in_order >= 0]
     waiting = np.flatnonzero(~sheet.answered[in_order])
-    closed = found[0].state == Round.State.CLOSED
+    closed = newest.state == Round.State.CLOSED
+    # Only a prefix of the draw is random: what is settled first is easy. Once the round is closed,
+    # no label comes any more, and what has none counts as wrong.
     resolved = len(in_order) if closed or not len(waiting) else int(waiting[0])
-    opened_at = found[0].opened_at.isoformat()
-    planned = found[0].certificate_plan
+    opened_at = newest.opened_at.isoformat()
+    planned = newest.certificate_plan
+    # The sets are cut by the score that was stored with the plan, before the first audit label.
     by_routing = planned is not None and planned.get("score") == "routing"
-    scores = _scores_of(found[0], sheet.ids) if by_routing else None
+    scores = _scores_of(newest, sheet.ids) if by_routing else None
     audits = Selection.objects.filter(kind=Selection.Kind.AUDIT, round__project=run.project_id)
     runs = audits.exclude(round__run=None).values("round__run").distinct().count()
-    return Audit(found[0].number, opened_at, planned, in_order, resolved, scores, runs)
+    return Audit(newest.number, opened_at, planned, in_order, resolved, scores, runs)
 
 
 def score_name(audit: Audit) -> str:
-    """What the certified set is cut by."""
+    """Return the name of the score that the certified set is cut by."""
     return "bpde" if audit.scores is None else "routing"
 
 
@@ -240,7 +243,7 @@ def stored_plan(audit: Audit) -> CertificatePlan | None:
 
 
 def best_certificate(sheet: Sheet, audit: Audit, plan: CertificatePlan) -> Certificate | Undefined:
-    """All looks hold at once, so the largest set that one of them certified is valid."""
+    """Return the certificate for the most labels. All looks hold at once, so it is valid."""
     reached = [look for look in plan.looks if look <= audit.resolved]
     if not reached:
         first = plan.looks[0]
@@ -250,9 +253,9 @@ def best_certificate(sheet: Sheet, audit: Audit, plan: CertificatePlan) -> Certi
         )
     if not len(plan.grid):
         return Undefined("the judge labelled none of the examples that were not selected")
-    found = [certify(plan, _tallies(sheet, audit, plan.grid, look), look) for look in reached]
-    issued = [one for one in found if isinstance(one, Certificate)]
-    return max(issued, key=lambda one: one.n_from_judge) if issued else found[-1]
+    claims = [certify(plan, _tallies(sheet, audit, plan.grid, look), look) for look in reached]
+    issued = [claim for claim in claims if isinstance(claim, Certificate)]
+    return max(issued, key=lambda claim: claim.n_from_judge) if issued else claims[-1]
 
 
 def audited_accuracy(sheet: Sheet, audit: Audit) -> Figure:
@@ -292,9 +295,10 @@ class Replacement:
 
 def replacement_of(project: Project) -> Replacement:
     """Read, by two queries, the advantage of people, and whether it changed after votes."""
-    given = Coalesce("submitted_at", "updated_at")
+    # An imported vote may have no time of its own, but was there when it was stored.
+    voted_at = Coalesce("submitted_at", "updated_at")
     votes = Vote.every.filter(example__project=project, is_practice=False)
-    first = votes.aggregate(at=Min(given))["at"]
+    first = votes.aggregate(at=Min(voted_at))["at"]
     changes = AuditEvent.objects.filter(
         project=project, action="settings changed", detail__has_key="annotator_advantage"
     )
@@ -307,13 +311,9 @@ def alt_test(sheet: Sheet, replacement: Replacement) -> AlternativeTest | Undefi
     rows = np.ones(len(sheet), bool) if sheet.everyone else sheet.audited & ~sheet.selected
     ballots = sheet.ballots
     test = alternative_annotator_test(
-        sheet.judge[rows],
-        sheet.judged[rows],
-        ballots.votes[rows],
-        ballots.present[rows],
-        ballots.names,
-        replacement.epsilon,
-    )
+        sheet.judge[rows], sheet.judged[rows], ballots.votes[rows], ballots.present[rows],
+        ballots.names, replacement.epsilon,
+    )  # fmt: skip
     if isinstance(test, Undefined):
         return test
     n = len(test.annotators)
@@ -345,6 +345,7 @@ def _bounds(sheet: Sheet, audit: Audit) -> list[SimultaneousBound]:
     grid = np.unique(scores[np.isfinite(scores)])
     if not len(grid):
         return []
+    # The bounds share the error, so that each threshold more would make all of them wider.
     shown_at = grid[np.unique(np.linspace(0, len(grid) - 1, MOST_SHOWN).astype(int))]
     counts = _tallies(sheet, audit, tuple(shown_at.tolist()), audit.resolved)
     looks = len(audit.planned["looks"]) if audit.planned else 1
@@ -360,15 +361,15 @@ def _bounds(sheet: Sheet, audit: Audit) -> list[SimultaneousBound]:
 AGAINST = {"votes": "people's majority", "gold": "the known labels", "round": "people"}
 
 
-def answer(alone: Figure, final: Figure | None, basis: str, found: CertificateFigures) -> Sentence:
+def answer(alone: Figure, final: Figure | None, basis: str, claim: CertificateFigures) -> Sentence:
     """Say how often the judge alone is right, and the final labels, or what is certified.
 
     Args:
         alone: accuracy of the judge's labels.
         final: accuracy of the final labels; None before a review.
     """
-    if found.issued:
-        return certified(found)
+    if claim.issued:
+        return certified(claim)
     if isinstance(alone, Undefined):
         return Sentence(
             f"How far the labels can be trusted isn't known yet: {alone.reason}.",
@@ -382,13 +383,13 @@ def answer(alone: Figure, final: Figure | None, basis: str, found: CertificateFi
     return Sentence(f"Without review, {agrees}{after}.", "trust")
 
 
-def certified(found: CertificateFigures) -> Sentence:
+def certified(claim: CertificateFigures) -> Sentence:
     """State the claim of a certificate that was issued."""
-    score = SCORES[str(found.score)]
+    score = SCORES[str(claim.score)]
     return Sentence(
-        f"Certified: at most {percent(found.epsilon)} of the {count(found.n_from_judge)} labels "
-        f"with {score} of at most {decimals(found.threshold or 0.0)} are wrong, "
-        f"with confidence {percent(found.confidence)}.",
+        f"Certified: at most {percent(claim.epsilon)} of the {count(claim.n_from_judge)} labels "
+        f"with {score} of at most {decimals(claim.threshold or 0.0)} are wrong, "
+        f"with confidence {percent(claim.confidence)}.",
         "trust",
     )
 
@@ -396,9 +397,9 @@ def certified(found: CertificateFigures) -> Sentence:
 def accuracy_plot(alone: Figure, final: Figure | None, unchecked: Figure) -> Plot:
     figures = {"judge alone": alone, "final labels": final, "unreviewed labels": unchecked}
     rows = [
-        {"labels": words} | value_of(one)
-        for words, one in figures.items()
-        if one is not None and not isinstance(one, Undefined)
+        {"labels": words} | value_of(figure)
+        for words, figure in figures.items()
+        if figure is not None and not isinstance(figure, Undefined)
     ]
     caption = "The share of right labels, with 95\u202f% intervals. The line is at one half."
     return plot("trust", "Accuracy", caption, rows, intervals("labels", "accuracy"))
@@ -411,13 +412,14 @@ REGISTERED = "preregistration"
 def registrations_of(project: Project, run: Run) -> Data | Undefined:
     """Read the plans, and the settings of the rounds that people labelled in."""
     plans = Preregistration.objects.filter(project=project).order_by("-number")
-    found = [_plain(plan) for plan in plans]
-    if not found:
+    versions = [_plain(plan) for plan in plans]
+    if not versions:
         return NOT_REGISTERED
     rounds = Round.objects.filter(project=project, kind=Round.Kind.ROUTED)
+    # A round without a run has people label everything, so it belongs to the plan as well.
     rows = rounds.filter(run=run) | rounds.filter(run=None)
     done = [_settings_of(row) for row in rows.select_related("protocol").order_by("number")]
-    return Data(plain={"plans": found, "rounds": done})
+    return Data(plain={"plans": versions, "rounds": done})
 
 
 def _plain(plan: Preregistration) -> Json:

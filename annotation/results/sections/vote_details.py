@@ -56,7 +56,7 @@ class OnScale:
 
     @property
     def answers(self) -> list[tuple[str, int]]:
-        """How often each was said, in the words that people chose from."""
+        """Return how often each answer was given, in the words that people chose from."""
         return [
             (CONFIDENCE.get(name, name).lower().replace("_", " "), n)
             for name, n in self.counts.items()
@@ -121,7 +121,7 @@ def details_in(project: Project, sheet: Sheet) -> Data | Undefined:
     Returns: by vote the place of its example, who cast it, strength, confidence, and for each
         reason 1 or 0; `MISSING` where that wasn't asked. Spans as `span_overlap` takes them.
     """
-    asked = {one.pk: one for one in Protocol.objects.filter(project=project).order_by("number")}
+    asked = {row.pk: row for row in Protocol.objects.filter(project=project).order_by("number")}
     if not asked_for_more(project, list(asked.values())):
         return NOT_ASKED
     place = {
@@ -129,35 +129,38 @@ def details_in(project: Project, sheet: Sheet) -> Data | Undefined:
     }
     rows = Vote.objects.filter(example__project=project).order_by("pk")
     columns = ("pk", "annotator", "left_response", "protocol", "answer")
-    found = [
+    votes = [
         (place[pk], person, left, asked[protocol], answer)
         for pk, person, left, protocol, answer in rows.values_list(*columns).iterator(CHUNK)
         if pk in place and (asks_more(asked[protocol]) or _says(answer))
     ]
-    if not found:
+    if not votes:
         return NOT_ASKED
-    offered = [name for *_, protocol, _ in found for name in protocol.reason_tags]
-    given = [name for *_, answer in found for name in answer.get("reasons", ())]
-    names = list(dict.fromkeys((*offered, *given)))
+    offered = [name for *_, protocol, _ in votes for name in protocol.reason_tags]
+    chosen = [name for *_, answer in votes for name in answer.get("reasons", ())]
+    # In the order of the protocols. Imported votes may give reasons that no protocol offers.
+    names = list(dict.fromkeys((*offered, *chosen)))
     spans = [
         (vote, span["response"], span["start"], span["end"])
-        for vote, (*_, answer) in enumerate(found)
+        for vote, (*_, answer) in enumerate(votes)
         for span in answer.get("spans", ())
     ]
     arrays = {
-        "example": np.array([row for row, *_ in found], dtype=np.intp),
-        "person": np.unique([person for _, person, *_ in found], return_inverse=True)[1],
-        "strength": np.array([_strength(*one[2:]) for one in found], dtype=np.int8),
+        "example": np.array([row for row, *_ in votes], dtype=np.intp),
+        "person": np.unique([person for _, person, *_ in votes], return_inverse=True)[1],
+        "strength": np.array([_strength(*vote[2:]) for vote in votes], dtype=np.int8),
         "confidence": np.array(
-            [_LEVELS.get(answer.get("confidence"), MISSING) for *_, answer in found], dtype=np.int8
+            [_LEVELS.get(answer.get("confidence"), MISSING) for *_, answer in votes], dtype=np.int8
         ),
+        # Without a reason, an array of empty lists would have one dimension only.
         "reasons": np.array(
-            [_reasons(protocol, answer, names) for *_, protocol, answer in found], dtype=np.int8
-        ).reshape(len(found), len(names)),
+            [_reasons(protocol, answer, names) for *_, protocol, answer in votes], dtype=np.int8
+        ).reshape(len(votes), len(names)),
         "marks": np.array(
-            [protocol.ask_spans or "spans" in answer for *_, protocol, answer in found], dtype=bool
+            [protocol.ask_spans or "spans" in answer for *_, protocol, answer in votes], dtype=bool
         ),
         "spans": np.array(spans, dtype=np.int64).reshape(-1, 4),
+        # Only spans need the lengths, and most projects have none.
         "lengths": text_lengths(project, sheet.ids if spans else sheet.ids[:0])[:, :2],
     }
     return Data(arrays, {"names": names})
@@ -168,32 +171,35 @@ def _says(answer: Mapping[str, object]) -> bool:
 
 
 def _strength(left: int | None, protocol: Protocol, answer: Mapping[str, str]) -> int:
-    """A choice that a rule derived has no strength."""
+    """Return how much better response 1 is. A choice that a rule derived has no strength."""
     if protocol.scale != Project.Scale.FIVE or protocol.criteria_rule or "rule" in answer:
         return MISSING
     overall = answer.get("overall", "")
-    found = 0 if overall == "both_bad" else strength_of(overall, left, five=True)
-    return MISSING if found is None else found
+    # Two bad responses are as good as each other.
+    strength = 0 if overall == "both_bad" else strength_of(overall, left, five=True)
+    return MISSING if strength is None else strength
 
 
 def _reasons(
     protocol: Protocol, answer: Mapping[str, Sequence[str]], names: Sequence[str]
 ) -> list[int]:
-    given = answer.get("reasons", ())
-    offered = {*protocol.reason_tags, *given}
-    return [int(name in given) if name in offered else MISSING for name in names]
+    reasons = answer.get("reasons", ())
+    offered = {*protocol.reason_tags, *reasons}
+    return [int(name in reasons) if name in offered else MISSING for name in names]
 
 
 def vote_details(of: Analysis) -> VoteDetails | Undefined:
     """Call it if `people.says_more`."""
-    found = of.own(DETAILS, read_details)
-    return found if isinstance(found, Undefined) else details_of(of.sheet, found, of.rng)
+    data = of.own(DETAILS, read_details)
+    return data if isinstance(data, Undefined) else details_of(of.sheet, data, of.rng)
 
 
 def details_of(sheet: Sheet, read: Data, rng: np.random.Generator) -> VoteDetails:
     arrays = read.arrays
     voted = np.isin(np.arange(len(sheet)), arrays["example"])
     audited = sheet.audited & ~sheet.selected
+    # Selected and audited examples together are no random sample, so agreement is then over the
+    # audit.
     alone = not sheet.everyone and bool((voted & audited).any() and (voted & sheet.selected).any())
     met = audited if alone else np.ones(len(sheet), bool)
     strength = _on_scale(sheet, arrays, "strength", _STRENGTHS, met, rng)
@@ -212,7 +218,7 @@ def details_of(sheet: Sheet, read: Data, rng: np.random.Generator) -> VoteDetail
 def _table(
     sheet: Sheet, arrays: Mapping[str, Codes], answers: Codes, met: Booleans
 ) -> tuple[Codes, Booleans, Booleans]:
-    """(n, people) answers, where there is one, and which of them is known."""
+    """Return (n, people) answers, where there is one, and which of them is known."""
     there = answers != MISSING
     rows, person = arrays["example"][there], arrays["person"][there]
     votes, present = votes_on(answers[there], rows, person, len(sheet))
@@ -245,23 +251,21 @@ def _on_scale(
 def _by_judge(sheet: Sheet, arrays: Mapping[str, Codes], on_scale: OnScale) -> ConfidenceFigures:
     there = arrays["confidence"] != MISSING
     rows, n = arrays["example"][there], len(sheet)
-    said = np.bincount(rows, minlength=n)
+    n_votes = np.bincount(rows, minlength=n)
     most = len(_LEVELS) - 1
-    mean = np.bincount(rows, arrays["confidence"][there] / most, n) / np.maximum(said, 1)
-    known = sheet.judged & sheet.labelled & (said > 0)
+    # By example, so that one with many votes counts as much as one with a single vote.
+    mean = np.bincount(rows, arrays["confidence"][there] / most, n) / np.maximum(n_votes, 1)
+    known = sheet.judged & sheet.labelled & (n_votes > 0)
     right = known & (sheet.judge == sheet.human)
 
     def over(which: Booleans) -> Figure:
         return plus_two_mean(mean[which], (0.0, 1.0), sheet.question[which], reason=NO_JUDGE)
 
     return ConfidenceFigures(
-        n=on_scale.n,
-        votes=on_scale.votes,
-        counts=on_scale.counts,
-        krippendorff_alpha=on_scale.krippendorff_alpha,
-        mean_judge_right=over(right),
+        n=on_scale.n, votes=on_scale.votes, counts=on_scale.counts,
+        krippendorff_alpha=on_scale.krippendorff_alpha, mean_judge_right=over(right),
         mean_judge_wrong=over(known & ~right),
-    )
+    )  # fmt: skip
 
 
 def _on_reasons(
@@ -287,8 +291,8 @@ def _on_reasons(
         )
     adjusted = holm_of_tested(tests)
     return [
-        ReasonFigures(**found, p_agreement_holm=p)
-        for found, p in zip(figures, adjusted, strict=True)
+        ReasonFigures(**figure, p_agreement_holm=p)
+        for figure, p in zip(figures, adjusted, strict=True)
     ]
 
 
@@ -296,6 +300,7 @@ def _on_spans(sheet: Sheet, arrays: Mapping[str, Codes], met: Booleans) -> SpanF
     asked = arrays["marks"]
     if not asked.any():
         return NO_SPANS
+    # Spans name their vote among all votes. Here they need its place among those that were asked.
     number = np.cumsum(asked) - 1
     spans = arrays["spans"].copy()
     spans[:, 0] = number[spans[:, 0]]
@@ -303,10 +308,6 @@ def _on_spans(sheet: Sheet, arrays: Mapping[str, Codes], met: Booleans) -> SpanF
         arrays["example"][asked], spans, arrays["lengths"], sheet.question, kept=met
     )
     return SpanFigures(
-        votes=int(asked.sum()),
-        marked=len(np.unique(spans[:, 0])),
-        f1=overlap.f1,
-        by_chance=overlap.by_chance,
-        pairs=overlap.pairs,
-        unmarked=overlap.unmarked,
-    )
+        votes=int(asked.sum()), marked=len(np.unique(spans[:, 0])), f1=overlap.f1,
+        by_chance=overlap.by_chance, pairs=overlap.pairs, unmarked=overlap.unmarked,
+    )  # fmt: skip

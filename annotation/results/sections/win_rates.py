@@ -89,23 +89,19 @@ def win_rates(sheet: Sheet, calibrated: Figure, planned: str) -> WinRates:
     labels = audited_labels(sheet)
     if isinstance(labels, Undefined):
         return WinRates(*hollow, *[labels] * 6, calibrated=calibrated, planned=planned)
+    # λ = 0 leaves the judge's labels out, so that this is the win rate by people alone.
     people, both = win_rate(labels, lam=0), win_rate(labels)
     noise = votes_noise(sheet)
     return WinRates(
-        *hollow,
-        people=people,
-        judge_and_people=both,
+        *hollow, people=people, judge_and_people=both,
         people_with_vote_noise=_noisy(labels, noise, lam=0),
-        judge_and_people_with_vote_noise=_noisy(labels, noise),
-        bias=_bias(sheet, labels),
-        width_ratio=width_ratio(both, people),
-        calibrated=calibrated,
-        planned=planned,
-    )
+        judge_and_people_with_vote_noise=_noisy(labels, noise), bias=_bias(sheet, labels),
+        width_ratio=width_ratio(both, people), calibrated=calibrated, planned=planned,
+    )  # fmt: skip
 
 
 def of_labels(sheet: Sheet, labels: Signs, rows: Booleans) -> Figure:
-    """The mean of these labels where they are; the same figure wherever it is shown."""
+    """Return the mean of these labels where they are; the same figure on every page."""
     return mean_of(labels[rows], sheet.question[rows])
 
 
@@ -129,7 +125,7 @@ def audited_labels(
     rows = np.ones(len(sheet), bool) if inside is None else inside
     human, judge = win_points(sheet.human), _judge(sheet)
     if turned is not None:
-        human, judge = (np.where(turned, 1 - one, one) for one in (human, judge))
+        human, judge = (np.where(turned, 1 - points, points) for points in (human, judge))
     if sheet.everyone:
         labelled = known.rows[rows[known.rows]]
         values, nothing = human[labelled], np.zeros(0)
@@ -139,6 +135,8 @@ def audited_labels(
         return AuditedLabels(values, nothing, nothing, nothing, *apart)
     selected, rest = sheet.selected & rows, ~sheet.selected & rows
     audited = sheet.audited & rest
+    # Questions repeat among unlabelled examples too, so there the judge's labels show how alike
+    # they are.
     mixed = np.where(sheet.selected | sheet.audited, human, judge)
     apart = design_effect(mixed[rows], sheet.question[rows])
     return AuditedLabels(human[selected], judge[rest], human[audited], judge[audited], *apart)
@@ -157,6 +155,7 @@ def votes_noise(sheet: Sheet) -> float | Undefined:
     spread = sheet.ballots.counts.score_variance()
     audited = sheet.audited & ~sheet.selected
     selected = known.rows if sheet.everyone else np.flatnonzero(sheet.selected)
+    # The variance needs two votes on every example whose label counts, and not on the others.
     seen = selected if sheet.everyone else np.flatnonzero(sheet.selected | audited)
     single = int(np.isnan(spread[seen]).sum())
     if single:
@@ -188,7 +187,7 @@ def _bias(sheet: Sheet, labels: AuditedLabels) -> Figure:
 
 
 def width_ratio(both: Figure, people: Figure) -> Number | Undefined:
-    widths = [width(one) for one in (both, people)]
+    widths = [width(figure) for figure in (both, people)]
     if None in widths or not widths[1]:
         return Undefined("one of the two win rates has no interval")
     return Number(float(widths[0] / widths[1]))
@@ -236,11 +235,12 @@ def preference(sheet: Sheet, difference: Floats) -> Preference:
     effect = covariate_effect(
         difference[there], (sheet.judge[there] + 1) / 2, question=sheet.question[there]
     )
+    # An Undefined is false, so it stays what it is.
     everywhere = effect and _effect(effect, of_labels(sheet, sheet.judge, there))
     both = _length_bias(sheet, difference, there)
     if isinstance(both, Undefined):
         return Preference(everywhere, both, both, everywhere)
-    judge, human = (_effect(one, one.raw) for one in (both.judge, both.human))
+    judge, human = (_effect(fitted, fitted.raw) for fitted in (both.judge, both.human))
     return Preference(judge, human, both.bias, everywhere)
 
 
@@ -251,13 +251,9 @@ def _length_bias(sheet: Sheet, difference: Floats, there: Booleans) -> Covariate
     inside = there[known.rows]
     rows = known.rows[inside]
     return covariate_bias(
-        difference[rows],
-        (sheet.judge[rows] + 1) / 2,
-        (sheet.human[rows] + 1) / 2,
-        weight=known.weight[inside],
-        question=sheet.question[rows],
-        stratum=known.stratum[inside],
-    )
+        difference[rows], (sheet.judge[rows] + 1) / 2, (sheet.human[rows] + 1) / 2,
+        weight=known.weight[inside], question=sheet.question[rows], stratum=known.stratum[inside],
+    )  # fmt: skip
 
 
 def _effect(effect: CovariateEffect, raw: Figure) -> PreferenceEffect:
@@ -355,6 +351,7 @@ def by_category(
     tests = category_tests(sheet, samples) if tests is None else tests
     names, code, sizes = np.unique(sheet.category, return_inverse=True, return_counts=True)
     compared, samples = sheet.comparison(sheet.judge, sheet.judged), two_orders(samples)
+    # Stable, so that categories of one size keep the order of their names.
     largest = np.argsort(-sizes, kind="stable")[:MOST]
     rows = []
     for c in largest:
@@ -484,36 +481,42 @@ class ModelRanking:
 
 STYLES = ("length", "markdown")
 FEW_MODELS = Undefined("three models are needed")
+NO_TEXTS = Undefined("the texts were removed, and with them what is known of their style")
 
 
 def models(sheet: Sheet, style: Floats | None = None) -> ModelRanking:
     """style: (N, 2) length and markdown of response 1 less those of response 2."""
     named = np.array([bool(name) for name in sheet.models], dtype=bool)
     rows = sheet.has_final & (sheet.model_1 != sheet.model_2)
+    # Responses without a model's name can't be ranked. An empty project has no names to look up.
     rows &= named[sheet.model_1] & named[sheet.model_2] if len(sheet) else False
-    given = (sheet.model_1[rows], sheet.model_2[rows], sheet.final[rows])
+    comparisons = (sheet.model_1[rows], sheet.model_2[rows], sheet.final[rows])
+    # Examples of one question are resampled together.
     asked = {"question": sheet.question[rows]}
     # A model that no label compares yet doesn't keep the others from a ranking.
-    places, met = np.unique(np.stack(given[:2]), return_inverse=True)
+    places, met = np.unique(np.stack(comparisons[:2]), return_inverse=True)
     names = [sheet.models[place] for place in places]
-    among = (*met.reshape(2, -1), given[2])
+    among = (*met.reshape(2, -1), comparisons[2])
     ranking = bradley_terry(names, *among, **asked)
     with_ties = davidson(names, *among, **asked)
-    of_style: StyleRanking | Undefined = FEW_MODELS
+    named_models = [name for name in sheet.models if name]
+    # Styles are read for three models or more, unless the texts are gone.
+    of_style: StyleRanking | Undefined = FEW_MODELS if len(named_models) < 3 else NO_TEXTS
     if isinstance(ranking, Undefined):
         of_style = ranking
     elif style is not None:
+        # A style that never differs has no effect that could be estimated.
         differs = np.ptp(style[rows], axis=0) > 0
         of_style = style_controlled(names, *among, style[rows][:, differs], **asked)
     compared = comparable(names, *among)
     apart = () if isinstance(compared, Undefined) else compared.apart
-    named_models = [name for name in sheet.models if name]
     unmet = [name for name in named_models if name not in names] if names else []
     return ModelRanking(
-        pairwise=_pairs(sheet, rows, pairwise_results(sheet.models, *given)),
+        pairwise=_pairs(sheet, rows, pairwise_results(sheet.models, *comparisons)),
         apart=[ModelApart(model, reason) for model, reason in apart]
         + [ModelApart(model, "no label compares it yet") for model in unmet],
-        same_places=len(np.unique(np.stack(given[:2]), axis=1).T) == 1,
+        # One column is left if every label compares the same two models in the same places.
+        same_places=len(np.unique(np.stack(comparisons[:2]), axis=1).T) == 1,
         davidson=Davidson(ranking=(), reason=with_ties.reason)
         if isinstance(with_ties, Undefined)
         else Davidson(tie=with_ties.tie, ranking=_ranked(with_ties.ranked)),
@@ -528,7 +531,8 @@ def models(sheet: Sheet, style: Floats | None = None) -> ModelRanking:
             ],
             ranking=_ranked(of_style.ranked),
         ),
-        next=next_pairs(named_models, *_places(named_models, sheet, rows), given[2]),
+        # Here models without any label take part, which the ranking has to leave out.
+        next=next_pairs(named_models, *_places(named_models, sheet, rows), comparisons[2]),
         **{"ranking": (), "reason": ranking.reason}
         if isinstance(ranking, Undefined)
         else {"ranking": _ranked(ranking)},
@@ -552,18 +556,18 @@ def _pairs(sheet: Sheet, rows: Booleans, pairs: Sequence[PairResult]) -> list[Mo
             pair.ties,
             pair.losses,
             _win_rate(sheet, rows, pair),
-            one if isinstance(one, Undefined) else win_rate(one),
+            label if isinstance(label, Undefined) else win_rate(label),
             p,
             p_holm,
         )
-        for pair, one, p, p_holm in zip(pairs, labels, tests, holm_of_tested(tests), strict=True)
+        for pair, label, p, p_holm in zip(pairs, labels, tests, holm_of_tested(tests), strict=True)
     ]
 
 
 def people_prefer(
     sheet: Sheet, model: str, other: str, confidence: float = 0.95
 ) -> Figure | Undefined:
-    """The win rate of a model against another, by people with the judge's help."""
+    """Return the win rate of a model against another, by people with the judge's help."""
     labels = _between(sheet, PairResult(model, other, 0, 0, 0))
     return labels if isinstance(labels, Undefined) else win_rate(labels, confidence=confidence)
 
@@ -573,25 +577,26 @@ def _between(sheet: Sheet, pair: PairResult) -> AuditedLabels | Undefined:
 
     The audit is a random sample of these examples too.
     """
-    one, other = (sheet.models.index(name) for name in (pair.model_1, pair.model_2))
-    there = (sheet.model_1 == one) & (sheet.model_2 == other)
-    turned = (sheet.model_1 == other) & (sheet.model_2 == one)
+    place_1, place_2 = (sheet.models.index(name) for name in (pair.model_1, pair.model_2))
+    there = (sheet.model_1 == place_1) & (sheet.model_2 == place_2)
+    turned = (sheet.model_1 == place_2) & (sheet.model_2 == place_1)
     return audited_labels(sheet, there | turned, turned)
 
 
 def _ranked(models: Sequence[RankedModel]) -> list[ModelStrength]:
     return [
-        ModelStrength(one.model, one.strength, Estimate(float(one.win_rate), one.n), *one.ranks)
-        for one in models
+        ModelStrength(row.model, row.strength, Estimate(float(row.win_rate), row.n), *row.ranks)
+        for row in models
     ]
 
 
 def _win_rate(sheet: Sheet, rows: Booleans, pair: PairResult) -> Figure:
     """Return the win rate of the pair's first model, wherever it was shown; a tie is half a win."""
-    one, other = (sheet.models.index(name) for name in (pair.model_1, pair.model_2))
+    place_1, place_2 = (sheet.models.index(name) for name in (pair.model_1, pair.model_2))
     first, second = sheet.model_1[rows], sheet.model_2[rows]
-    there = (first == one) & (second == other)
-    turned = (first == other) & (second == one)
+    there = (first == place_1) & (second == place_2)
+    turned = (first == place_2) & (second == place_1)
+    # A label is about response 1, which may be the pair's second model.
     signs = np.where(turned, -sheet.final[rows], sheet.final[rows])
     inside = there | turned
     return mean_of(signs[inside], sheet.question[rows][inside])
@@ -620,6 +625,7 @@ def to_cite(rates: WinRates) -> str | None:
     if rates.planned == Round.Cite.CALIBRATED and width(rates.calibrated) is not None:
         return "calibrated"
     widths = {name: width(getattr(rates, name)) for name in ("people", "judge_and_people")}
+    # A win rate without an interval can't be cited, because nobody could tell how far it holds.
     known = {name: size for name, size in widths.items() if size is not None}
     return min(known, key=lambda name: known[name], default=None)
 
@@ -645,8 +651,8 @@ def answer(rates: WinRates, models: ModelRanking, basis: str) -> Sentence:
     names, cited = pair_names(models), to_cite(rates)
     if cited is not None:
         whose = "the known labels" if basis == "gold" else "people"
-        found = getattr(rates, cited)
-        return Sentence(_verdict(found, names, whose), "win-rate")
+        rate = getattr(rates, cited)
+        return Sentence(_verdict(rate, names, whose), "win-rate")
     people = rates.people
     # All examples of one question have a win rate, and no interval to judge it by.
     reason = people.reason if isinstance(people, Undefined) else people.note
@@ -702,9 +708,10 @@ def models_answer(ranking: ModelRanking, on: RestingOn) -> Sentence:
     if not ranking.ranking:
         return Sentence(f"The models can't be ranked: {ranking.reason}.", "models", warns=True)
     first, second = ranking.ranking[:2]
+    # rank_high is the worst rank that the model may have. If that is 1, no other can be first.
     apart = first.rank_high == 1
     more = on.more
-    if others := [one.model for one in ranking.apart]:
+    if others := [model.model for model in ranking.apart]:
         more += f"; not yet comparable: {', '.join(map(in_sentence, others))}"
     return Sentence(
         f"Of {len(ranking.ranking)} models, {in_sentence(first.model)} ranks first by {on.labels}, "
@@ -714,8 +721,8 @@ def models_answer(ranking: ModelRanking, on: RestingOn) -> Sentence:
     )
 
 
-def win_rates_plot(found: WinRates, models: ModelRanking) -> Plot:
-    rates = {words: getattr(found, name) for name, words in RATES.items()}
+def win_rates_plot(figures: WinRates, models: ModelRanking) -> Plot:
+    rates = {words: getattr(figures, name) for name, words in RATES.items()}
     rows = [
         {"by": words, "hollow": isinstance(rate, HollowEstimate)} | value_of(rate)
         for words, rate in rates.items()
@@ -750,16 +757,16 @@ def categories_plot(categories: Sequence[CategoryFigures]) -> Plot:
 def models_plot(ranking: ModelRanking) -> Plot:
     """Plot the win rate of two models, or the expected win rates of more in order of rank."""
     if len(ranking.ranking) > 2:
-        rows = [{"model": one.model} | value_of(one.strength) for one in ranking.ranking]
+        rows = [{"model": model.model} | value_of(model.strength) for model in ranking.ranking]
         scale = {"zero": False}
         drawing = intervals("model", "strength (log-odds)", scale=scale, line_at=0)
         caption = "Bradley–Terry strengths with 95\u202f% intervals. The line is the mean model."
         return plot("models", "Strength of each model", caption, rows, drawing)
     rows = [
-        {"model": f"{in_sentence(one.model_1)} against {in_sentence(one.model_2)}"}
-        | value_of(one.win_rate)
-        for one in ranking.pairwise
-        if not isinstance(one.win_rate, Undefined)
+        {"model": f"{in_sentence(pair.model_1)} against {in_sentence(pair.model_2)}"}
+        | value_of(pair.win_rate)
+        for pair in ranking.pairwise
+        if not isinstance(pair.win_rate, Undefined)
     ]
     caption = "From the final labels, with 95\u202f% intervals. The line is at one half."
     return plot("models", "Win rate of each pair", caption, rows, intervals("model", "win rate"))

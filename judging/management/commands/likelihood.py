@@ -9,9 +9,10 @@ from django.core.management.base import CommandParser
 
 from judging.core.commands import FairJudgeCommand, add_project
 from judging.core.formatting import decimals, interval, number_of
+from judging.methods.intervals.estimates import Figure, Undefined, to_json
 from judging.projects.access import project_for_command
 from judging.runs.engine.likelihoods import LikelihoodsAsked, ask_likelihoods, texts_of
-from judging.runs.forms.likelihood import Json
+from judging.runs.forms.likelihood import NotCompared, PointwiseReport, ShotsComparison
 from judging.runs.forms.point_shots import whole_report
 from judging.runs.models import Form, find_run
 
@@ -65,7 +66,7 @@ class Command(FairJudgeCommand):
         figures = whole_report(run)
         for line in lines(figures):
             self.stdout.write(line)
-        self.tell(told | {"report": figures})
+        self.tell(told | {"report": to_json(figures)})
 
 
 def model_name(text: str) -> str:
@@ -81,44 +82,41 @@ def described(asked: LikelihoodsAsked) -> str:
     return f"{sent} to {asked.model}{untold}. Cost: {cost}."
 
 
-def lines(report: Json) -> Iterator[str]:
-    likelihood = report["likelihood"]
-    if "reason" in likelihood:
-        yield f"– ({likelihood['reason']})"
+def lines(report: PointwiseReport) -> Iterator[str]:
+    if isinstance(report.likelihood, Undefined):
+        yield f"– ({report.likelihood.reason})"
         return
-    for criterion, figures in likelihood.items():
+    for criterion, figures in report.likelihood.items():
         yield ""
-        yield f"{criterion}, n = {figures['n']}"
+        yield f"{criterion}, n = {figures.n}"
         for name, words in LINES.items():
-            yield f"  {words.ljust(40)} {text_of(figures[name])}"
-    yield from changes(report.get("comparison"))
+            yield f"  {words.ljust(40)} {text_of(getattr(figures, name))}"
+    yield from changes(report.comparison)
 
 
-def changes(comparison: Json | None) -> Iterator[str]:
+def changes(comparison: ShotsComparison | NotCompared | None) -> Iterator[str]:
     """Say what showing the most biased items changed, on the items that were not shown."""
     if comparison is None:
         return
     yield ""
-    if "reason" in comparison:
-        yield f"Before and after: – ({comparison['reason']})"
+    if isinstance(comparison, NotCompared):
+        yield f"Before and after: – ({comparison.reason})"
         return
-    items = number_of(comparison["test_items"], "test item")
-    yield f"Against run {comparison['before']}, on {items}:"
-    for criterion, tests in comparison["criteria"].items():
-        for name, words in (("bias", "BiasScore"), ("performance", "judge and people")):
-            test = tests[name]
-            if "reason" in test:
-                yield f"  {criterion}, {words}: – ({test['reason']})"
+    items = number_of(comparison.test_items, "test item")
+    yield f"Against run {comparison.before}, on {items}:"
+    for criterion, change in comparison.criteria.items():
+        for test, words in ((change.bias, "BiasScore"), (change.performance, "judge and people")):
+            if isinstance(test, Undefined):
+                yield f"  {criterion}, {words}: – ({test.reason})"
                 continue
-            before, after = (decimals(test[key], 3, signed=True) for key in ("before", "after"))
-            p, n = f"{test['p']:.4f}", test["n"]
-            yield f"  {criterion}, {words}: {before} → {after}, p = {p}, n = {n}"
+            before, after = (decimals(value, 3, signed=True) for value in (test.before, test.after))
+            yield f"  {criterion}, {words}: {before} → {after}, p = {test.p:.4f}, n = {test.n}"
 
 
-def text_of(figure: Json) -> str:
-    if figure["value"] is None:
-        return f"– ({figure['reason']})"
-    text = decimals(figure["value"], 3, signed=True)
-    if figure["low"] is not None:
-        text += f" [{interval(figure['low'], figure['high'], 3, signed=True)}]"
+def text_of(figure: Figure) -> str:
+    if isinstance(figure, Undefined):
+        return f"– ({figure.reason})"
+    text = decimals(figure.value, 3, signed=True)
+    if figure.low is not None and figure.high is not None:
+        text += f" [{interval(figure.low, figure.high, 3, signed=True)}]"
     return text

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
+from decimal import Decimal
+from enum import Enum
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import scipy
@@ -70,6 +73,47 @@ def figures_as_json(figures: Mapping[str, Figure]) -> dict[str, dict[str, object
     Args: figures: by name.
     Returns: by the same names."""
     return {name: figure.as_json() for name, figure in figures.items()}
+
+
+def optional() -> Any:
+    """Make a field whose key the JSON leaves out while it is None.
+
+    Returns: the field of a dataclass."""
+    return field(default=None, metadata={"optional": True})
+
+
+def to_json(part: Any) -> Any:
+    """Turn a part of a report into JSON: the only place that does.
+
+    Args: part: dataclasses whose fields are named as the keys, and what these hold. A name that is
+        a word of Python, such as `from_`, has an underscore that its key lacks.
+    Returns: dicts and lists of plain values. Amounts of money are exact decimal strings."""
+    if hasattr(part, "as_json"):
+        return part.as_json()
+    if isinstance(part, Decimal):
+        return exact_decimal(part)
+    if isinstance(part, Enum):
+        return part.value
+    if isinstance(part, Mapping):
+        return {key: to_json(value) for key, value in part.items()}
+    if isinstance(part, list | tuple):
+        return [to_json(value) for value in part]
+    if not is_dataclass(part):
+        return part
+    values = [(key, getattr(part, key.name)) for key in fields(part)]
+    return {
+        key.name.rstrip("_"): to_json(value)
+        for key, value in values
+        if value is not None or not key.metadata.get("optional")
+    }
+
+
+def exact_decimal(amount: Decimal) -> str:
+    """Write a decimal exactly, without an exponent.
+
+    Args: amount: of money, or any other decimal.
+    Returns: text that reads back as the same number."""
+    return f"{amount.normalize():f}"
 
 
 def width(figure: Figure) -> float | None:

@@ -20,7 +20,7 @@ from judging.methods.intervals.bootstrap import (
     ratio,
     resampled_counts,
 )
-from judging.methods.intervals.estimates import Estimate, Figure, Undefined, figures_as_json
+from judging.methods.intervals.estimates import Estimate, Figure, Undefined
 
 # Two variables, and what is held fixed; or why one of them isn't known.
 Question = tuple[Floats | Undefined, Floats | Undefined, Floats | Undefined | None]
@@ -165,10 +165,6 @@ class LikelihoodBias:
     length: Figure
     length_per_token: Figure
     performance: Figure
-
-    def as_json(self) -> dict[str, object]:
-        names = [name for name in self.__slots__ if name != "n"]
-        return {"n": self.n, **figures_as_json({name: getattr(self, name) for name in names})}
 
 
 def likelihood_bias(

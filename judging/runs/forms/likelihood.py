@@ -7,8 +7,8 @@ shared ones.
 """
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -18,8 +18,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from judging.dataset.models import Example, HumanScore, PointItem
 from judging.methods.arrays import Floats
-from judging.methods.intervals.estimates import Undefined
-from judging.methods.likelihood.bias import likelihood_biases, unfairness, with_total
+from judging.methods.intervals.estimates import Undefined, optional, to_json
+from judging.methods.likelihood.bias import (
+    LikelihoodBias,
+    likelihood_biases,
+    unfairness,
+    with_total,
+)
+from judging.methods.likelihood.permutation_test import BeforeAfter
 from judging.projects.models import Project
 from judging.runs.forms.pointwise import part_of
 from judging.runs.models import Form, Parse, Run, TextLikelihood
@@ -117,8 +123,111 @@ def differences_in(
     return sums, per_token
 
 
-Json = dict[str, Any]
-NO_LIKELIHOOD = "no likelihoods yet; compute them with manage.py likelihood PROJECT --run RUN"
+NO_LIKELIHOOD = Undefined(
+    "no likelihoods yet; compute them with manage.py likelihood PROJECT --run RUN"
+)
+
+
+@dataclass(frozen=True)
+class ScoredRun:
+    """What a run over single responses was asked. scale: its lowest and its highest score."""
+
+    number: int
+    name: str
+    model: str
+    template: str
+    criteria: Sequence[str]
+    scale: Sequence[str]
+
+
+@dataclass(frozen=True)
+class CriterionScores:
+    """Responses that the judge and people scored, and their mean scores."""
+
+    judged: int
+    scored_by_people: int
+    judge_mean: float | None
+    human_mean: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScatterPoint:
+    """LS and US of a response. when: before or after examples were shown, if that is compared."""
+
+    when: str | None = optional()
+    external_id: str
+    likelihood: float
+    unfairness: float
+
+
+@dataclass(frozen=True)
+class DrawnBias(LikelihoodBias):
+    """The bias on a criterion, and what Figure 2 draws of it."""
+
+    points: Sequence[ScatterPoint]
+
+
+@dataclass(frozen=True)
+class ScaleAgreement:
+    """n: responses that both runs scored. alike: those with scores that differ by at most NEAR of
+    their scales' width. apart: the mean difference, as a share of the width."""
+
+    n: int
+    alike: int
+    apart: float | None
+
+
+@dataclass(frozen=True)
+class OtherScale:
+    """A run of the same judge on another scale."""
+
+    run: str
+    scale: Sequence[str]
+    criteria: Mapping[str, ScaleAgreement]
+
+
+@dataclass(frozen=True)
+class DrawnChange(BeforeAfter):
+    """What the shown examples changed on a criterion, and what Figure 3 draws of it."""
+
+    points: Sequence[ScatterPoint]
+
+    def as_json(self) -> dict[str, object]:
+        return BeforeAfter.as_json(self) | {"points": to_json(self.points)}
+
+
+@dataclass(frozen=True)
+class ShotsComparison:
+    """before: the run without the examples. test_items: what nothing was shown of."""
+
+    before: str
+    test_items: int
+    criteria: Mapping[str, DrawnChange]
+
+
+@dataclass(frozen=True)
+class NotCompared:
+    """Why a run can't be compared with one without its in-context examples."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class PointwiseReport:
+    """All figures of a run over single responses, in the order of the keys in docs/report.md.
+
+    criteria, likelihood: with `total` if there are several. comparison: None if the run was shown
+    no examples.
+    """
+
+    run: ScoredRun
+    items: int
+    score_mass: float | None
+    likelihood_model: str | None
+    criteria: Mapping[str, CriterionScores]
+    other_scales: Sequence[OtherScale]
+    likelihood: Mapping[str, DrawnBias] | Undefined
+    comparison: ShotsComparison | NotCompared | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,37 +322,37 @@ def likelihoods_of(run: Run, texts: list[tuple[str, str]]) -> tuple[Floats, Floa
     return none, none.copy(), ""
 
 
-def pointwise_report(run: Run, *, with_bias: bool = True) -> Json:
+def pointwise_report(run: Run, *, without_bias: Undefined | None = None) -> PointwiseReport:
     """Return the figures by criterion, and `total` if there are several.
 
-    with_bias: compute the bias by likelihood too, which takes long for many items.
+    without_bias: why the bias by likelihood is left out, which takes long for many items.
     """
     points = pointwise_scores(run)
     by_criterion = {name: (points.judge[name], points.human[name]) for name in points.judge}
-    return {
-        "run": {
-            "number": run.number,
-            "name": run.name,
-            "model": run.model,
-            "template": run.template_name,
-            "criteria": list(points.judge),
-            "scale": run.parameters["output"]["scale"][:2],
-        },
-        "items": len(points),
-        "score_mass": mean_mass(run),
-        "likelihood_model": points.source or None,
-        "criteria": {
-            name: {
-                "judged": int((~np.isnan(np.asarray(judge))).sum()),
-                "scored_by_people": int((~np.isnan(np.asarray(human))).sum()),
-                "judge_mean": mean_of(judge),
-                "human_mean": mean_of(human),
-            }
+    return PointwiseReport(
+        run=ScoredRun(
+            number=run.number,
+            name=run.name,
+            model=run.model,
+            template=run.template_name,
+            criteria=list(points.judge),
+            scale=run.parameters["output"]["scale"][:2],
+        ),
+        items=len(points),
+        score_mass=mean_mass(run),
+        likelihood_model=points.source or None,
+        criteria={
+            name: CriterionScores(
+                judged=int((~np.isnan(np.asarray(judge))).sum()),
+                scored_by_people=int((~np.isnan(np.asarray(human))).sum()),
+                judge_mean=mean_of(judge),
+                human_mean=mean_of(human),
+            )
             for name, (judge, human) in with_total(by_criterion).items()
         },
-        "other_scales": other_scales(run, points),
-        "likelihood": bias_of(run, points, by_criterion) if with_bias else {},
-    }
+        other_scales=other_scales(run, points),
+        likelihood=bias_of(run, points, by_criterion) if without_bias is None else without_bias,
+    )
 
 
 def mean_mass(run: Run) -> float | None:
@@ -262,9 +371,9 @@ def mean_of(values: Any) -> float | None:
 
 def bias_of(
     run: Run, points: PointwiseScores, by_criterion: dict[str, tuple[Floats, Floats]]
-) -> Json:
+) -> dict[str, DrawnBias] | Undefined:
     if np.isnan(points.likelihood).all():
-        return Undefined(NO_LIKELIHOOD).as_json()
+        return NO_LIKELIHOOD
     biases = likelihood_biases(
         points.likelihood,
         by_criterion,
@@ -276,12 +385,15 @@ def bias_of(
     )
     scores = with_total(by_criterion)
     return {
-        name: bias.as_json() | {"points": scatter(points, *scores[name])}
+        name: DrawnBias(
+            **{key.name: getattr(bias, key.name) for key in fields(bias)},
+            points=scatter(points, *scores[name]),
+        )
         for name, bias in biases.items()
     }
 
 
-def scatter(points: PointwiseScores, model: ArrayLike, human: ArrayLike) -> list[Json]:
+def scatter(points: PointwiseScores, model: ArrayLike, human: ArrayLike) -> list[ScatterPoint]:
     """Return LS and US of each item (Figure 2), of at most MOST_POINTS items spread evenly."""
     judge, people = np.asarray(model, np.float64), np.asarray(human, np.float64)
     rows = np.flatnonzero(np.isfinite(points.likelihood + judge + people))
@@ -289,27 +401,27 @@ def scatter(points: PointwiseScores, model: ArrayLike, human: ArrayLike) -> list
     # Evenly over the import order, which favours no score.
     shown = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), MOST_POINTS)).astype(int))
     return [
-        {
-            "external_id": points.external_ids[rows[place]],
-            "likelihood": float(points.likelihood[rows[place]]),
-            "unfairness": float(over[place]),
-        }
+        ScatterPoint(
+            external_id=points.external_ids[rows[place]],
+            likelihood=float(points.likelihood[rows[place]]),
+            unfairness=float(over[place]),
+        )
         for place in (shown.tolist() if len(rows) else ())
     ]
 
 
-def other_scales(run: Run, points: PointwiseScores) -> list[Json]:
+def other_scales(run: Run, points: PointwiseScores) -> list[OtherScale]:
     """Compare the scores with those of this judge's runs on another scale (PORTIA, appendix D).
 
-    A score that means something is the same share of any scale. alike: how many items have scores
-    that differ by at most NEAR of their scales' width."""
+    A score that means something is the same share of any scale."""
     rows = []
     same = run.project.runs.filter(form=Form.POINTWISE, model=run.model, state=Run.State.DONE)
     for other in same.exclude(pk=run.pk).order_by("-number")[:MOST_OTHERS]:
         if scale_of(other) == scale_of(run):
             continue
         theirs, criteria = pointwise_scores(other).judge, {}
-        for name in points.judge.keys() & theirs.keys():
+        shared = [name for name in points.judge if name in theirs]
+        for name in shared:
             own, their = (
                 (values - low) / (high - low)
                 for values, (low, high) in (
@@ -319,10 +431,9 @@ def other_scales(run: Run, points: PointwiseScores) -> list[Json]:
             )
             apart = np.abs(own - their)[np.isfinite(own + their)]
             alike = int((apart <= NEAR + 1e-9).sum())
-            criteria[name] = {"n": len(apart), "alike": alike, "apart": mean_of(apart)}
+            criteria[name] = ScaleAgreement(len(apart), alike, mean_of(apart))
         if criteria:
-            scale = other.parameters["output"]["scale"][:2]
-            rows.append({"run": other.name, "scale": scale, "criteria": criteria})
+            rows.append(OtherScale(other.name, other.parameters["output"]["scale"][:2], criteria))
     return rows
 
 

@@ -7,9 +7,9 @@ runs are compared on the part that nothing was shown of.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +21,12 @@ from judging.methods.likelihood.bias import most_biased, random_examples, train_
 from judging.methods.likelihood.permutation_test import before_after
 from judging.projects.models import Project
 from judging.runs.forms.likelihood import (
-    Json,
+    DrawnChange,
+    NotCompared,
+    PointwiseReport,
     PointwiseScores,
+    ScatterPoint,
+    ShotsComparison,
     pointwise_report,
     pointwise_scores,
     scatter,
@@ -32,7 +36,7 @@ from judging.runs.models import Form, Run, find_run
 
 def draw_point_shots(
     project: Project, name: str, criteria: list[str], scale: Scale, *, at_random: bool = False
-) -> Json:
+) -> dict[str, Any]:
     """Return what the new run keeps. Raises UserError if the earlier run lacks what is needed."""
     earlier = find_run(project, name)
     if earlier.form != Form.POINTWISE:
@@ -114,17 +118,17 @@ class PointShots:
         )
 
 
-def comparison(run: Run, points: PointwiseScores) -> Json | None:
+def comparison(run: Run, points: PointwiseScores) -> ShotsComparison | NotCompared | None:
     """Return the bias before and after, on the test part; None if the run was shown nothing."""
     kept = run.parameters.get("point_shots")
     if not kept:
         return None
     earlier = run.project.runs.filter(pk=kept["from"]).first()
     if earlier is None:
-        return {"reason": f"run {kept['run']}, whose items were shown, is no longer there"}
+        return NotCompared(f"run {kept['run']}, whose items were shown, is no longer there")
     # The split is drawn over all items, so another number of them draws another one.
     if len(pointwise_scores(earlier)) != len(points):
-        return {"reason": "items were imported since then, so the split is a different one"}
+        return NotCompared("items were imported since then, so the split is a different one")
     # Items that were shown to the judge would make the change look larger than it is.
     test = ~training_part(earlier, points)
     # Random examples help too. Compared with them, only the choice by bias is left to explain the
@@ -140,36 +144,33 @@ def comparison(run: Run, points: PointwiseScores) -> Json | None:
     )
     drawn = moved(before, points, test)
     criteria = {
-        name: change.as_json() | {"points": drawn[name]} for name, change in changes.items()
+        name: DrawnChange(change.bias, change.performance, drawn[name])
+        for name, change in changes.items()
     }
-    return {
-        "before": (compared or earlier).name,
-        "test_items": int(test.sum()),
-        "criteria": criteria,
-    }
+    return ShotsComparison((compared or earlier).name, int(test.sum()), criteria)
 
 
 def moved(
     before: PointwiseScores, after: PointwiseScores, test: NDArray[np.bool_]
-) -> dict[str, list[Json]]:
+) -> dict[str, list[ScatterPoint]]:
     """Return LS and US of the test part by criterion, before and after (Figure 3)."""
     named = [name for name in before.judge if name in after.judge and name in after.human]
     first, second = (
-        with_total({name: (points.judge[name], after.human[name]) for name in named})
-        for points in (before, after)
+        with_total({name: (scores.judge[name], after.human[name]) for name in named})
+        for scores in (before, after)
     )
-    compared = {}
+    moves = {}
     for name, (earlier, people) in first.items():
         later = second[name][0]
         both = test & np.isfinite(np.asarray(earlier) + np.asarray(later))
         # Both plots show the same items, or their difference would be one of selection.
         gold = np.where(both, np.asarray(people, np.float64), np.nan)
-        compared[name] = [
-            {"when": when, **point}
+        moves[name] = [
+            replace(point, when=when)
             for when, scores in (("before", earlier), ("after", later))
             for point in scatter(after, scores, gold)
         ]
-    return compared
+    return moves
 
 
 def shown_at_random(run: Run, earlier: Run) -> Run | None:
@@ -182,6 +183,6 @@ def shown_at_random(run: Run, earlier: Run) -> Run | None:
     return None
 
 
-def whole_report(run: Run) -> Json:
+def whole_report(run: Run) -> PointwiseReport:
     """Return the run's own report, and what its in-context examples changed."""
-    return pointwise_report(run) | {"comparison": comparison(run, pointwise_scores(run))}
+    return replace(pointwise_report(run), comparison=comparison(run, pointwise_scores(run)))

@@ -24,14 +24,14 @@ from django_htmx.http import HttpResponseClientRefresh
 from judging.core.caching import cached
 from judging.core.errors import UserError
 from judging.dataset.models import HumanScore, PointItem
-from judging.methods.intervals.estimates import Undefined
+from judging.methods.intervals.estimates import Undefined, to_json
 from judging.projects.access import Access, project_for, version_of
 from judging.projects.models import Role
 from judging.runs import lifecycle
 from judging.runs.endpoints import LOCAL
 from judging.runs.engine import rereading
 from judging.runs.engine.progress import RunProgress, progress_of
-from judging.runs.forms.likelihood import Json, pointwise_report
+from judging.runs.forms.likelihood import PointwiseReport, ShotsComparison, pointwise_report
 from judging.runs.forms.point_shots import whole_report
 from judging.runs.forms.portia import stage_calls
 from judging.runs.lifecycle import RETRIABLE, choose_primary
@@ -134,29 +134,30 @@ TOO_MANY = (
 )
 
 
-def shown_points(run: Run) -> Json:
+def shown_points(run: Run) -> PointwiseReport:
     """Return `whole_report`; with many items a reason instead of what takes long."""
     items = PointItem.objects.filter(project=run.project_id).visible().count()
     if items > MOST_ON_PAGE:
         reason = TOO_MANY.format(f"{MOST_ON_PAGE:,}", run.project.slug, run.number)
-        short = pointwise_report(run, with_bias=False)
-        return short | {"likelihood": Undefined(reason).as_json(), "comparison": None}
+        return pointwise_report(run, without_bias=Undefined(reason))
     return cached("points", run, state_of(run), lambda: whole_report(run))
 
 
-def scatters(points: Json) -> Iterator[Json]:
+def scatters(report: PointwiseReport) -> Iterator[dict[str, Any]]:
     """Yield a plot of LS and US for each criterion: before and after where two runs are compared,
     else of this run alone (Ohi et al., Figures 3 and 2)."""
-    changed = (points["comparison"] or {}).get("criteria", {})
-    parts = points["likelihood"]
-    for number, name in enumerate({} if "reason" in parts else parts):
-        rows = changed.get(name, parts[name])["points"]
-        if rows:
-            yield scatter_plot(f"scatter-{number}", name, rows)
+    if isinstance(report.likelihood, Undefined):
+        return
+    compared = report.comparison
+    changed = compared.criteria if isinstance(compared, ShotsComparison) else {}
+    for number, (name, bias) in enumerate(report.likelihood.items()):
+        points = changed[name].points if name in changed else bias.points
+        if points:
+            yield scatter_plot(f"scatter-{number}", name, to_json(points))
 
 
-def scatter_plot(name: str, criterion: str, rows: list[Json]) -> Json:
-    def axis(field: str, title: str) -> Json:
+def scatter_plot(name: str, criterion: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    def axis(field: str, title: str) -> dict[str, Any]:
         kept = {"scale": {"zero": False}, "axis": {"tickCount": 6}}
         return {"field": field, "type": "quantitative", "title": title} | kept
 

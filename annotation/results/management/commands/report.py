@@ -111,7 +111,7 @@ class Command(FairJudgeCommand):
         """Tell the report of a run over single responses, which have scores and no verdicts."""
         if path is not None and path.suffix != ".json":
             raise UserError("The report of a run over single responses is written as .json.")
-        self.print_or_write(whole_report(run), path)
+        self.print_or_write(to_json(whole_report(run)), path)
 
     def print_or_write(self, figures: Json, path: Path | None) -> None:
         """Print the figures, also without `--json`, or write them to a file and say so."""

@@ -21,6 +21,7 @@ from benchmarks.simulations import shown
 from benchmarks.simulations.coverage import INTERVALS
 from benchmarks.simulations.figures import FIGURES
 from judging.dataset.scores import import_scores
+from judging.methods.intervals.estimates import to_json
 from judging.runs.engine.likelihoods import ask_likelihoods
 from judging.runs.forms.point_shots import whole_report
 from judging.runs.forms.portia import PortiaOptions
@@ -357,11 +358,11 @@ def test_so_is_every_key_of_a_run_over_single_responses(project, settings, tmp_p
     choices = {"form": "pointwise", "criteria": "fluency", "template": "ohi-any"}
     with loopback(settings, judge=PointJudge(), likelihoods="echo"):
         first = judged(project, **choices)
-        walk.report(whole_report(first))
+        walk.report(to_json(whole_report(first)))
         ask_likelihoods(first, endpoint="loop")
         second = judged(project, **choices, shots_from="1")
         judged(project, **choices, scale="0,10")
-    walk.report(whole_report(second))
+    walk.report(to_json(whole_report(second)))
     first.delete()
-    walk.report(whole_report(second))
+    walk.report(to_json(whole_report(second)))
     walk.check()

@@ -5,6 +5,7 @@ from statistics import median
 
 import numpy as np
 import pytest
+from django.utils import timezone
 
 from annotation.results.report.report import plots, report
 from annotation.results.sections.analysis import Analysis, style_of
@@ -109,3 +110,16 @@ def test_two_models_have_no_style_to_control(project):
     found = report(Analysis(project, run)).models
     assert [one.model for one in found.ranking] == ["a", "b"]
     assert found.style.reason == "three models are needed"
+
+
+@pytest.mark.django_db
+def test_without_texts_the_style_has_the_reason_that_they_were_removed(project):
+    run = make_run(project)
+    for number, (one, other) in enumerate((("a", "b"), ("b", "c"), ("c", "a")), start=1):
+        (example,) = make_examples(project, 1, model_1=one, model_2=other)
+        make_verdict(run, example, 0.5, rank=number, label="win")
+    assert report(Analysis(project, run)).models.style.reason != "three models are needed"
+    project.texts_removed_at = timezone.now()
+    project.save()
+    style = report(Analysis(project, run)).models.style
+    assert style.reason == "the texts were removed, and with them what is known of their style"

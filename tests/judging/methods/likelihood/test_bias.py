@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from judging.methods.intervals.estimates import Estimate, Undefined
+from judging.methods.intervals.estimates import Estimate, Undefined, to_json
 from judging.methods.likelihood.bias import (
     TOTAL,
     likelihood_bias,
@@ -143,5 +143,5 @@ def test_a_report_of_it_is_plain_json(judged, rng):
     assert all(
         isinstance(getattr(found, name), Estimate) for name in found.__slots__ if name != "n"
     )
-    text = json.dumps(found.as_json(), allow_nan=False)
+    text = json.dumps(to_json(found), allow_nan=False)
     assert json.loads(text)["bias"]["n"] == 50

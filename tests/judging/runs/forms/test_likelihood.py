@@ -100,17 +100,17 @@ def test_pointwise_runs_get_their_bias_by_criterion_and_in_total(
     import_scores(project, None, path)
     with loopback(settings, judge=PointJudge(), likelihoods="echo"):
         run = judged(project, form="pointwise")
-        assert "no likelihoods yet" in pointwise_report(run)["likelihood"]["reason"]
+        assert "no likelihoods yet" in pointwise_report(run).likelihood.reason
         call_command("likelihood", project.slug, "--run", "latest")
     printed = capsys.readouterr().out
     assert "12 texts, 12 sent to loopback-judge" in printed
     assert "BiasScore" in printed
     run.refresh_from_db()
     report = pointwise_report(run)
-    assert set(report["likelihood"]) == {"correctness", "fluency", "total"}
-    bias = report["likelihood"]["total"]["bias"]
-    assert bias["low"] <= bias["value"] <= bias["high"]
-    assert report["criteria"]["fluency"]["judged"] == 12
+    assert set(report.likelihood) == {"correctness", "fluency", "total"}
+    bias = report.likelihood["total"].bias
+    assert bias.low <= bias.value <= bias.high
+    assert report.criteria["fluency"].judged == 12
 
 
 def test_a_missing_run_is_told(project):

@@ -33,15 +33,15 @@ def test_they_are_computed_once_for_each_state_of_the_data(run, monkeypatch):
     assert len(asked) == 1
     HumanScore.objects.filter(point_item__number=0).update(value=5)
     after = shown_points(run)
-    assert after["criteria"]["fluency"]["human_mean"] > before["criteria"]["fluency"]["human_mean"]
+    assert after.criteria["fluency"].human_mean > before.criteria["fluency"].human_mean
     assert len(asked) == 2
 
 
 def test_of_many_items_the_page_says_where_the_rest_is(run, client, researcher, monkeypatch):
     monkeypatch.setattr(pages_run, "MOST_ON_PAGE", 5)
-    found = shown_points(run)
-    assert found["criteria"]["fluency"]["judged"] == 6
-    assert "above 5 items the correlations take minutes" in found["likelihood"]["reason"]
+    figures = shown_points(run)
+    assert figures.criteria["fluency"].judged == 6
+    assert "above 5 items the correlations take minutes" in figures.likelihood.reason
     client.force_login(researcher)
     page = client.get(f"/p/{run.project.slug}/runs/{run.number}").content.decode()
     assert "manage.py report" in page
@@ -52,11 +52,11 @@ def test_the_page_says_when_the_judge_meant_to_write_no_score(
 ):
     client.force_login(researcher)
     page = client.get(f"/p/{project.slug}/runs/{run.number}").content.decode()
-    assert shown_points(run)["score_mass"] > 0.5
+    assert shown_points(run).score_mass > 0.5
     assert "of the probability." in page
     assert "mostly about" not in page
     with loopback(settings, judge=PointJudge(shares={4: 0.03, 3: 0.01})):
         doubtful = judged(project, form="pointwise", name="doubtful")
-    assert shown_points(doubtful)["score_mass"] == pytest.approx(0.04)
+    assert shown_points(doubtful).score_mass == pytest.approx(0.04)
     page = client.get(f"/p/{project.slug}/runs/{doubtful.number}").content.decode()
     assert "the judge was about to write something else" in page

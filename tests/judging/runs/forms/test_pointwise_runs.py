@@ -13,7 +13,7 @@ from judging.runs.engine.likelihoods import ask_likelihoods
 from judging.runs.engine.progress import progress_of
 from judging.runs.engine.rereading import reparse
 from judging.runs.engine.working import work_on
-from judging.runs.forms.likelihood import pointwise_scores
+from judging.runs.forms.likelihood import ScaleAgreement, pointwise_scores
 from judging.runs.forms.point_shots import whole_report
 from judging.runs.models import Call, Parse, Run, Verdict
 from judging.runs.planning.estimate import estimate_run
@@ -194,24 +194,23 @@ def test_what_a_run_was_most_biased_about_teaches_the_next(
         assert len(texts) in (15, 17)
         assert texts[-1] not in texts[:-1]
     report = whole_report(second)
-    found = report["comparison"]
-    assert found["before"] == first.name
-    assert found["test_items"] == 6
+    compared = report.comparison
+    assert compared.before == first.name
+    assert compared.test_items == 6
     # Nothing but the prompt changed, and this judge scores the last output alone.
-    assert found["criteria"]["fluency"]["bias"]["before"] == pytest.approx(
-        found["criteria"]["fluency"]["bias"]["after"]
-    )
+    change = compared.criteria["fluency"]
+    assert change.bias.before == pytest.approx(change.bias.after)
     # One point an item, with US by hand: both scores less their mean, over their range.
-    whole, scores = report["likelihood"]["fluency"], pointwise_scores(second)
+    bias, scores = report.likelihood["fluency"], pointwise_scores(second)
     own, people = scores.judge["fluency"], scores.human["fluency"]
     over = (own - own.mean()) / (own.max() - own.min()) - (people - people.mean()) / 4
     expected = zip(scores.external_ids, scores.likelihood, over, strict=True)
-    assert [tuple(point.values()) for point in whole["points"]] == [
+    assert [(point.external_id, point.likelihood, point.unfairness) for point in bias.points] == [
         (name, pytest.approx(likelihood), pytest.approx(us)) for name, likelihood, us in expected
     ]
-    moved = found["criteria"]["fluency"]["points"]
-    assert [point["when"] for point in moved] == ["before"] * 6 + ["after"] * 6
-    assert {point["external_id"] for point in moved[:6]} == {p["external_id"] for p in moved[6:]}
+    assert [point.when for point in change.points] == ["before"] * 6 + ["after"] * 6
+    before, after = change.points[:6], change.points[6:]
+    assert {point.external_id for point in before} == {point.external_id for point in after}
     client.force_login(researcher)
     page = client.get(f"/p/{project.slug}/runs/{second.number}").content.decode()
     assert 'id="plot-scatter-0"' in page
@@ -226,9 +225,25 @@ def test_what_a_run_was_most_biased_about_teaches_the_next(
             shots_random=True,
         )
     assert third.parameters["point_shots"]["drawn"] != second.parameters["point_shots"]["drawn"]
-    assert whole_report(third)["comparison"]["before"] == first.name
+    assert whole_report(third).comparison.before == first.name
     call_command("report", project.slug, "--run", "2", "--json")
     assert json.loads(capsys.readouterr().out)["comparison"]["before"] == third.name
+
+
+def test_criteria_on_another_scale_have_the_order_in_which_they_were_asked(
+    project, settings, tmp_path
+):
+    names = ["fluency", "clarity", "depth", "tone", "style", "length", "facts", "wit"]
+    path = tmp_path / "criteria.csv"
+    rows = [f"<y>0</y>,Text.,{name},ana,3" for name in names]
+    path.write_text("\n".join(["input,output,criterion,rater,score", *rows]) + "\n")
+    import_scores(project, None, path)
+    choices = {"form": "pointwise", "criteria": ",".join(names), "template": "ohi-any"}
+    with loopback(settings, judge=PointJudge()):
+        first = judged(project, **choices, scale="1,5")
+        judged(project, **choices, scale="0,10")
+    report = whole_report(first)
+    assert [list(other.criteria) for other in report.other_scales] == [report.run.criteria]
 
 
 def test_scores_that_keep_their_place_on_another_scale_are_alike(
@@ -241,11 +256,11 @@ def test_scores_that_keep_their_place_on_another_scale_are_alike(
     for name, scale, score in (("ten", "0,10", 3), ("hundred", "0,100", 25)):
         with loopback(settings, judge=PointJudge(shares={score: 1.0})):
             judged(project, **choices, scale=scale, name=name)
-    found = {one["run"]: one for one in whole_report(first)["other_scales"]}
-    assert found["hundred"]["scale"] == ["0", "100"]
-    assert found["hundred"]["criteria"]["fluency"] == {"n": 6, "alike": 6, "apart": 0}
+    others = {other.run: other for other in whole_report(first).other_scales}
+    assert others["hundred"].scale == ["0", "100"]
+    assert others["hundred"].criteria["fluency"] == ScaleAgreement(n=6, alike=6, apart=0)
     # Three tenths are a twentieth from a quarter.
-    assert found["ten"]["criteria"]["fluency"]["apart"] == pytest.approx(0.05)
+    assert others["ten"].criteria["fluency"].apart == pytest.approx(0.05)
     client.force_login(researcher)
     page = client.get(f"/p/{project.slug}/runs/{first.number}").content.decode()
     assert "Do the scores keep their meaning on another scale?" in page
