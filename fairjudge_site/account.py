@@ -194,7 +194,9 @@ def account(request: HttpRequest) -> HttpResponse:
 
 def _account_page(request: HttpRequest, codes: list[str] | None = None) -> HttpResponse:
     user = cast(User, request.user)
-    labels = {one["issuer"]: one["label"] for one in settings.FAIRJUDGE_OIDC.values()}
+    labels = {
+        provider["issuer"]: provider["label"] for provider in settings.FAIRJUDGE_OIDC.values()
+    }
     mine = [(row, labels.get(row.issuer, row.issuer)) for row in user.sign_ons.exclude(subject="")]
     known = {row.issuer for row, _ in mine}
     context = {
@@ -210,7 +212,9 @@ def _account_page(request: HttpRequest, codes: list[str] | None = None) -> HttpR
         "passkeys_work": factors.passkeys_work(),
         "sign_ons": mine,
         "to_connect": [
-            one for one in settings.FAIRJUDGE_OIDC.values() if one["issuer"] not in known
+            provider
+            for provider in settings.FAIRJUDGE_OIDC.values()
+            if provider["issuer"] not in known
         ],
         "connect_key": connect_key(request),
     }
@@ -329,8 +333,8 @@ def factor_remove(request: HttpRequest, number: int) -> HttpResponse:
     factor = get_object_or_404(SecondFactor, pk=number, user=user)
     factors.remove(factor, user)
     is_app = factor.kind == SecondFactor.Kind.APP
-    said = _("The authenticator app was removed.") if is_app else _("The passkey was removed.")
-    messages.success(request, said)
+    message = _("The authenticator app was removed.") if is_app else _("The passkey was removed.")
+    messages.success(request, message)
     return redirect("account")
 
 

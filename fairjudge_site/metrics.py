@@ -237,7 +237,7 @@ def _count_work() -> dict[str, Gauge]:
         ("job", Job.objects.filter(state=Job.State.WAITING), "created_at"),
         ("round", RoundWork.objects.exclude(state=RoundWork.State.DONE), "begun_at"),
     )
-    found: dict[str, Gauge] = {
+    gauges: dict[str, Gauge] = {
         "workers": (
             "Workers that gave a sign of life within 30 seconds, by the queue that they serve.",
             ["queue"],
@@ -286,7 +286,7 @@ def _count_work() -> dict[str, Gauge]:
             [([state], waiting.get(state, 0)) for state in Item.State.values],
         ),
     }
-    return found | _of_runs(runs)
+    return gauges | _of_runs(runs)
 
 
 def _first_that_waits() -> datetime | None:

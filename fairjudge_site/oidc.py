@@ -94,16 +94,16 @@ class Accounts(DefaultSocialAccountAdapter):
             SocialApp(
                 provider="openid_connect",
                 provider_id=name,
-                name=one["label"],
-                client_id=one["client_id"],
-                secret=settings.FAIRJUDGE_OIDC_SECRETS.get(one["secret"], ""),
+                name=named["label"],
+                client_id=named["client_id"],
+                secret=settings.FAIRJUDGE_OIDC_SECRETS.get(named["secret"], ""),
                 settings={
-                    "server_url": one["issuer"],
+                    "server_url": named["issuer"],
                     "oauth_pkce_enabled": True,
-                    "scope": one["scopes"],
+                    "scope": named["scopes"],
                 },
             )
-            for name, one in settings.FAIRJUDGE_OIDC.items()
+            for name, named in settings.FAIRJUDGE_OIDC.items()
             if provider in (None, name, "openid_connect")
         ]
 
@@ -148,10 +148,10 @@ class _Client(OpenIDConnectOAuth2Adapter):
 
     @property
     def openid_config(self) -> dict[str, Any]:
-        found: dict[str, Any] = super().openid_config
-        if str(found.get("issuer", "")).rstrip("/") != self._issuer:
+        config: dict[str, Any] = super().openid_config
+        if str(config.get("issuer", "")).rstrip("/") != self._issuer:
             raise NotVerified("the provider calls itself by another address")
-        return found
+        return config
 
     @property
     def _issuer(self) -> str:

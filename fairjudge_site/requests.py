@@ -187,7 +187,9 @@ def speaks(
         kept = request.COOKIES.get(settings.LANGUAGE_COOKIE_NAME, "")
         user = request.user
         offered = dict(settings.LANGUAGES)
-        own = next((one for one in (getattr(user, "language", ""), kept) if one in offered), "")
+        own = next(
+            (choice for choice in (getattr(user, "language", ""), kept) if choice in offered), ""
+        )
         user.language = own  # type: ignore[union-attr]
         if own:
             translation.activate(own)

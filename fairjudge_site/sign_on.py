@@ -270,7 +270,7 @@ def groups_in(claims: Claims, name: str) -> set[str]:
             value = value.get(part) if isinstance(value, Mapping) else None
     if isinstance(value, str):
         return {value}
-    return {str(one) for one in value} if isinstance(value, list) else set()
+    return {str(group) for group in value} if isinstance(value, list) else set()
 
 
 def _wanted(roles: Mapping[str, list[str]], groups: Iterable[str]) -> dict[str, str]:

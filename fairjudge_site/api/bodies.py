@@ -89,9 +89,9 @@ def page_of(
     after = decoded(cursor)
     if after is not None:
         rows = rows.filter(**{f"{by}__gt": after})
-    found: Sequence[M] = list(rows.order_by(by)[: limit + 1])
-    more = len(found) > limit
-    shown = found[:limit]
+    matching: Sequence[M] = list(rows.order_by(by)[: limit + 1])
+    more = len(matching) > limit
+    shown = matching[:limit]
     last = encoded(getattr(shown[-1], by)) if more else None
     return {"items": [to_row(row) for row in shown], "next_cursor": last}
 

@@ -273,14 +273,14 @@ def estimate_examples(
 
     def work() -> HttpResponse:
         checked = _checked(access, path, file_format, options)
-        found, wide = checked.comparison, checked.summary.wide
-        price = price_of_pairs(found.n_new, by)
+        compared, wide = checked.comparison, checked.summary.wide
+        price = price_of_pairs(compared.n_new, by)
         return answer(
             PairsOut(
                 rows=checked.summary.n_rows,
-                new=found.n_new,
-                known=found.n_known,
-                conflicts=found.n_conflicts,
+                new=compared.n_new,
+                known=compared.n_known,
+                conflicts=compared.n_conflicts,
                 questions=wide.get("questions"),
                 models=wide.get("models", []),
                 design=wide.get("words", ""),
@@ -365,8 +365,8 @@ def begin_import(request: HttpRequest, slug: str, number: Number, body: BeginIn)
 
     def work() -> HttpResponse:
         if imported.state not in (Import.State.CHECKED, Import.State.INTERRUPTED):
-            said = imported.get_state_display()
-            raise UserError(f"Import {number} is {said}, so there is nothing to begin.")
+            state = imported.get_state_display()
+            raise UserError(f"Import {number} is {state}, so there is nothing to begin.")
         skip = imported.skip_invalid or body.skip_invalid
         writing.refuse_invalid(imported, skip)
         if body.hide_models:
@@ -413,8 +413,8 @@ def undo_import(request: HttpRequest, slug: str, number: Number) -> HttpResponse
     imported = _import_of(access, number)
     undo = _UNDO.get(imported.kind)
     if undo is None:
-        said = imported.get_kind_display()
-        raise UserError(f"An import of {said} can't be undone. Nothing was changed.")
+        kind = imported.get_kind_display()
+        raise UserError(f"An import of {kind} can't be undone. Nothing was changed.")
 
     # Many rows go in short transactions, and a repeat goes on.
     def work(keep: Callable[[HttpResponse], None]) -> None:
@@ -443,8 +443,8 @@ def _refuse_invalid(checked: FirstPass, skip_invalid: bool) -> None:
     first = summary.problems[0]
     more = "" if summary.n_problems == 1 else f" There are {summary.n_problems} problems."
     here = first.place.here
-    said = f"{here[0].upper()}{here[1:]}: {first.sentence}{more} Nothing was imported."
-    raise Refusal("rows_invalid", said, errors=errors)
+    detail = f"{here[0].upper()}{here[1:]}: {first.sentence}{more} Nothing was imported."
+    raise Refusal("rows_invalid", detail, errors=errors)
 
 
 def line(place: Place) -> int:

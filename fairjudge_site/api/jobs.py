@@ -87,7 +87,7 @@ def is_large(project: Project, frame_id: int | None) -> bool:
 
 def is_left(prefer: str, *, large: bool) -> bool:
     """Return True if a worker does it: the program prefers that, and there is one."""
-    asked = _ASYNC in [one.strip().lower() for one in prefer.split(",")]
+    asked = _ASYNC in [preference.strip().lower() for preference in prefer.split(",")]
     return asked and large and Worker.objects.take_long_work()
 
 

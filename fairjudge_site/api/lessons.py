@@ -49,9 +49,9 @@ class LessonIn(Schema):
     def plan(self, access: Access, run: Run) -> teaching.LessonPlan:
         price = (self.price.prompt, self.price.completion) if self.price else None
         names = ("shots", "annotators", "name", "endpoint", "model")
-        given: dict[str, Any] = {name: getattr(self, name) for name in names}
-        given |= {"price": price, "budget": self.budget_usd}
-        return teaching.plan_lesson(access.project, run, self.way, **given)
+        settings: dict[str, Any] = {name: getattr(self, name) for name in names}
+        settings |= {"price": price, "budget": self.budget_usd}
+        return teaching.plan_lesson(access.project, run, self.way, **settings)
 
 
 class LessonPlanOut(Schema):

@@ -208,7 +208,9 @@ def list_projects(request: HttpRequest, limit: Limit = 50, cursor: Cursor = "") 
         rows = rows.filter(pk=token.project.pk)
     roles = dict(Membership.objects.filter(user=token.user).values_list("project", "role"))
     shown = _with_counts(rows)
-    return page_of(shown, cursor, limit, lambda one: _out(one, roles.get(one.pk, Role.OWNER)))
+    return page_of(
+        shown, cursor, limit, lambda project: _out(project, roles.get(project.pk, Role.OWNER))
+    )
 
 
 @router.post("/projects", auth=WRITE, response={201: ProjectOut})
@@ -344,8 +346,13 @@ def leave(request: HttpRequest, slug: str) -> HttpResponse:
     return once(request, work)
 
 
-def _deletion(one: Deletion) -> dict[str, Any]:
-    return {"id": one.pk, "slug": one.slug, "done": one.n_done, "total": one.n_total}
+def _deletion(deletion: Deletion) -> dict[str, Any]:
+    return {
+        "id": deletion.pk,
+        "slug": deletion.slug,
+        "done": deletion.n_done,
+        "total": deletion.n_total,
+    }
 
 
 def address_of(slug: str, *parts: object) -> str:

@@ -107,12 +107,17 @@ class PeopleIn(Schema):
 
     def whom(self, project: Project) -> Whom:
         named = {*self.annotators, *(share.annotator for share in self.shares)}
-        people = {one.number: one for one in assignable(project).filter(number__in=named)}
+        people = {
+            annotator.number: annotator
+            for annotator in assignable(project).filter(number__in=named)
+        }
         if unknown := sorted(named - people.keys()):
             raise _unusable("body.annotators", f"No annotator {unknown[0]} can be given items.")
-        if any((one.percent is None) == (one.items is None) for one in self.shares):
+        if any((share.percent is None) == (share.items is None) for share in self.shares):
             raise UserError("Give each share a percent or a number of items. Nothing was changed.")
-        shares = {people[one.annotator]: one.percent or one.items or 0 for one in self.shares}
+        shares = {
+            people[share.annotator]: share.percent or share.items or 0 for share in self.shares
+        }
         teams = tuple(team_named(project, name) for name in self.teams)
         asked = tuple(people[number] for number in dict.fromkeys(self.annotators))
         return Whom(teams, tuple(read_tags(self.tags)), asked, self.limit, shares)
@@ -172,7 +177,7 @@ class RoundIn(SubsetIn):
                  "clause")  # fmt: skip
         chosen = {name: getattr(self, name) for name in names}
         chosen |= {"budget": self.budget_usd, "looks": tuple(self.looks)}
-        rules = (CheckRule(one.after, one.below, one.then) for one in self.check_rules)
+        rules = (CheckRule(rule.after, rule.below, rule.then) for rule in self.check_rules)
         chosen |= {"check_rules": tuple(rules)}
         if self.people is not None:
             whom = self.people.whom(project)
@@ -330,8 +335,8 @@ def plan_round(request: HttpRequest, slug: str, body: RoundIn) -> HttpResponse:
             raise _unusable("body.kind", "Training and a qualification have no plan. Open it.")
         plan = plan_of(access.project, run, settings)
         faults = [
-            FieldError(field=name, detail=said)
-            for name, said in problems(access.project, run, settings)
+            FieldError(field=name, detail=detail)
+            for name, detail in problems(access.project, run, settings)
         ]
         return answer(
             PlanOut(
@@ -679,14 +684,14 @@ def _chosen(access: Access, body: RoundIn) -> tuple[Run | None, RoundSettings]:
 
 
 def _refuse_two(body: RoundIn) -> None:
-    given = (body.beta is not None) + (body.budget_usd is not None) + body.everything
-    if body.kind == "routed" and given != 1:
+    n_given = (body.beta is not None) + (body.budget_usd is not None) + body.everything
+    if body.kind == "routed" and n_given != 1:
         raise _unusable("body.beta", "Give exactly one of beta, budget_usd and everything.")
 
 
-def _unusable(field: str, said: str) -> Refusal:
-    wrong = FieldError(field=field, detail=said)
-    return Refusal("field_unusable", f"{said} Nothing was changed.", errors=[wrong])
+def _unusable(field: str, detail: str) -> Refusal:
+    wrong = FieldError(field=field, detail=detail)
+    return Refusal("field_unusable", f"{detail} Nothing was changed.", errors=[wrong])
 
 
 def _round_of(access: Access, number: int) -> Round:
@@ -702,10 +707,10 @@ def _accepted(round_: Round) -> HttpResponse:
 def _out(round_: Round) -> dict[str, Any]:
     names = ("number", "kind", "state", "stage", "votes_per_item", "frame_size", "opened_at",
              "closed_at")  # fmt: skip
-    found = {name: getattr(round_, name) for name in names}
-    found["frame"] = round_.frame.words if round_.frame else None
-    found["after"] = round_.after.number if round_.after else None
-    return found | {"run": round_.run.number if round_.run else None}
+    fields = {name: getattr(round_, name) for name in names}
+    fields["frame"] = round_.frame.words if round_.frame else None
+    fields["after"] = round_.after.number if round_.after else None
+    return fields | {"run": round_.run.number if round_.run else None}
 
 
 def _standing(round_: Round) -> dict[str, Any]:

@@ -307,8 +307,8 @@ def new_votes(
     """Import votes that were given elsewhere, as NDJSON or CSV: all of them or none."""
     asked = {"annotator": annotator, "protocol": protocol, "labels": labels, "sheet": sheet}
 
-    def made(found: dict[str, Any], access: Access) -> HttpResponse:
-        return answer(VotesOut(**found), 201)
+    def made(outcome: dict[str, Any], access: Access) -> HttpResponse:
+        return answer(VotesOut(**outcome), 201)
 
     return _imported(request, slug, Job.Kind.VOTES, asked, made, prefer)
 
@@ -336,7 +336,11 @@ def _imported(
 
         def work(keep: Callable[[HttpResponse], None]) -> None:
             import_asked(
-                access.project, access.user, kind, asked, lambda found: keep(made(found, access))
+                access.project,
+                access.user,
+                kind,
+                asked,
+                lambda outcome: keep(made(outcome, access)),
             )
 
         if is_left(prefer, large=path.stat().st_size > LARGE_BODY):
@@ -370,8 +374,8 @@ def new_judgments(
     """
     asked = {"name": name, "labels": labels, "sheet": sheet}
 
-    def made(found: dict[str, Any], access: Access) -> HttpResponse:
-        run = run_named(access, found["run"])
+    def made(outcome: dict[str, Any], access: Access) -> HttpResponse:
+        run = run_named(access, outcome["run"])
         assert run is not None
         where = address_of(slug, "runs", run.number)
         return answer(RunOut(**run_out(run)), 201, location=where)
@@ -395,7 +399,7 @@ def new_scores(
     """Import people's scores of single responses, as NDJSON or CSV: all of them or none."""
     asked = {"rater": rater, "sheet": sheet}
 
-    def made(found: dict[str, Any], access: Access) -> HttpResponse:
-        return answer(ScoresOut(**found), 201)
+    def made(outcome: dict[str, Any], access: Access) -> HttpResponse:
+        return answer(ScoresOut(**outcome), 201)
 
     return _imported(request, slug, Job.Kind.SCORES, asked, made, prefer)

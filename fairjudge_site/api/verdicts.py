@@ -357,7 +357,7 @@ def _decided(
     def work(keep: Callable[[HttpResponse], None]) -> None:
         kind_of_answer = _ANSWERS[kind]
         answer_asked(
-            project, user, kind, asked, lambda found: keep(answer(kind_of_answer(**found)))
+            project, user, kind, asked, lambda fields: keep(answer(kind_of_answer(**fields)))
         )
 
     return once_made(request, work, alone=True)

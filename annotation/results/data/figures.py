@@ -114,11 +114,11 @@ def to_json(part: Any) -> Any:
         return [to_json(value) for value in part]
     if not is_dataclass(part):
         return part
-    named = [(one, getattr(part, one.name)) for one in fields(part)]
+    named = [(member, getattr(part, member.name)) for member in fields(part)]
     return {
-        one.name.rstrip("_"): to_json(value)
-        for one, value in named
-        if value is not None or not one.metadata.get("optional")
+        member.name.rstrip("_"): to_json(value)
+        for member, value in named
+        if value is not None or not member.metadata.get("optional")
     }
 
 
@@ -133,15 +133,18 @@ def json_schema(kind: Any, parts: Json, prefix: str = "Report") -> Json:
     if kind is Any:
         return {}
     if origin in (Union, UnionType):
-        kinds = [json_schema(one, parts, prefix) for one in inner]
-        return {"anyOf": [one for place, one in enumerate(kinds) if one not in kinds[:place]]}
+        kinds = [json_schema(branch, parts, prefix) for branch in inner]
+        # Types may share a schema, such as a text and an Enum. It is listed once.
+        return {
+            "anyOf": [schema for place, schema in enumerate(kinds) if schema not in kinds[:place]]
+        }
     if origin is Literal:
         return {"enum": list(inner)}
     if origin is not None and issubclass(origin, Mapping):
         return {"type": "object", "additionalProperties": json_schema(inner[1], parts, prefix)}
     if origin is not None:
-        items = [one for one in inner if one is not Ellipsis] or [Any]
-        several = {"anyOf": [json_schema(one, parts, prefix) for one in items]}
+        items = [element for element in inner if element is not Ellipsis] or [Any]
+        several = {"anyOf": [json_schema(element, parts, prefix) for element in items]}
         same = len(set(items)) == 1
         return {
             "type": "array",
@@ -149,6 +152,7 @@ def json_schema(kind: Any, parts: Json, prefix: str = "Report") -> Json:
         }
     if kind in _JSON_TYPES:
         return {"type": _JSON_TYPES[kind]}
+    # Estimates write their own fields, so that their schema is the one of a dataclass.
     if hasattr(kind, "as_json") and not issubclass(kind, Estimate | Undefined):
         return {"type": "object"}
     if not is_dataclass(kind):
@@ -163,7 +167,8 @@ def json_schema(kind: Any, parts: Json, prefix: str = "Report") -> Json:
 
 
 _JSON_TYPES = {
-    str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null", dict: "object",
+    str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null",
+    dict: "object",
 }  # fmt: skip
 
 
@@ -173,11 +178,13 @@ def _schema_of_fields(kind: Any, parts: Json, prefix: str) -> Json:
         return {"type": "object", "properties": properties, "required": list(properties)}
     hints = get_type_hints(kind)
     properties, required = {}, []
-    for one in fields(kind):
-        name = one.name.rstrip("_")
-        properties[name] = json_schema(hints[one.name], parts, prefix)
+    for member in fields(kind):
+        name = member.name.rstrip("_")
+        properties[name] = json_schema(hints[member.name], parts, prefix)
         # The note of an estimate is left out if it is empty.
-        if not one.metadata.get("optional") and not (issubclass(kind, Estimate) and name == "note"):
+        if not member.metadata.get("optional") and not (
+            issubclass(kind, Estimate) and name == "note"
+        ):
             required.append(name)
     return {"type": "object", "properties": properties, "required": required}
 
@@ -195,6 +202,7 @@ NEEDS_CONVERTER = (
 )
 # The three outcomes look alike everywhere. plots.js takes the colours from the stylesheet.
 OUTCOME_COLOURS = {WIN: "var(--win)", TIE: "var(--tie)", LOSE: "var(--lose)"}
+# A picture has no stylesheet: the names of its colours become those of the light theme.
 _INKS = {
     "var(--win)": "#0060a8",
     "var(--tie)": "#8b8981",
@@ -259,6 +267,7 @@ def as_png(plot: Plot) -> bytes:
 
 def _converter() -> Any:
     try:
+        # Imported when it is needed, because the extra `pictures` is optional.
         return importlib.import_module("vl_convert")
     except ImportError:
         raise UserError(NEEDS_CONVERTER) from None
@@ -292,6 +301,7 @@ def intervals(field: str, title: str, *, scale: Json | None = None, line_at: flo
         "mark": {"type": "rule", "strokeDash": [4, 3], "color": "var(--quiet)"},
         "encoding": {"x": x | {"datum": line_at}},
     }
+    # A channel of Vega-Lite has a field or a datum, and not both.
     del chance["encoding"]["x"]["field"]
     ends = {"x": x | {"field": "low"}, "x2": {"field": "high"}, "y": y}
     point = {"x": x, "y": y, "tooltip": tooltip(field, "value", "low", "high")}
@@ -366,9 +376,7 @@ def named_lines(
 _ROOM, _ASIDE, _EDGE = 0.04, 0.3, 0.15
 
 
-def _places_of_names(
-    rows: list[Json], x: str, y: str, by: str
-) -> dict[str, tuple[float, bool]]:
+def _places_of_names(rows: list[Json], x: str, y: str, by: str) -> dict[str, tuple[float, bool]]:
     """Return where each line is farthest from the others, and if it has more room above it.
 
     Nothing if a line is nowhere far from the others.

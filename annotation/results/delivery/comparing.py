@@ -64,16 +64,16 @@ Columns = dict[str, list[str]]
 def compare_labels(content: bytes, sheet: Sheet) -> Iterator[str]:
     """Yield how labels.csv differs from the arrays."""
     table = list(rows(content, LABEL_COLUMNS))
-    given = {name: [row[i] for row in table] for i, name in enumerate(LABEL_COLUMNS)}
-    n = len(given["external_id"])
+    columns = {name: [row[i] for row in table] for i, name in enumerate(LABEL_COLUMNS)}
+    n = len(columns["external_id"])
     if n != len(sheet):
         yield f"labels.csv has {n} examples, and the figures rest on {len(sheet)}"
         return
-    for name, wrong in (*_labels(given, sheet), *_judge(given, sheet), *_texts(given, sheet)):
+    for name, wrong in (*_labels(columns, sheet), *_judge(columns, sheet), *_texts(columns, sheet)):
         if wrong.any():
             yield f"{name} of {int(wrong.sum())} examples is not what the figures rest on"
-    yield from _merged(given)
-    yield from _by_model(content, given)
+    yield from _merged(columns)
+    yield from _by_model(content, columns)
 
 
 def _labels(columns: Columns, sheet: Sheet) -> Iterator[tuple[str, Booleans]]:
@@ -118,7 +118,7 @@ def _texts(columns: Columns, sheet: Sheet) -> Iterator[tuple[str, Booleans]]:
         yield column, np.array(columns[column], dtype=np.str_) != names[codes]
     yield "category", np.array(columns["category"], dtype=np.str_) != sheet.category
     pairs = zip(columns["response_1"], columns["response_2"], strict=True)
-    length = np.array([len(one) - len(two) for one, two in pairs], dtype=np.int64)
+    length = np.array([len(first) - len(two) for first, two in pairs], dtype=np.int64)
     yield "the difference in length", length != sheet.length
 
 
@@ -156,12 +156,12 @@ def _by_model(content: bytes, columns: Columns) -> Iterator[str]:
 
 
 def _other(column: list[str], values: Signs, there: Booleans) -> Booleans:
-    given, given_there = signs([cell or None for cell in column])
-    return np.asarray((there != given_there) | (there & (values != given)))
+    in_file, given_there = signs([cell or None for cell in column])
+    return np.asarray((there != given_there) | (there & (values != in_file)))
 
 
-def _close(one: np.ndarray, other: np.ndarray) -> Booleans:
-    return np.isclose(one, other, rtol=0, atol=LABEL_TOLERANCE, equal_nan=True)
+def _close(delivered: np.ndarray, other: np.ndarray) -> Booleans:
+    return np.isclose(delivered, other, rtol=0, atol=LABEL_TOLERANCE, equal_nan=True)
 
 
 SAMPLE_COLUMNS = (
@@ -265,8 +265,8 @@ def _difference(
 def _has(values: set[float], value: float, band: float) -> bool:
     """Return True if the value is there. Older packages hold probabilities within the band as 0."""
     return any(
-        abs(one - value) <= SAMPLE_TOLERANCE or (value == 0 and abs(one) <= 2 * band)
-        for one in values
+        abs(delivered - value) <= SAMPLE_TOLERANCE or (value == 0 and abs(delivered) <= 2 * band)
+        for delivered in values
     )
 
 

@@ -309,11 +309,11 @@ def work_on(key: int) -> None:
     except UserError as error:
         end(Job.State.REFUSED, reason=str(error))
     except (Http404, PermissionDenied):
-        said = "The person who asked no longer has permission to. Nothing was done."
-        end(Job.State.REFUSED, reason=said)
+        reason = "The person who asked no longer has permission to. Nothing was done."
+        end(Job.State.REFUSED, reason=reason)
     except Exception:
-        said = f"An unexpected error stopped this (reference {incident(log, 'A job failed')})."
-        end(Job.State.REFUSED, reason=f"{said} The operator finds it in the log.")
+        reason = f"An unexpected error stopped this (reference {incident(log, 'A job failed')})."
+        end(Job.State.REFUSED, reason=f"{reason} The operator finds it in the log.")
     if not rows.exists() and (sent := job.asked.get("file")):
         discard_named([sent])
 

@@ -117,13 +117,13 @@ class Table:
 
     def numbers(self) -> list[bool]:
         """Return for each column whether it holds numbers."""
-        found = [False] * self.width
+        numeric = [False] * self.width
         for row in self.rows:
             place = 0
             for cell in row:
-                found[place] |= cell.is_number and cell.span == 1
+                numeric[place] |= cell.is_number and cell.span == 1
                 place += cell.span
-        return found
+        return numeric
 
 
 class Typesetter(Protocol):
@@ -254,15 +254,15 @@ class PageReader(HTMLParser):
         return self.blocks
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        found = dict(attrs)
+        attributes = dict(attrs)
         if tag in _VOID:
             self.words.append(" ")
-        elif self.left_out or tag in _LEFT_OUT or "hidden" in found or _is_unseen(found):
+        elif self.left_out or tag in _LEFT_OUT or "hidden" in attributes or _is_unseen(attributes):
             self.left_out += 1
             self.open.append((tag, ""))
         else:
-            self._begin(tag, found)
-            before, after = self._around(tag, found)
+            self._begin(tag, attributes)
+            before, after = self._around(tag, attributes)
             self.words.append(before)
             self.open.append((tag, after))
 

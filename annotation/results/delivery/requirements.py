@@ -37,10 +37,10 @@ def _coverage(of: Analysis, confidence: float) -> Figure:
 
 def _unreviewed_errors(of: Analysis, confidence: float) -> Figure:
     """Share of wrong labels among those that nobody reviewed, from the audit."""
-    found = of.unchecked
-    if isinstance(found, Undefined):
-        return found
-    right = clopper_pearson(found.value * found.n, found.n, confidence)
+    unchecked = of.unchecked
+    if isinstance(unchecked, Undefined):
+        return unchecked
+    right = clopper_pearson(unchecked.value * unchecked.n, unchecked.n, confidence)
     assert isinstance(right, Estimate)
     assert right.low is not None
     assert right.high is not None
@@ -96,7 +96,7 @@ class Requirement:
         if self.name != WIN_RATE:
             return MEASURES[self.name][1]
         model, *others = self.models
-        return f"win rate of {model}" + "".join(f" against {one}" for one in others)
+        return f"win rate of {model}" + "".join(f" against {other}" for other in others)
 
     def figure(self, of: Analysis, confidence: float) -> Figure:
         """Return the figure with its interval at this confidence."""
@@ -115,7 +115,7 @@ def parse(text: str) -> Requirement:
             f"accuracy>=0.85. The figures are: {possible()}. Nothing was decided."
         )
     name, inside, sign, number = match.groups()
-    models = tuple(one.strip() for one in inside.split(",")) if inside else ()
+    models = tuple(model.strip() for model in inside.split(",")) if inside else ()
     if (name == WIN_RATE) != bool(inside and all(models)) or len(models) > 2:
         raise Misuse(
             f"“{text}” is no requirement: {WIN_RATE} needs a model, as in {WIN_RATE}(MODEL) or "
@@ -158,8 +158,8 @@ def pair_of(of: Analysis, models: tuple[str, ...]) -> tuple[str, str]:
                 f"{', '.join(names) or 'not named'}. Nothing was decided."
             )
     pairs = {
-        frozenset((sheet.models[one], sheet.models[other]))
-        for one, other in {*zip(sheet.model_1.tolist(), sheet.model_2.tolist(), strict=True)}
+        frozenset((sheet.models[first], sheet.models[other]))
+        for first, other in {*zip(sheet.model_1.tolist(), sheet.model_2.tolist(), strict=True)}
     }
     others = sorted({name for pair in pairs if models[0] in pair for name in pair - {models[0]}})
     if len(models) == 2:

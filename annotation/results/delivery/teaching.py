@@ -324,14 +324,14 @@ def _with_request(
     run = plan.run
     chosen = named_endpoint(endpoint or run.endpoint or default_endpoint_name())
     name = model or (run.model if chosen.name == run.endpoint else "") or choose_model(chosen)
-    found = find_price_of(chosen, name, price)
+    known = find_price_of(chosen, name, price)
     cases = LOCAL_CASES if chosen.is_local else CASES
     only_errors = replace(pool, rows=pool.rows[pool.wrong], wrong=pool.wrong[pool.wrong])
     asked = _chosen(analysis.sheet, only_errors, cases)
     longest = LONGEST_LOCAL_CASE if chosen.is_local else LONGEST_CASE
     text = _asking(analysis, asked, longest)
     request = JudgeRequest((Message("user", text),), name, temperature=0.0, max_tokens=DRAFT_TOKENS)
-    plan = replace(plan, endpoint=chosen.name, model=name, request=request, price=found)
+    plan = replace(plan, endpoint=chosen.name, model=name, request=request, price=known)
     if budget is None:
         return plan
     if plan.usd_most is None:
@@ -360,12 +360,12 @@ rules and nothing else."""
 def _asking(analysis: Analysis, asked: list[tuple[int, str]], longest: int) -> str:
     """Return the prompt. Of decided cases, as many show people's choice first as second."""
     sheet, texts = analysis.sheet, Example.objects.in_bulk([key for key, _ in asked])
-    said = dict(zip(sheet.ids.tolist(), sheet.people, strict=True)) | sheet.asked
+    by_key = dict(zip(sheet.ids.tolist(), sheet.people, strict=True)) | sheet.asked
     judge = dict(zip(sheet.ids.tolist(), sheet.judge.tolist(), strict=True))
     sides = balanced_sides([label != Label.TIE for _, label in asked], first=True)
     shown = []
     for number, ((key, label), better_first) in enumerate(zip(asked, sides, strict=True), start=1):
-        example, people = texts[key], said.get(key)
+        example, people = texts[key], by_key.get(key)
         turned = better_first != (label != Label.LOSE)
         responses = example.response_1, example.response_2
         named = [("question", example.question)]
@@ -393,9 +393,9 @@ def _words(label: str, *, turned: bool) -> str:
 
 def _reasons(votes: Iterable[int]) -> list[str]:
     rows = Vote.objects.filter(pk__in=list(votes)).order_by("pk")
-    given = list(rows.values_list("comment", "answer"))
-    tags = dict.fromkeys(str(tag) for _, answer in given for tag in answer.get("reasons", ()))
-    comments = [disarm(_clipped(text, LONGEST_COMMENT)) for text, _ in given if text.strip()]
+    remarks = list(rows.values_list("comment", "answer"))
+    tags = dict.fromkeys(str(tag) for _, answer in remarks for tag in answer.get("reasons", ()))
+    comments = [disarm(_clipped(text, LONGEST_COMMENT)) for text, _ in remarks if text.strip()]
     lines = [f"Reasons that people chose: {', '.join(tags)}."] if tags else []
     return lines + [f"A person's comment: {text}" for text in comments[:MOST_COMMENTS]]
 
@@ -453,7 +453,7 @@ CUT_OFF = (
 
 
 def draft(
-    lesson: Lesson, keep_answer: Callable[[dict[str, Any]], object] = lambda found: None
+    lesson: Lesson, keep_answer: Callable[[dict[str, Any]], object] = lambda answer: None
 ) -> Lesson:
     """Have the model draft the rubric, once: nothing is asked again by itself.
 
@@ -468,26 +468,26 @@ def draft(
         keep_answer({"lesson": lesson.number})
         return lesson
     price = PriceSnapshot.from_json(lesson.price) if lesson.price else None
-    given = (price.prompt.base, price.completion.base) if price else None
+    stated = (price.prompt.base, price.completion.base) if price else None
     try:
         plan = plan_lesson(
             lesson.project, lesson.run, lesson.way, shots=max(lesson.shown, 1), name=lesson.name,
-            endpoint=lesson.endpoint, model=lesson.model, price=given, budget=lesson.budget_usd,
+            endpoint=lesson.endpoint, model=lesson.model, price=stated, budget=lesson.budget_usd,
         )  # fmt: skip
         assert plan.request is not None
         outcome = ask_once(lesson.endpoint, plan.request)
         if isinstance(outcome, CallFailure):
             raise UserError(f"The model gave no draft ({outcome.message.rstrip('.')}).")
     except Exception as error:
-        said = str(error) if isinstance(error, UserError) else CUT_OFF
-        mine.update(state=Lesson.State.FAILED, reason=said)
+        reason = str(error) if isinstance(error, UserError) else CUT_OFF
+        mine.update(state=Lesson.State.FAILED, reason=reason)
         raise
     # Votes may have come since the lesson was planned. Whatever was read now teaches.
     taught = sorted({*lesson.taught, *plan.taught})
     usage = outcome.usage
     written = outcome.choices[0].text if outcome.choices else ""
     text = _clipped(storable(written or ""), LONGEST_RUBRIC)
-    found: dict[str, Any] = {
+    drafted: dict[str, Any] = {
         "state": Lesson.State.DRAFTED if text else Lesson.State.FAILED,
         "reason": "" if text else "The model answered without a text.",
         "drafted": text,
@@ -499,7 +499,7 @@ def draft(
         "completion_tokens": usage.completion_tokens,
     }
     with transaction.atomic():
-        if mine.update(**found):
+        if mine.update(**drafted):
             keep_answer({"lesson": lesson.number})
     lesson.refresh_from_db()
     if not text:
@@ -580,32 +580,32 @@ def compare_lesson(
             f"Lesson {lesson.number} simulates annotators to find out how sure the judge is. "
             "It is neither kept nor retired by a test. Compare the runs with `compare`."
         )
-    if lesson.version is None or run.pk not in {one.pk for one in runs_of(lesson)}:
+    if lesson.version is None or run.pk not in {taught.pk for taught in runs_of(lesson)}:
         raise UserError(f"{run.name} is no run with the template of lesson {lesson.number}.")
     run.require_ranking()
     old, new = Analysis(lesson.project, lesson.run, run.frame), Analysis(lesson.project, run)
     while True:
-        taken = sum(len(one.tests) for one in Lesson.objects.filter(run=lesson.run))
-        found = _tested(old, new, taken + 1)
+        taken = sum(len(other.tests) for other in Lesson.objects.filter(run=lesson.run))
+        outcome = _tested(old, new, taken + 1)
         lesson.refresh_from_db()
         last = next((test for test in reversed(lesson.tests) if test["run"] == run.number), None)
         same = ("n", "better", "worse", "difference")
-        if last and all(last[name] == found[name] for name in same):
+        if last and all(last[name] == outcome[name] for name in same):
             keep_answer(lesson)
             return lesson
-        better = found["verdict"] == Ruling.PASS
+        better = outcome["verdict"] == Ruling.PASS
         with transaction.atomic():
             Project.objects.select_for_update(no_key=True).get(pk=lesson.project_id)
-            again = sum(len(one.tests) for one in Lesson.objects.filter(run=lesson.run))
+            again = sum(len(other.tests) for other in Lesson.objects.filter(run=lesson.run))
             if again != taken:
                 continue
-            lesson.tests = [*lesson.tests, found]
+            lesson.tests = [*lesson.tests, outcome]
             lesson.state = Lesson.State.KEPT if better else Lesson.State.DROPPED
             lesson.save(update_fields=["tests", "state"])
             set_retired(lesson.version, user, retired=not better)
             access.record_event(
                 lesson.project, user, "taught judge tested", lesson.name,
-                lesson=lesson.number, verdict=found["verdict"],
+                lesson=lesson.number, verdict=outcome["verdict"],
             )  # fmt: skip
             keep_answer(lesson)
         return lesson
@@ -617,7 +617,9 @@ def _tested(old: Analysis, new: Analysis, look: int) -> dict[str, Any]:
     difference = paired.difference
     if not isinstance(difference, Estimate):
         raise UserError(f"The two templates can't be compared yet: {difference.reason}.")
-    differs = [one for one in COMPARED if getattr(old.run, one) != getattr(new.run, one)]
+    differs = [
+        setting for setting in COMPARED if getattr(old.run, setting) != getattr(new.run, setting)
+    ]
     return {
         "run": new.run.number,
         "look": look,

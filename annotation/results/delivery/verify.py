@@ -121,10 +121,10 @@ def verify_within(path: Path, seconds: float) -> list[str]:
             f"{path} can't be verified: the process that computed it ended early, perhaps because "
             "it needed more memory than there is."
         )
-    found: list[str] | str = json.loads(done.stdout)
-    if isinstance(found, str):
-        raise UserError(found)
-    return found
+    problems: list[str] | str = json.loads(done.stdout)
+    if isinstance(problems, str):
+        raise UserError(problems)
+    return problems
 
 
 # Django has to be ready before the module is imported.
@@ -139,10 +139,10 @@ print_verified(sys.argv[1])
 def print_verified(path: str) -> None:
     """Print what is wrong with the file as a JSON list, or why it is no report as a string."""
     try:
-        found: list[str] | str = verify(Path(path))
+        problems: list[str] | str = verify(Path(path))
     except UserError as error:
-        found = str(error)
-    sys.stdout.write(json.dumps(found))
+        problems = str(error)
+    sys.stdout.write(json.dumps(problems))
 
 
 def _hashes(files: Files, hashes: dict[str, str]) -> Iterator[str]:
@@ -248,8 +248,8 @@ def differences(delivered: Json | Any, computed: Json | Any, path: str) -> Itera
         if len(delivered) != len(computed):
             yield f"{path.lstrip('.')} has another length"
             return
-        for place, (one, other) in enumerate(zip(delivered, computed, strict=True)):
-            yield from differences(one, other, f"{path}[{place}]")
+        for place, (before, other) in enumerate(zip(delivered, computed, strict=True)):
+            yield from differences(before, other, f"{path}[{place}]")
     elif not _same(delivered, computed):
         yield f"{path.lstrip('.')} is {_shown(delivered)}, and computes to {_shown(computed)}"
 
@@ -259,10 +259,10 @@ def _shown(value: Any) -> str:
     return text if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + "…"
 
 
-def _same(one: Any, other: Any) -> bool:
-    truths = isinstance(one, bool), isinstance(other, bool)
+def _same(delivered: Any, other: Any) -> bool:
+    truths = isinstance(delivered, bool), isinstance(other, bool)
     if any(truths):
-        return all(truths) and one == other
-    if isinstance(one, int | float) and isinstance(other, int | float):
-        return math.isclose(one, other, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
-    return bool(one == other)
+        return all(truths) and delivered == other
+    if isinstance(delivered, int | float) and isinstance(other, int | float):
+        return math.isclose(delivered, other, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+    return bool(delivered == other)

@@ -65,7 +65,7 @@ def write_who_labels(
     lines = [json.dumps(row, ensure_ascii=False) for row in rows]
     ids = ["external_id", *(str(row["external_id"]) for row in rows if row["label_from"] == left)]
     texts = {"output": lines, "people": ids}
-    write_outputs(options, **{name: "".join(f"{one}\n" for one in texts[name]) for name in texts})
+    write_outputs(options, **{name: "".join(f"{line}\n" for line in texts[name]) for name in texts})
 
 
 def end_with(verdict: Ruling) -> None:

@@ -98,7 +98,7 @@ class WishForm(forms.Form):
     def wish(self) -> Wish:
         data = self.cleaned_data
         goal = Goal(data["goal"])
-        given = data["value"]
+        values = data["value"]
         prices = {
             int(name.removeprefix("price_")): data[name]
             for name in self.fields
@@ -106,7 +106,7 @@ class WishForm(forms.Form):
         }
         return Wish(
             goal=goal,
-            value=DEFAULTS[goal] if given is None else given / 100,
+            value=DEFAULTS[goal] if values is None else values / 100,
             confidence=data["confidence"] / 100,
             examples=data["examples"],
             prices=prices,
@@ -115,7 +115,9 @@ class WishForm(forms.Form):
     def address(self) -> str:
         """Return the query by which the page opens with this form."""
         values = {name: self[name].data for name in self.fields}
-        return "?" + urlencode({name: one for name, one in values.items() if one not in (None, "")})
+        return "?" + urlencode(
+            {name: chosen for name, chosen in values.items() if chosen not in (None, "")}
+        )
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -126,12 +128,12 @@ def cheapest(request: HttpRequest, slug: str) -> HttpResponse:
     if request.method != "POST" and not has_examples(project):
         return render(request, "results/plan_empty.html", access.under("plan"))
     access = project_for(request.user, slug, Role.RESEARCHER, shows_judge=True)
-    given = request.POST if request.method == "POST" else request.GET
+    data = request.POST if request.method == "POST" else request.GET
     usual = {name: field.initial for name, field in WishForm(project).fields.items()}
-    form = WishForm(project, {**usual, **given.dict()})
+    form = WishForm(project, {**usual, **data.dict()})
     if request.method == "POST" and form.is_valid():
         try:
-            return _done(access, form, given.get("plan", ""))
+            return _done(access, form, data.get("plan", ""))
         except UserError as error:
             form.add_error(None, str(error))
     checks = kept_for(project, "goal-checks", lambda: goal_checks(project))
@@ -177,16 +179,19 @@ def _shown(access: Access, form: WishForm) -> dict[str, Any]:
     if told is None:
         job = waiting_job(project, wish)
         refused = job is not None and job.state == Job.State.REFUSED
-        found = {"job": None if refused else job, "refused": job.reason if job and refused else ""}
-        return found | {"progress": progress_of(job) if job else None, "goal_words": wish.words}
+        context = {
+            "job": None if refused else job,
+            "refused": job.reason if job and refused else "",
+        }
+        return context | {"progress": progress_of(job) if job else None, "goal_words": wish.words}
     rows = [row | {"address": _plan_address(project, told, row)} for row in told["rows"]]
     by_number = {row["number"]: row for row in rows}
-    found = {"told": told, "rows": rows, "answer": told["sentence"], "goal_words": wish.words}
-    found |= {name: by_number.get(told[name]) for name in ("best", "second", "hoped")}
-    found["in_points"] = wish.goal is Goal.WIN_RATE
+    context = {"told": told, "rows": rows, "answer": told["sentence"], "goal_words": wish.words}
+    context |= {name: by_number.get(told[name]) for name in ("best", "second", "hoped")}
+    context["in_points"] = wish.goal is Goal.WIN_RATE
     if not told["has_sample"]:
-        return found | {"address_of_sample": _sample_address(project, told)}
-    return found | {"plots": [frontier_plot(told)]}
+        return context | {"address_of_sample": _sample_address(project, told)}
+    return context | {"plots": [frontier_plot(told)]}
 
 
 def _plan_address(project: Project, told: dict[str, Any], row: dict[str, Any]) -> str:

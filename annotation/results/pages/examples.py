@@ -98,14 +98,14 @@ class ExampleFilter(forms.Form):
         n = n_judged(self.project.pk)
         categories = len(self.fields["category"].choices) - 1
         models = len(self.fields["model"].choices) - 1
-        found = number_of(n, "pair") if n else "No pairs yet"
+        matches = number_of(n, "pair") if n else "No pairs yet"
         if 1 < categories < MOST_NAMES:
-            found += f" in {count(categories)} categories"
+            matches += f" in {count(categories)} categories"
         if 1 < models < MOST_NAMES:
-            found += f", by {count(models)} models"
+            matches += f", by {count(models)} models"
         if checks := self.project.examples.visible().filter(is_check=True).count():
-            found += f", and {number_of(checks, 'check')}"
-        return f"{found}."
+            matches += f", and {number_of(checks, 'check')}"
+        return f"{matches}."
 
     def shown_fields(self) -> list[forms.BoundField]:
         names = ["q", "category", "tag", "model"]
@@ -147,13 +147,13 @@ class ExampleFilter(forms.Form):
 
 def label_choices(pairs: Any) -> list[tuple[str, str]]:
     """Name the models, if all examples compare the same two."""
-    one, two = pairs[0] if len(pairs) == 1 else ("", "")
-    said = {
-        Label.WIN: f"{shortened(one) or 'response 1'} wins",
+    first, two = pairs[0] if len(pairs) == 1 else ("", "")
+    values = {
+        Label.WIN: f"{shortened(first) or 'response 1'} wins",
         Label.TIE: "tie",
         Label.LOSE: f"{shortened(two) or 'response 2'} wins",
     }
-    return [("", "any"), *((label.value, text) for label, text in said.items())]
+    return [("", "any"), *((label.value, text) for label, text in values.items())]
 
 
 @require_GET
@@ -330,12 +330,12 @@ class CheckForm(forms.ModelForm):
 def example_check(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     """Change a check: what it is for, its known label, and its explanation."""
     access = project_for(request.user, slug, Role.RESEARCHER)
-    found = get_object_or_404(Example.objects.visible(), project=access.project, pk=pk)
+    pair = get_object_or_404(Example.objects.visible(), project=access.project, pk=pk)
     form = CheckForm(request.POST)
     try:
         if not form.is_valid():
             raise UserError(next(iter(form.errors.values()))[0])
-        change_check(found, access.user, **form.cleaned_data)
+        change_check(pair, access.user, **form.cleaned_data)
     except UserError as error:
         messages.error(request, str(error))
     else:
@@ -345,7 +345,9 @@ def example_check(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
 
 def texts_of(example: Example, how: str) -> dict[str, object]:
     texts = example.question, example.response_1, example.response_2
-    question, *responses = (render_shown(one, how) for one in shown_of(texts, example.conversation))
+    question, *responses = (
+        render_shown(text, how) for text in shown_of(texts, example.conversation)
+    )
     return {
         "question": question,
         "reference": rendered(example.reference, how) if example.reference else "",
@@ -369,9 +371,9 @@ def people_about(example: Example, run: Run | None) -> dict[str, object]:
         "final": None if example.is_check else merged,
         "votes": [(vote, more_said(vote.answer, texts)) for vote in votes],
         "marked": {
-            f"marked-{number}": found
+            f"marked-{number}": places
             for number, shown in texts.items()
-            if (found := painted(marked, number, shown))
+            if (places := painted(marked, number, shown))
         },
         "decisions": decisions.select_related("item__round").order_by("pk"),
     }
@@ -411,8 +413,8 @@ def marked_reply(
         except UnknownPart:
             return [(text, "")]
         how = ReplyFormat(output["reply"]) if "reply" in output else None
-        found = mentions(text[:MOST_MARKED], variant, reply=how, ids=(first, second))
-        pieces = [(piece, names[response - 1] if response else "") for piece, response in found]
+        mentioned = mentions(text[:MOST_MARKED], variant, reply=how, ids=(first, second))
+        pieces = [(piece, names[response - 1] if response else "") for piece, response in mentioned]
         return [*pieces, (text[MOST_MARKED:], "")]
 
     return MarkedReply(reply, marked(reply.parse.evidence), marked(reply.raw_text))

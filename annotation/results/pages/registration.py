@@ -185,7 +185,7 @@ def _page(
 ) -> HttpResponse:
     context = {
         **access.under("plan"),
-        "versions": [(one, _document(one)) for one in made],
+        "versions": [(version, _document(version)) for version in made],
         "form": form,
         "needs": _needs(form),
         "existing": _existing(access.project),
@@ -226,7 +226,7 @@ def _begun(request: HttpRequest, access: Access, made: list[Preregistration]) ->
         start["sizes"] = request.GET.urlencode()
         start["hypotheses"] = "\n".join(plan["hypotheses"])
         start["looks"] = ", ".join(map(str, plan["looks"] or ()))
-        start["templates"] = [one["name"] for one in plan["templates"]]
+        start["templates"] = [template["name"] for template in plan["templates"]]
         for name in ("epsilon", "alpha"):
             if plan[name] is not None:
                 start[name] = f"{100 * plan[name]:g}"
@@ -242,8 +242,8 @@ def _needs(form: RegisterForm) -> tuple[Need, ...]:
     return needs(study) if study else ()
 
 
-def _document(one: Preregistration) -> dict[str, Any]:
-    document = json.loads(one.text)
+def _document(version: Preregistration) -> dict[str, Any]:
+    document = json.loads(version.text)
     return document | {"parts": list(described(document["plan"]))}
 
 
@@ -251,7 +251,7 @@ def _document(one: Preregistration) -> dict[str, Any]:
 def preregistration_file(request: HttpRequest, slug: str, number: int, kind: str) -> HttpResponse:
     """Send one version, as JSON that can be checked or as Markdown to read."""
     access = project_for(request.user, slug, Role.OBSERVER)
-    made = next((one for one in _shown(request, access) if one.number == number), None)
+    made = next((version for version in _shown(request, access) if version.number == number), None)
     if made is None or kind not in ("json", "md"):
         raise Http404("No such version.")
     if kind == "json":
@@ -272,10 +272,10 @@ def preregistration_check(request: HttpRequest, slug: str) -> HttpResponse:
     try:
         if sent is None:
             raise UserError("Choose a file first.")
-        found = check_file(sent.read(LARGEST_FILE + 1), access.project)
+        check = check_file(sent.read(LARGEST_FILE + 1), access.project)
     except UserError as error:
         messages.error(request, str(error))
     else:
-        said = messages.success if found.stored else messages.warning
-        said(request, found.sentence)
+        tell = messages.success if check.stored else messages.warning
+        tell(request, check.sentence)
     return redirect("preregistration", slug)

@@ -200,20 +200,20 @@ def vote_columns(project: Project) -> tuple[str, ...]:
     """
     criteria: dict[str, None] = {}
     asked = list(Protocol.objects.filter(project=project).order_by("number"))
-    for one in asked:
-        criteria |= dict.fromkeys(f"{CRITERION}{name}" for name in one.criteria)
-    rule = (OVERALL_RULE,) if any(one.criteria_rule for one in asked) else ()
+    for protocol in asked:
+        criteria |= dict.fromkeys(f"{CRITERION}{name}" for name in protocol.criteria)
+    rule = (OVERALL_RULE,) if any(protocol.criteria_rule for protocol in asked) else ()
     asks = {
-        "confidence": any(one.ask_confidence for one in asked),
-        "reasons": any(one.reason_tags for one in asked),
-        "spans": any(one.ask_spans for one in asked),
+        "confidence": any(protocol.ask_confidence for protocol in asked),
+        "reasons": any(protocol.reason_tags for protocol in asked),
+        "spans": any(protocol.ask_spans for protocol in asked),
     }
     votes = Vote.objects.filter(example__project=project, source=Vote.Source.IMPORT)
     more = [name for name in MORE if asks[name] or votes.filter(answer__has_key=name).exists()]
     # Imported votes may answer criteria that no protocol asks about. The different answers are few.
     answers = votes.filter(answer__has_key="criteria").order_by()
-    given = answers.values_list("answer__criteria", flat=True).distinct()
-    names = sorted({name for one in given.iterator(chunk_size=500) for name in one})
+    answered = answers.values_list("answer__criteria", flat=True).distinct()
+    names = sorted({name for keys in answered.iterator(chunk_size=500) for name in keys})
     criteria |= dict.fromkeys(f"{CRITERION}{name}" for name in names)
     return (*VOTE_COLUMNS, *criteria, *IDENTITY, *rule, *more, UNBLINDED, LANGUAGE)
 

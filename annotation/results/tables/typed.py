@@ -88,8 +88,8 @@ class Sink(io.RawIOBase):
         return len(self._pieces[-1])
 
     def taken(self) -> bytes:
-        found, self._pieces = b"".join(self._pieces), []
-        return found
+        written, self._pieces = b"".join(self._pieces), []
+        return written
 
 
 @dataclass
@@ -177,8 +177,8 @@ class Card:
                     f"{asked.rule}."
                 )
         if self.sources:
-            said = ", ".join(f"{name}: {count(n)}" for name, n in self.sources.most_common())
-            yield f"Rows by the source of their label: {said}."
+            counts = ", ".join(f"{name}: {count(n)}" for name, n in self.sources.most_common())
+            yield f"Rows by the source of their label: {counts}."
         if self.images().exists():
             yield "Images in texts are named by their SHA-256 and are under `images/`."
         for words in dict.fromkeys(design.words for design in designs_of(self.project)):

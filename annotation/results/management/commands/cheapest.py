@@ -102,7 +102,7 @@ def _price(text: str) -> tuple[int, Decimal]:
 
 def _wish(options: Mapping[str, Any]) -> Wish:
     named = {Goal(name): options[str(name)] for name in Goal}
-    goal = next((one for one, value in named.items() if value is not None), Goal.ACCURACY)
+    goal = next((name for name, value in named.items() if value is not None), Goal.ACCURACY)
     value = DEFAULTS[goal] if named[goal] is None else named[goal]
     return checked(
         Wish(
@@ -127,7 +127,7 @@ def _lines(told: Mapping[str, Any]) -> Iterator[str]:
     for row in told["rows"]:
         figures = [row["value"], row["low"], row["high"]]
         value, low, high = (
-            percent(one, 1) if as_share else f"± {decimals(one)}" for one in figures
+            percent(figure, 1) if as_share else f"± {decimals(figure)}" for figure in figures
         )
         mark = f"  [{marks[row['number']]}]" if row["number"] in marks else ""
         cost = usd(Decimal(row["usd"]))

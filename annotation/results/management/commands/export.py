@@ -140,11 +140,11 @@ class Command(FairJudgeCommand):
         hashes = {}
         with whole_folder(path) as folder:
             for what in tables:
-                one = replace(wanted, what=what)
+                table = replace(wanted, what=what)
                 inside = folder / what if tables[1:] else folder
-                unpack(export(project, run, None, one), inside)
+                unpack(export(project, run, None, table), inside)
                 done = project.exports.latest("pk")
-                self._tell_contradictory(project, one)
+                self._tell_contradictory(project, table)
                 if done.n_rows or what == tables[0]:
                     hashes[what] = done.sha256
                     continue

@@ -140,8 +140,8 @@ class Command(FairJudgeCommand):
         if run is None:
             raise UserError(f"{project.slug} has no run yet. Judge first.")
         names = ("shots", "annotators", "name", "endpoint", "model", "price", "budget")
-        given = {name: options[name] for name in names if options[name] is not None}
-        plan = plan_lesson(project, run, options["by"], **given)
+        settings = {name: options[name] for name in names if options[name] is not None}
+        plan = plan_lesson(project, run, options["by"], **settings)
         for line in plan_lines(plan):
             self.stdout.write(line)
         if options["estimate"]:
@@ -160,7 +160,7 @@ class Command(FairJudgeCommand):
             raise UserError(f"No run has judged with the template of lesson {lesson.number} yet.")
         run = find_run(project, name) if name else runs[0]
         lesson = compare_lesson(lesson, None, run)
-        test = next(one for one in reversed(lesson.tests) if one["run"] == run.number)
+        test = next(earlier for earlier in reversed(lesson.tests) if earlier["run"] == run.number)
         self.stdout.write(told(test))
         self.tell(document(lesson))
         end_with(Ruling(test["verdict"]))
@@ -173,7 +173,7 @@ class Command(FairJudgeCommand):
         for pair in pairs:
             self.stdout.write(f"  solved example {pair['external_id']}: {pair['label']}")
         for number, own in enumerate(annotators, start=1):
-            shown = ", ".join(f"{one['external_id']} {one['label']}" for one in own)
+            shown = ", ".join(f"{solved['external_id']} {solved['label']}" for solved in own)
             self.stdout.write(f"  simulated annotator {number}: {shown}")
         if lesson.rubric:
             self.stdout.write(lesson.rubric)
