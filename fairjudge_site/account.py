@@ -194,9 +194,8 @@ def account(request: HttpRequest) -> HttpResponse:
 
 def _account_page(request: HttpRequest, codes: list[str] | None = None) -> HttpResponse:
     user = cast(User, request.user)
-    labels = {
-        provider["issuer"]: provider["label"] for provider in settings.FAIRJUDGE_OIDC.values()
-    }
+    offered = settings.FAIRJUDGE_OIDC.values()
+    labels = {provider["issuer"]: provider["label"] for provider in offered}
     mine = [(row, labels.get(row.issuer, row.issuer)) for row in user.sign_ons.exclude(subject="")]
     known = {row.issuer for row, _ in mine}
     context = {
@@ -211,11 +210,7 @@ def _account_page(request: HttpRequest, codes: list[str] | None = None) -> HttpR
         "n_codes": RecoveryCode.objects.filter(user=user).count(),
         "passkeys_work": factors.passkeys_work(),
         "sign_ons": mine,
-        "to_connect": [
-            provider
-            for provider in settings.FAIRJUDGE_OIDC.values()
-            if provider["issuer"] not in known
-        ],
+        "to_connect": [provider for provider in offered if provider["issuer"] not in known],
         "connect_key": connect_key(request),
     }
     return render(request, "registration/account.html", context)

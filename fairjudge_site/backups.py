@@ -418,10 +418,7 @@ def _run(command: list[str]) -> None:
 
 def _bounded(command: list[str], target: Path, most: int) -> None:
     """Write what one of the tools reads from a dump, up to a size: it may inflate to anything."""
-    with (
-        _started(command, errors_to=target.with_suffix(".said")) as tool,
-        target.open("wb") as stream,
-    ):
+    with _started(command, log=target.with_suffix(".said")) as tool, target.open("wb") as stream:
         assert tool.stdout is not None
         while piece := tool.stdout.read(PIECE):
             most -= len(piece)
@@ -436,9 +433,7 @@ def _bounded(command: list[str], target: Path, most: int) -> None:
 
 
 @contextmanager
-def _started(
-    command: list[str], errors_to: Path | None = None
-) -> Iterator[subprocess.Popen[bytes]]:
+def _started(command: list[str], log: Path | None = None) -> Iterator[subprocess.Popen[bytes]]:
     """Start a tool, with the password in the environment, not in the command."""
     where = connections["default"].settings_dict
     names = {"PGHOST": "HOST", "PGPORT": "PORT", "PGUSER": "USER", "PGPASSWORD": "PASSWORD"}
@@ -451,7 +446,7 @@ def _started(
     environment = os.environ | login | {"PGDATABASE": str(where["NAME"])}
     with ExitStack() as held:
         # To a file, so that neither of two pipes fills while the other is read.
-        errors = held.enter_context(errors_to.open("wb")) if errors_to else subprocess.PIPE
+        errors = held.enter_context(log.open("wb")) if log else subprocess.PIPE
         pipes = {"stdout": subprocess.PIPE, "stderr": errors, "env": environment}
         yield held.enter_context(subprocess.Popen(command, **pipes))  # type: ignore[call-overload]
 

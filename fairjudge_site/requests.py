@@ -187,9 +187,8 @@ def speaks(
         kept = request.COOKIES.get(settings.LANGUAGE_COOKIE_NAME, "")
         user = request.user
         offered = dict(settings.LANGUAGES)
-        own = next(
-            (choice for choice in (getattr(user, "language", ""), kept) if choice in offered), ""
-        )
+        choices = getattr(user, "language", ""), kept
+        own = next((choice for choice in choices if choice in offered), "")
         user.language = own  # type: ignore[union-attr]
         if own:
             translation.activate(own)

@@ -157,13 +157,8 @@ def _long_work() -> Iterator[Work]:
     imports = Import.objects.filter(state=Import.State.WRITING).select_related("project")
     for imported in imports.order_by("pk")[:MOST_ROWS]:
         name = f"import {imported.number}"
-        yield Work(
-            imported.project.slug,
-            name,
-            imported.get_state_display(),
-            imported.n_written,
-            imported.n_rows,
-        )
+        slug, state = imported.project.slug, imported.get_state_display()
+        yield Work(slug, name, state, imported.n_written, imported.n_rows)
     rounds = RoundWork.objects.exclude(state=RoundWork.State.DONE).select_related("round__project")
     for work in rounds.order_by("pk")[:MOST_ROWS]:
         name = f"round {work.round.number}: {work.get_kind_display()}"
@@ -211,13 +206,9 @@ def _endpoints() -> list[ShownEndpoint]:
     known = keys()
     endpoints = [
         ShownEndpoint(
-            name,
-            endpoint["base_url"],
-            endpoint["key_variable"] or "",
-            endpoint["key_variable"] in known,
-            False,
+            name, row["base_url"], row["key_variable"] or "", row["key_variable"] in known, False
         )
-        for name, endpoint in settings.FAIRJUDGE_ENDPOINTS.items()
+        for name, row in settings.FAIRJUDGE_ENDPOINTS.items()
     ]
     for row in SiteEndpoint.objects.order_by("name"):
         if row.name not in settings.FAIRJUDGE_ENDPOINTS:

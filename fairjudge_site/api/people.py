@@ -213,9 +213,8 @@ def new_invitation(request: HttpRequest, slug: str, body: InvitationIn) -> HttpR
 def withdraw_invitation(request: HttpRequest, slug: str, number: Number) -> HttpResponse:
     """Withdraw a link. People who joined by it stay."""
     access = access_to(request, slug, Role.OWNER)
-    invitation = first_of(
-        Invitation.objects.filter(project=access.project, pk=number), "invitation"
-    )
+    links = Invitation.objects.filter(project=access.project)
+    invitation = first_of(links.filter(pk=number), "invitation")
 
     def work() -> HttpResponse:
         revoke_invitation(invitation, access.user)
@@ -333,18 +332,16 @@ def _of_all_projects(request: HttpRequest) -> Any:
 
 
 def _team(team: Team) -> dict[str, Any]:
-    people = [
-        {"user": member.user.get_username(), "tags": member.tags} for member in team.members.all()
-    ]
+    members = team.members.all()
+    people = [{"user": member.user.get_username(), "tags": member.tags} for member in members]
     owner = team.owner.get_username()
     return {"id": team.pk, "name": team.name, "owner": owner, "people": people}
 
 
 def _annotator(annotator: Annotator) -> dict[str, Any]:
     names = ("number", "name", "pseudonym", "left_at")
-    return {name: getattr(annotator, name) for name in names} | {
-        "has_login": annotator.user_id is not None
-    }
+    fields = {name: getattr(annotator, name) for name in names}
+    return fields | {"has_login": annotator.user_id is not None}
 
 
 def _invitation(invitation: Invitation) -> dict[str, Any]:

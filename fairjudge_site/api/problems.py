@@ -99,8 +99,7 @@ def of_validation(errors: Sequence[Mapping[str, Any]]) -> Refusal:
 def refusal_of_form(faults: Mapping[str, Sequence[Any]]) -> Refusal:
     """Return the problem for fields that the form of a page refuses."""
     errors = [
-        FieldError(field=f"body.{name}", detail=str(messages[0]))
-        for name, messages in faults.items()
+        FieldError(field=f"body.{name}", detail=str(texts[0])) for name, texts in faults.items()
     ]
     detail = f"{errors[0].field}: {errors[0].detail} Nothing was changed."
     return Refusal("field_unusable", detail, errors=errors)

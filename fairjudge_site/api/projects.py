@@ -208,9 +208,7 @@ def list_projects(request: HttpRequest, limit: Limit = 50, cursor: Cursor = "") 
         rows = rows.filter(pk=token.project.pk)
     roles = dict(Membership.objects.filter(user=token.user).values_list("project", "role"))
     shown = _with_counts(rows)
-    return page_of(
-        shown, cursor, limit, lambda project: _out(project, roles.get(project.pk, Role.OWNER))
-    )
+    return page_of(shown, cursor, limit, lambda row: _out(row, roles.get(row.pk, Role.OWNER)))
 
 
 @router.post("/projects", auth=WRITE, response={201: ProjectOut})
@@ -347,12 +345,8 @@ def leave(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 def _deletion(deletion: Deletion) -> dict[str, Any]:
-    return {
-        "id": deletion.pk,
-        "slug": deletion.slug,
-        "done": deletion.n_done,
-        "total": deletion.n_total,
-    }
+    done, total = deletion.n_done, deletion.n_total
+    return {"id": deletion.pk, "slug": deletion.slug, "done": done, "total": total}
 
 
 def address_of(slug: str, *parts: object) -> str:

@@ -104,9 +104,7 @@ def _scopes(api: NinjaAPI) -> dict[str, str]:
             for operation in view.operations:
                 name = operation.operation_id or api.get_openapi_operation_id(operation)
                 scopes = [
-                    callback.scope
-                    for callback in operation.auth_callbacks
-                    if isinstance(callback, Scope)
+                    auth.scope for auth in operation.auth_callbacks if isinstance(auth, Scope)
                 ]
                 # An operation without a scope would let every token in: it fails here, in tests.
                 (scope_of[name],) = scopes
@@ -152,10 +150,7 @@ def _groups(made: dict[str, Any]) -> list[tuple[str, list[dict[str, Any]]]]:
                     "summary": operation["summary"],
                     "description": operation.get("description", ""),
                     "scope": operation["x-scope"],
-                    "parameters": [
-                        _field(parameter["name"], parameter)
-                        for parameter in operation["parameters"]
-                    ],
+                    "parameters": [_field(part["name"], part) for part in operation["parameters"]],
                     "body": _content(operation.get("requestBody", {})),
                     "answers": [
                         (status, _content(answer) or answer.get("description", ""))
@@ -169,10 +164,8 @@ def _groups(made: dict[str, Any]) -> list[tuple[str, list[dict[str, Any]]]]:
 
 def _content(holder: dict[str, Any]) -> str:
     """Return what a body is, such as `application/json: ProjectIn`."""
-    kinds = [
-        f"{kind}: {_type(media.get('schema', {}))}"
-        for kind, media in holder.get("content", {}).items()
-    ]
+    content = holder.get("content", {})
+    kinds = [f"{kind}: {_type(media.get('schema', {}))}" for kind, media in content.items()]
     return "; ".join(kinds)
 
 

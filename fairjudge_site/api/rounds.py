@@ -107,17 +107,12 @@ class PeopleIn(Schema):
 
     def whom(self, project: Project) -> Whom:
         named = {*self.annotators, *(share.annotator for share in self.shares)}
-        people = {
-            annotator.number: annotator
-            for annotator in assignable(project).filter(number__in=named)
-        }
+        people = {person.number: person for person in assignable(project).filter(number__in=named)}
         if unknown := sorted(named - people.keys()):
             raise _unusable("body.annotators", f"No annotator {unknown[0]} can be given items.")
         if any((share.percent is None) == (share.items is None) for share in self.shares):
             raise UserError("Give each share a percent or a number of items. Nothing was changed.")
-        shares = {
-            people[share.annotator]: share.percent or share.items or 0 for share in self.shares
-        }
+        shares = {people[part.annotator]: part.percent or part.items or 0 for part in self.shares}
         teams = tuple(team_named(project, name) for name in self.teams)
         asked = tuple(people[number] for number in dict.fromkeys(self.annotators))
         return Whom(teams, tuple(read_tags(self.tags)), asked, self.limit, shares)

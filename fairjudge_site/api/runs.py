@@ -436,9 +436,8 @@ def get_plot(
         return report
     chosen = next((plot for plot in plots(report) if plot.name == name), None)
     if chosen is None:
-        raise UserError(
-            f"There is no such plot. Plots: {', '.join(p.name for p in plots(report))}."
-        )
+        names = ", ".join(plot.name for plot in plots(report))
+        raise UserError(f"There is no such plot. Plots: {names}.")
     if not can_draw():
         raise UserError(NEEDS_CONVERTER)
     drawn = as_svg(chosen).encode() if kind == "svg" else as_png(chosen)

@@ -336,11 +336,7 @@ def _imported(
 
         def work(keep: Callable[[HttpResponse], None]) -> None:
             import_asked(
-                access.project,
-                access.user,
-                kind,
-                asked,
-                lambda outcome: keep(made(outcome, access)),
+                access.project, access.user, kind, asked, lambda done: keep(made(done, access))
             )
 
         if is_left(prefer, large=path.stat().st_size > LARGE_BODY):

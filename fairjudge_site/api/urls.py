@@ -72,11 +72,7 @@ def _guarded(patterns: list[Any]) -> list[URLPattern]:
 
     django-ninja gives an address of two methods twice.
     """
-    once = {
-        str(pattern.pattern): pattern
-        for pattern in reversed(patterns)
-        if pattern.name != "api-root"
-    }
+    once = {str(route.pattern): route for route in reversed(patterns) if route.name != "api-root"}
     return [
         path(f"{ROOT}{route}", guarded(pattern.callback), name=f"api_{pattern.name}")
         for route, pattern in reversed(once.items())

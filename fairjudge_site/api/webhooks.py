@@ -204,7 +204,5 @@ def _unsealed(kept: dict[str, Any]) -> dict[str, Any]:
 def _delivery(delivery: Delivery) -> dict[str, Any]:
     fields = {name: getattr(delivery, name) for name in DeliveryOut.model_fields}
     waiting = delivery.state == Delivery.State.WAITING
-    return fields | {
-        "next_at": delivery.next_at if waiting else None,
-        "body": json.loads(delivery.body),
-    }
+    next_at = delivery.next_at if waiting else None
+    return fields | {"next_at": next_at, "body": json.loads(delivery.body)}

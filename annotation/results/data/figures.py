@@ -135,9 +135,7 @@ def json_schema(kind: Any, parts: Json, prefix: str = "Report") -> Json:
     if origin in (Union, UnionType):
         kinds = [json_schema(branch, parts, prefix) for branch in inner]
         # Types may share a schema, such as a text and an Enum. It is listed once.
-        return {
-            "anyOf": [schema for place, schema in enumerate(kinds) if schema not in kinds[:place]]
-        }
+        return {"anyOf": [form for place, form in enumerate(kinds) if form not in kinds[:place]]}
     if origin is Literal:
         return {"enum": list(inner)}
     if origin is not None and issubclass(origin, Mapping):
@@ -182,9 +180,8 @@ def _schema_of_fields(kind: Any, parts: Json, prefix: str) -> Json:
         name = member.name.rstrip("_")
         properties[name] = json_schema(hints[member.name], parts, prefix)
         # The note of an estimate is left out if it is empty.
-        if not member.metadata.get("optional") and not (
-            issubclass(kind, Estimate) and name == "note"
-        ):
+        is_note = name == "note" and issubclass(kind, Estimate)
+        if not (is_note or member.metadata.get("optional")):
             required.append(name)
     return {"type": "object", "properties": properties, "required": required}
 

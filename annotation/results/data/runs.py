@@ -256,23 +256,20 @@ def settings_of(run: Run) -> dict[str, str]:
     return {name: str(getattr(run, name)) for name in FIELDS}
 
 
-def other_runs(sheet: Sheet, run: Run) -> tuple[OtherRun, ...]:
+def other_runs(sheet: Sheet, compared: Run) -> tuple[OtherRun, ...]:
     """The newest ones that are ranked, the oldest of them first. Two queries."""
-    ranked = run.project.runs.filter(ranked_at__isnull=False).exclude(pk=run.pk)
+    ranked = compared.project.runs.filter(ranked_at__isnull=False).exclude(pk=compared.pk)
     runs = list(reversed(ranked.order_by("-number")[:MOST_RUNS]))
     labels = _labels(sheet, runs)
     return tuple(
-        OtherRun(settings_of(other), *labels[other.pk], judge_usd=judge_cost(other))
-        for other in runs
+        OtherRun(settings_of(run), *labels[run.pk], judge_usd=judge_cost(run)) for run in runs
     )
 
 
 def _labels(sheet: Sheet, runs: list[Run]) -> dict[int, tuple[Signs, Booleans, Floats]]:
     rows = Verdict.objects.filter(run__in=runs, label__isnull=False).order_by()
-    labelled = rows.annotate(sign=as_read(label_sign())).values_list(
-        "run", "example", "sign", "bpde"
-    )
-    verdicts = np.fromiter(labelled.iterator(chunk_size=CHUNK), dtype=_ROW)
+    read = rows.annotate(sign=as_read(label_sign())).values_list("run", "example", "sign", "bpde")
+    verdicts = np.fromiter(read.iterator(chunk_size=CHUNK), dtype=_ROW)
     places = places_of(sheet.ids, verdicts["example"])
     table = {}
     for run in runs:

@@ -190,20 +190,18 @@ def _answer(wanted: Requirement, of: Analysis, confidence: float) -> Decided:
     )
 
 
-def _certified(
-    certified: CertificateFigures, by_interval: Ruling, bound: float
-) -> tuple[Ruling, str]:
+def _certified(plan: CertificateFigures, by_interval: Ruling, bound: float) -> tuple[Ruling, str]:
     """A certificate passes by its own plan, which was stored before the audit, and nothing else."""
-    if certified.issued and certified.epsilon is not None and certified.epsilon <= bound + 1e-12:
+    if plan.issued and plan.epsilon is not None and plan.epsilon <= bound + 1e-12:
         return Ruling.PASS, ""
     if by_interval is Ruling.FAIL:
         return Ruling.FAIL, ""
-    if certified.issued:
+    if plan.issued:
         return (
             Ruling.INCONCLUSIVE,
-            f"the certificate was planned for at most {certified.epsilon:.0%} wrong labels",
+            f"the certificate was planned for at most {plan.epsilon:.0%} wrong labels",
         )
-    return Ruling.INCONCLUSIVE, certified.reason or "no certificate was issued"
+    return Ruling.INCONCLUSIVE, plan.reason or "no certificate was issued"
 
 
 def overall(answers: Sequence[Decided]) -> Ruling:
@@ -257,9 +255,7 @@ def take_look(
             "examples, add --restart, or `restart` by program."
         )
     first = answers(spending.confidence(1))
-    data = _digest(
-        [[answer.requirement, answer.figure.as_json(), answer.reason] for answer in first]
-    )
+    data = _digest([[row.requirement, row.figure.as_json(), row.reason] for row in first])
     kept = kept.filter(examples_sha256=frozen)
     while True:
         last = kept.order_by("-number").first()
@@ -286,8 +282,7 @@ def take_look(
                     confidence=confidence,
                     verdict=str(look.verdict),
                     result=[
-                        [answer.requirement, str(answer.verdict), answer.figure.as_json()]
-                        for answer in decided
+                        [row.requirement, str(row.verdict), row.figure.as_json()] for row in decided
                     ],
                 )
                 told = {
@@ -352,12 +347,8 @@ def _needed(
         by_votes = [pair for pair in by_votes if pair[0].name == CERTIFICATE]
     if not rest or not by_votes:
         return Needed(0, None, Decimal(0), more_examples=_more_examples(undecided, wider))
-    more = max(
-        _more_audited(requirement, answer, audited, wider) for requirement, answer in by_votes
-    )
-    bounds = [
-        float(requirement.bound) for requirement, _ in by_votes if requirement.name == CERTIFICATE
-    ]
+    more = max(_more_audited(asked, answer, audited, wider) for asked, answer in by_votes)
+    bounds = [float(asked.bound) for asked, _ in by_votes if asked.name == CERTIFICATE]
     epsilon = min([bound for bound in bounds if 0 < bound < 1], default=EPSILON)
     return _round_of(of, min(more, rest), epsilon, look, votes)
 
@@ -436,10 +427,7 @@ def _round_of(of: Analysis, more: int, epsilon: float, look: int, votes: int) ->
     rate: HumanRate = rate_of(project, settings)
     total = sum(lacking.values())
     return Needed(
-        total,
-        tuple(sorted(names[example] for example in asked)),
-        human_usd(total, rate),
-        settings=settings,
+        total, tuple(sorted(names[key] for key in asked)), human_usd(total, rate), settings=settings
     )
 
 

@@ -104,10 +104,9 @@ def drift_lines(drift: Drift) -> Iterator[str]:
 
 def drift_markdown(drift: Drift) -> str:
     rows = [
-        f"| {plain(change.category or '(no category)')} | {change.n} "
-        f"| {plain(figure_text(change.changed))} | {plain(figure_text(change.shift))} "
-        f"| {'' if change.p_holm is None else p_value(change.p_holm)} |"
-        for change in drift.by_category
+        f"| {plain(row.category or '(no category)')} | {row.n} | {plain(figure_text(row.changed))} "
+        f"| {plain(figure_text(row.shift))} | {'' if row.p_holm is None else p_value(row.p_holm)} |"
+        for row in drift.by_category
     ]
     parts = [
         "",

@@ -617,9 +617,7 @@ def _tested(old: Analysis, new: Analysis, look: int) -> dict[str, Any]:
     difference = paired.difference
     if not isinstance(difference, Estimate):
         raise UserError(f"The two templates can't be compared yet: {difference.reason}.")
-    differs = [
-        setting for setting in COMPARED if getattr(old.run, setting) != getattr(new.run, setting)
-    ]
+    differs = [name for name in COMPARED if getattr(old.run, name) != getattr(new.run, name)]
     return {
         "run": new.run.number,
         "look": look,

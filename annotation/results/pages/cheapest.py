@@ -116,7 +116,7 @@ class WishForm(forms.Form):
         """Return the query by which the page opens with this form."""
         values = {name: self[name].data for name in self.fields}
         return "?" + urlencode(
-            {name: chosen for name, chosen in values.items() if chosen not in (None, "")}
+            {key: text for key, text in values.items() if text not in (None, "")}
         )
 
 
@@ -179,11 +179,8 @@ def _shown(access: Access, form: WishForm) -> dict[str, Any]:
     if told is None:
         job = waiting_job(project, wish)
         refused = job is not None and job.state == Job.State.REFUSED
-        context = {
-            "job": None if refused else job,
-            "refused": job.reason if job and refused else "",
-        }
-        return context | {"progress": progress_of(job) if job else None, "goal_words": wish.words}
+        about = {"job": None if refused else job, "refused": job.reason if job and refused else ""}
+        return about | {"progress": progress_of(job) if job else None, "goal_words": wish.words}
     rows = [row | {"address": _plan_address(project, told, row)} for row in told["rows"]]
     by_number = {row["number"]: row for row in rows}
     context = {"told": told, "rows": rows, "answer": told["sentence"], "goal_words": wish.words}

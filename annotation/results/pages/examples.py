@@ -345,9 +345,8 @@ def example_check(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
 
 def texts_of(example: Example, how: str) -> dict[str, object]:
     texts = example.question, example.response_1, example.response_2
-    question, *responses = (
-        render_shown(text, how) for text in shown_of(texts, example.conversation)
-    )
+    shown = shown_of(texts, example.conversation)
+    question, *responses = (render_shown(text, how) for text in shown)
     return {
         "question": question,
         "reference": rendered(example.reference, how) if example.reference else "",

@@ -282,9 +282,8 @@ def _rail(
             if runs is None:
                 continue
             theirs = run if run in runs else runs[0]
-        asked = (
-            f"?run={theirs.number}" if theirs and (chapter.method or "run" in request.GET) else ""
-        )
+        names_run = theirs and (chapter.method or "run" in request.GET)
+        asked = f"?run={theirs.number}" if names_run else ""
         places = " ".join((chapter.name, *(section.place for section in chapter.sections)))
         url = reverse("results_page", args=[project.slug, chapter.name])
         pages.append(RailPage(chapter.name, chapter.title, f"{url}{asked}", places))
@@ -366,9 +365,7 @@ def plot(request: HttpRequest, slug: str, name: str, kind: str) -> HttpResponse:
     access = project_for(request.user, slug, Role.OBSERVER, shows_judge=True)
     run = chosen_run(request, access)
     report = shown_report(access.project, run).report if run and run.ranked_at else None
-    chosen = (
-        next((known for known in plots(report) if known.name == name), None) if report else None
-    )
+    chosen = next((row for row in plots(report) if row.name == name), None) if report else None
     if chosen is None:
         raise Http404
     if not can_draw():

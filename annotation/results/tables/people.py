@@ -215,10 +215,7 @@ def _pay(person: _Person, vote: Mapping[str, Any]) -> None:
 
 def _practice(results: Sequence[PracticeResult]) -> dict[str, Any]:
     """What came of a person's training and tries. qualified: by the last try; None without one."""
-    kinds = {
-        kind: [outcome for outcome in results if outcome.round.kind == kind]
-        for kind in Round.PRACTICE
-    }
+    kinds = {kind: [row for row in results if row.round.kind == kind] for kind in Round.PRACTICE}
     trained, tried = (kinds[kind] for kind in Round.PRACTICE)
     return {
         "training_n": sum(outcome.n for outcome in trained),
@@ -310,9 +307,8 @@ def criterion_rows(
             example = strengths.setdefault(counting[answer.vote], {})
             for name, strength in answer.strengths.items():
                 example.setdefault(name, []).append(int(np.sign(strength)))
-    names = dict.fromkeys(
-        (*criteria_asked(project), *(n for by_name in strengths.values() for n in by_name))
-    )
+    answered = (name for example in strengths.values() for name in example)
+    names = dict.fromkeys((*criteria_asked(project), *answered))
     examples = frame_of(project, chosen).values_list("pk", "external_id")
     for pk, external_id in examples.iterator(chunk_size=500):
         for name in names if pk in strengths else ():
