@@ -128,6 +128,7 @@ def compare_runs(
 
     look = take_look(after, before, [f"{what}{margin}"], answers, restart=restart)
     decision = decision_of(after, look, int(both.sum()), other=before)
+    # Every figure has the interval of this look. Later looks have wider ones.
     level = look.confidence
     return Drift(
         decision=decision,
@@ -234,6 +235,7 @@ def _p(old: Analysis, new: Analysis, both: Booleans) -> float | None:
 
 def _test(old: Sheet, new: Sheet, rows: Booleans, rng: np.random.Generator) -> float | None:
     groups, code = coded(old.question[rows])
+    # Pairs of one question are not independent, so the test turns the signs of whole questions.
     if groups < 2:
         return None
     return sign_flip(np.bincount(code, 2 * _points(old, new)[rows], minlength=groups), rng)

@@ -164,12 +164,14 @@ def decide_gate(
         raise UserError("Nothing is required. Add --require, such as --require 'accuracy>=0.85'.")
     if not 1 <= votes <= MAX_VOTES:
         raise Misuse(f"Ask for 1 to {MAX_VOTES} votes per example. Nothing was decided.")
+    # A requirement that is named twice is one, and belongs to the same series of looks.
     wanted = list(dict.fromkeys(requirements))
     of = Analysis(project, run)
 
     def answers(confidence: float) -> list[Decided]:
         return [_answer(requirement, of, confidence) for requirement in wanted]
 
+    # Sorted, so that the order of the requirements begins no new series of looks.
     look = take_look(run, None, sorted(map(str, wanted)), answers, restart=restart)
     needed = None
     if look.verdict is Ruling.INCONCLUSIVE:
@@ -192,6 +194,7 @@ def _answer(wanted: Requirement, of: Analysis, confidence: float) -> Decided:
 
 def _certified(plan: CertificateFigures, by_interval: Ruling, bound: float) -> tuple[Ruling, str]:
     """A certificate passes by its own plan, which was stored before the audit, and nothing else."""
+    # As floats, 10 % may be a little more than the bound that was written as 0.1.
     if plan.issued and plan.epsilon is not None and plan.epsilon <= bound + 1e-12:
         return Ruling.PASS, ""
     if by_interval is Ruling.FAIL:
@@ -254,8 +257,11 @@ def take_look(
             "holds for a frozen set only. Nothing was decided. To start again with the current "
             "examples, add --restart, or `restart` by program."
         )
+    # The answers at the first confidence tell data apart: those of later looks differ by the look,
+    # too.
     first = answers(spending.confidence(1))
     data = _digest([[row.requirement, row.figure.as_json(), row.reason] for row in first])
+    # After a restart, only looks at the present examples share the error.
     kept = kept.filter(examples_sha256=frozen)
     while True:
         last = kept.order_by("-number").first()
@@ -334,9 +340,11 @@ def _needed(
     by_votes = [pair for pair in undecided if pair[0].name not in OF_THE_JUDGE]
     sheet = of.sheet
     unsettled = ((sheet.selected | sheet.audited) & ~sheet.answered).any()
+    # A requirement that votes can't decide leaves the gate undecided, whatever others would do.
     if len(by_votes) < len(undecided) or unsettled:
         return Needed(0, None, Decimal(0))
     spending = Spending()
+    # The next look has a wider interval: its normal quantile over that of this look.
     wider = float(
         scipy.stats.norm.isf(spending.tail(look + 1)) / scipy.stats.norm.isf(spending.tail(look))
     )
@@ -409,7 +417,9 @@ def _round_of(of: Analysis, more: int, epsilon: float, look: int, votes: int) ->
     ids = list(frame_of(project, of.run.frame_id).values_list("pk", flat=True))
     order = ranked_examples(of.run, of.run.frame_id)
     seen = set(sheet.ids[sheet.selected | sheet.audited].tolist())
+    # From the data, so that every look at it names the same examples. 60 bits fit into the column.
     seed = int(_digest([of.run.pk, look, sorted(seen)])[:15], 16)
+    # The draw is from all examples, and grows until enough of them have no label yet.
     size = more
     while True:
         drawn = [item.example_id for item in draw(order, ids, 0, size, seed).audit]
@@ -433,6 +443,7 @@ def _round_of(of: Analysis, more: int, epsilon: float, look: int, votes: int) ->
 
 def _votes_on(project: Project, keys: Sequence[int]) -> Mapping[int, int]:
     """How many votes of the present protocol each of these examples has."""
+    # Chosen here, because a database bounds how many keys a query may name.
     wanted = set(keys)
     rows = (
         Vote.objects.filter(protocol=current_protocol(project), example__project=project)

@@ -120,6 +120,7 @@ def drift_markdown(drift: Drift) -> str:
 def plain(text: str) -> str:
     """Return text that Markdown and HTML show as it is, in one line."""
     line = " ".join(printable(text).split())
+    # `\w` lets underscores pass, which Markdown reads as emphasis.
     return _ACTIVE.sub(lambda active: f"&#{ord(active[0])};", line).replace("_", "&#95;")
 
 

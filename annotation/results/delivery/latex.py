@@ -198,6 +198,7 @@ class _Latex:
         lines = [_row(row, width) for row in table.rows]
         head, body = lines[: table.n_head], lines[table.n_head :]
         first = [rf"\caption[]{{{self._caption(table)}}}\\", r"\toprule", *head]
+        # longtable repeats a head on every page, and the caption belongs on the first one only.
         again = [r"\toprule", *head, r"\midrule", r"\endhead"] if head else [r"\toprule"]
         parts = [*first, r"\midrule", r"\endfirsthead", *again] if head else first
         text = "\n".join(
@@ -255,6 +256,7 @@ class PageReader(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         attributes = dict(attrs)
+        # A line break separates words like a space.
         if tag in _VOID:
             self.words.append(" ")
         elif self.left_out or tag in _LEFT_OUT or "hidden" in attributes or _is_unseen(attributes):
@@ -280,6 +282,7 @@ class PageReader(HTMLParser):
             self.table = Table(self.named)
         elif self.table is not None:
             self._begin_in_table(self.table, tag, attributes)
+        # A term and its description are one paragraph.
         elif tag != "dd" and (tag in _BLOCKS or tag in HEADINGS):
             self._end_block("p")
             if attributes.get("role") == "region" and (label := attributes.get("aria-label")):

@@ -106,6 +106,7 @@ def _fonts() -> Any:
 def _set(typst: Any, source: str) -> bytes:
     # An empty folder, so that there is no file to read.
     with TemporaryDirectory() as folder:
+        # No time is written, so that the same report gives the same bytes.
         made: bytes = typst.compile(
             source.encode(), root=folder, font_paths=_fonts(), pdf_standards=["ua-1"], timestamp=0
         )
@@ -168,6 +169,8 @@ class _Typst:
     def escaped(self, text: str) -> str:
         if not text.strip(" \n\t\r\f"):
             return " " if text else ""
+        # Only these signs are spaces of HTML. Without an argument, `strip` would take no-break
+        # spaces too.
         inner = text.strip(" \n\t\r\f")
         before = " " if text[0] in " \n\t\r\f" else ""
         after = " " if text[-1] in " \n\t\r\f" else ""
@@ -239,5 +242,6 @@ def _cells(rows: list[list[Cell]], width: int) -> str:
             f"[{cell.text}]" if cell.span == 1 else f"table.cell(colspan: {cell.span})[{cell.text}]"
             for cell in row
         ]
+        # Typst fills a table cell by cell, so that a short row would shift all that follow.
         made += ["[]"] * (width - sum(cell.span for cell in row))
     return ", ".join(made)

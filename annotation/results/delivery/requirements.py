@@ -44,6 +44,7 @@ def _unreviewed_errors(of: Analysis, confidence: float) -> Figure:
     assert isinstance(right, Estimate)
     assert right.low is not None
     assert right.high is not None
+    # Errors are what is left of the right labels, so both limits change places.
     return Estimate(1 - right.value, right.n, 1 - right.high, 1 - right.low)
 
 
@@ -70,6 +71,7 @@ OF_THE_JUDGE = ("coverage",)
 # A tiny exponent would make a requirement a text of a million digits.
 MOST_DECIMALS = 12
 LOWEST = {"kappa": -1, "alpha": -1}
+# Possessive quantifiers, so that no text makes the pattern try every way to divide it.
 _FORM = re.compile(r"\s*+(\w++)\s*+(?:\((.*)\)\s*+)?(>=|<=)\s*+(\S++)\s*+", re.DOTALL)
 
 

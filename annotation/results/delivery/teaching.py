@@ -126,6 +126,7 @@ def _drawn_by_question(analysis: Analysis) -> Codes:
     labelled = np.flatnonzero(sheet.labelled)
     most = min(MOST_TAUGHT, len(labelled) // 2)
     drawn: list[np.ndarray] = []
+    # Whole questions teach, so that no other pair of a taught question is left to measure by.
     for question in analysis.rng.permutation(np.unique(sheet.question[labelled])):
         rows = labelled[sheet.question[labelled] == question]
         if sum(map(len, drawn)) + len(rows) <= most:
@@ -244,6 +245,7 @@ def plan_lesson(
     taught = sorted({*earlier, *sheet.ids[pool.taught].tolist()})
     pairs: list[list[Any]] = []
     if way != Lesson.Way.RUBRIC:
+        # One more than is shown, in case that the pair to judge has the question of one of them.
         pairs = [[key, label] for key, label in _chosen(sheet, pool, shots + 1)]
     plan = LessonPlan(
         run=run,
@@ -372,6 +374,7 @@ def _asking(analysis: Analysis, asked: list[tuple[int, str]], longest: int) -> s
         named += zip(
             ("first response", "second response"), responses[:: -1 if turned else 1], strict=True
         )
+        # Disarmed, because a text may hold such marks itself and would end its case early.
         lines = [
             f"[The Start of case {number}'s {name}]\n{disarm(_clipped(text, longest))}\n"
             f"[The End of case {number}'s {name}]"
@@ -460,6 +463,8 @@ def draft(
     Raises UserError if no draft came. The lesson then says why.
     """
     mine = Lesson.objects.filter(pk=lesson.pk, state=Lesson.State.WAITING)
+    # Claimed before the request. After a crash, nobody knows whether it was billed, so it isn't
+    # sent a second time.
     if not mine.filter(asked_at=None).update(asked_at=timezone.now()):
         mine.update(state=Lesson.State.FAILED, reason=CUT_OFF)
         lesson.refresh_from_db()
@@ -470,6 +475,7 @@ def draft(
     price = PriceSnapshot.from_json(lesson.price) if lesson.price else None
     stated = (price.prompt.base, price.completion.base) if price else None
     try:
+        # The request isn't stored. It is made from the labels that there are now.
         plan = plan_lesson(
             lesson.project, lesson.run, lesson.way, shots=max(lesson.shown, 1), name=lesson.name,
             endpoint=lesson.endpoint, model=lesson.model, price=stated, budget=lesson.budget_usd,
@@ -526,6 +532,7 @@ def taught_template(lesson: Lesson, rubric: str) -> Template:
     names = "pairs", "shown", "taught", "number", "annotators"
     taught = TaughtPairs.from_json({name: getattr(lesson, name) for name in names})
     made = replace(base, name=lesson.name, text=text, lesson=taught, source="taught by people")
+    # The old template may have problems of its own, for which the rubric isn't to blame.
     before = problems(base)
     if new := [reason for reason in problems(made) if reason not in before]:
         raise UserError(f"The rubric can't be part of the template. {TemplateRefused(new)}")
@@ -595,8 +602,11 @@ def compare_lesson(
             return lesson
         better = outcome["verdict"] == Ruling.PASS
         with transaction.atomic():
+            # Tests on the labels of one run queue up here. Without a key lock, rows that refer to
+            # the project can still be added.
             Project.objects.select_for_update(no_key=True).get(pk=lesson.project_id)
             again = sum(len(other.tests) for other in Lesson.objects.filter(run=lesson.run))
+            # Another test came first, so this one is a later look and needs a wider interval.
             if again != taken:
                 continue
             lesson.tests = [*lesson.tests, outcome]

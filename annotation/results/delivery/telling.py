@@ -29,6 +29,7 @@ def tell_of_certificate(round_: Round) -> None:
             outcome = _outcome(figures, told.certificate, is_over=is_over)
     before = told.certificate
     with transaction.atomic():
+        # Two workers may have come to the same outcome. The one that moves the row on tells of it.
         if not move_on(told, level=level, certificate=outcome):
             return
         if figures is not None and outcome and outcome != before:

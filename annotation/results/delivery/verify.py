@@ -97,6 +97,7 @@ def verify(path: Path) -> list[str]:
         hashes = dict(manifest["sha256"])
     except FileNotFoundError as error:
         raise UserError(f"There is no file {path}.") from error
+    # zipfile raises the last two for members with a password, or packed in a way it doesn't know.
     except (*BROKEN, RuntimeError, NotImplementedError) as error:
         raise UserError(f"{path} is not a report of FairJudge: {error}.") from error
     missing = [name for name in dict.fromkeys((*FILES, *hashes)) if name not in files]
@@ -116,6 +117,7 @@ def verify_within(path: Path, seconds: float) -> list[str]:
 
     A ZIP that was made to be slow may keep NumPy busy where nothing in this process could stop it.
     """
+    # The other process has to find FairJudge where this one found it.
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     command = [sys.executable, "-c", _CHILD, str(path)]
     try:
@@ -158,6 +160,7 @@ def print_verified(path: str) -> None:
 
 def _hashes(files: Files, hashes: dict[str, str]) -> Iterator[str]:
     for name, content in files.items():
+        # The manifest can't hold its own hash.
         if name == MANIFEST:
             continue
         if name not in hashes:
@@ -169,6 +172,7 @@ def _hashes(files: Files, hashes: dict[str, str]) -> Iterator[str]:
 def _part(name: str, check: Callable[[], Iterator[str]]) -> list[str]:
     """Return what a check finds, or a sentence that what it checks cannot be read."""
     try:
+        # A file that is wrong everywhere would give a sentence for each of its numbers.
         return list(islice(check(), MOST_LISTED))
     except BROKEN as error:
         return [f"{name} cannot be read: {type(error).__name__} {error}"]
@@ -225,6 +229,7 @@ def _unpacked(files: Files) -> Unpacked | str:
 def _figures(files: Files, unpacked: Unpacked) -> Iterator[str]:
     """Compute every number again from the data in the ZIP alone, and compare the texts."""
     figures = report(unpacked)
+    # Through JSON and back, as the delivered figures went: tuples became lists there.
     computed = json.loads(json.dumps(to_json(figures)))
     yield from differences(shallow_json(files["report.json"]), computed, "")
     if _text(files["methods.md"].decode()) != _text(methods_text(figures)):
@@ -271,6 +276,7 @@ def _shown(value: Any) -> str:
 
 
 def _same(delivered: Any, other: Any) -> bool:
+    # In Python True equals 1. In JSON it doesn't.
     truths = isinstance(delivered, bool), isinstance(other, bool)
     if any(truths):
         return all(truths) and delivered == other
@@ -281,6 +287,7 @@ def _same(delivered: Any, other: Any) -> bool:
 
 def rows(content: bytes, wanted: Sequence[str]) -> Iterator[list[str]]:
     """Yield these columns of each row. Raises ValueError if a column is missing."""
+    # A response may be longer than the 131,072 characters that Python's reader accepts in a cell.
     allow_long_cells()
     reader = csv.reader(io.TextIOWrapper(io.BytesIO(content), "utf-8-sig", newline=""))
     head = next(reader, None)
@@ -316,6 +323,7 @@ def compare_labels(content: bytes, sheet: Sheet) -> Iterator[str]:
     table = list(rows(content, LABEL_COLUMNS))
     columns = {name: [row[i] for row in table] for i, name in enumerate(LABEL_COLUMNS)}
     n = len(columns["external_id"])
+    # All that follows compares rows by their place.
     if n != len(sheet):
         yield f"labels.csv has {n} examples, and the figures rest on {len(sheet)}"
         return
@@ -457,6 +465,7 @@ def compare_verdicts(sheet: Sheet, samples: SampleArrays | Undefined, run: Run) 
     if isinstance(samples, Undefined) or run.form == Form.CHOICE or run.stages:
         return
     scores = np.zeros((*samples.valid.shape, 2), dtype=np.int64)
+    # A verdict depends on the difference of both scores alone, so the second one may be 0.
     scores[..., 0] = samples.difference
     computed = verdict_arrays(scores, samples.valid, samples.scale)
     there = sheet.judged
@@ -494,6 +503,7 @@ def _slots(run: Run) -> dict[str, tuple[int, int]]:
     slots = {}
     for part in run.parts if run.stages else run.counted_parts:
         order = run.orders.index(PromptVariant.parse(part).order)
+        # As `samples._slot` has it: permutations that show the same order follow one another.
         slots[part] = order, 0 if run.stages else seen[order] * run.k
         seen[order] += 1
     return slots
@@ -508,6 +518,7 @@ def _difference(
         return float(rating) - MIDDLE
     if p_first:
         preferred = 2 * float(p_first) - 1
+        # Unlike scores, this probability is of the response that was shown first.
         return -preferred if PromptVariant.parse(part).swapped else preferred
     return float(SIGN[outcome])
 
@@ -537,6 +548,7 @@ def compare_votes(
     others, seconds = 0, defaultdict(list)
     for example, annotator, label, left, active, source in rows(content, VOTE_COLUMNS):
         if counted.get((example, annotator)) == (SIGN.get(label), int(left or 0)):
+            # Taken out, so that a row that is in the file twice counts once.
             del counted[example, annotator]
         else:
             others += 1

@@ -86,4 +86,5 @@ def wait_for_votes(command: FairJudgeCommand, run: Run, minutes: float | None) -
                 )
             time.sleep(min(LOOK_EVERY, max(0.0, (until or float("inf")) - time.monotonic())))
             missing = votes_missing(run)
+            # More votes may be asked for meanwhile, and a bar doesn't go back.
             bar.move_to(max(bar.done, total - missing))

@@ -127,9 +127,11 @@ def cheapest(request: HttpRequest, slug: str) -> HttpResponse:
     project = access.project
     if request.method != "POST" and not has_examples(project):
         return render(request, "results/plan_empty.html", access.under("plan"))
+    # An empty project has no judge to show, so its page above unblinds nobody.
     access = project_for(request.user, slug, Role.RESEARCHER, shows_judge=True)
     data = request.POST if request.method == "POST" else request.GET
     usual = {name: field.initial for name, field in WishForm(project).fields.items()}
+    # A link may name the goal alone. Every other field then has its default.
     form = WishForm(project, {**usual, **data.dict()})
     if request.method == "POST" and form.is_valid():
         try:
@@ -138,6 +140,7 @@ def cheapest(request: HttpRequest, slug: str) -> HttpResponse:
             form.add_error(None, str(error))
     checks = kept_for(project, "goal-checks", lambda: goal_checks(project))
     context = {**access.under("plan"), "form": form, "checks": checks}
+    # An error of the whole form, such as a plan that is gone, leaves the answer readable.
     if form.is_valid() or not form.errors.keys() - {"__all__"}:
         context |= _shown(access, form)
     failed = bool(form.errors)

@@ -88,6 +88,7 @@ class ExampleFilter(forms.Form):
         self.fields["label"].choices = label_choices(pairs)
         criteria = [(name, shortened(name)) for name in criteria_asked(project)]
         self.fields["criterion"].choices = [("", "any or no criterion"), *criteria]
+        # At once, because the run that is chosen decides which other fields there are.
         self.is_valid()
         number = self.cleaned_data.get("run", "")
         self.run = next((run for run in runs if str(run.number) == number), None)
@@ -99,6 +100,7 @@ class ExampleFilter(forms.Form):
         categories = len(self.fields["category"].choices) - 1
         models = len(self.fields["model"].choices) - 1
         matches = number_of(n, "pair") if n else "No pairs yet"
+        # A list that is full may have been cut off, so its length is no count.
         if 1 < categories < MOST_NAMES:
             matches += f" in {count(categories)} categories"
         if 1 < models < MOST_NAMES:
@@ -109,6 +111,8 @@ class ExampleFilter(forms.Form):
 
     def shown_fields(self) -> list[forms.BoundField]:
         names = ["q", "category", "tag", "model"]
+        # A filter that keeps everything is left out: by one category, no tag, or two models that
+        # are in every pair.
         if len(self.fields["category"].choices) <= 2:
             names.remove("category")
         if len(self.fields["tag"].choices) <= 1:
@@ -193,6 +197,7 @@ def is_filtered(asked: Filter) -> bool:
 def last_change(access: Access) -> TagChange | None:
     """Return the person's last change of tags, unless it was taken back."""
     mine = TagChange.objects.filter(project=access.project, made_by=access.user)
+    # A change holds the keys of all its examples, which may be a hundred thousand.
     last = mine.defer("examples").order_by("-pk").first()
     return last if last is not None and last.undone_at is None else None
 
@@ -203,6 +208,7 @@ def tag_examples(request: HttpRequest, slug: str) -> HttpResponse:
     access = project_for(request.user, slug, Role.RESEARCHER)
     form = asked_form(request, access)
     if form.run is not None:
+        # How many examples match a verdict says something about the judge.
         project_for(request.user, slug, Role.RESEARCHER, shows_judge=True)
     added = request.POST.get("action") != "remove"
     try:
@@ -360,6 +366,7 @@ def texts_of(example: Example, how: str) -> dict[str, object]:
 def people_about(example: Example, run: Run | None) -> dict[str, object]:
     """Return the final label, the votes and the decisions. An attention check has no final one."""
     (merged,) = merged_page(example.project, run, [example])
+    # Votes that were put aside are shown as well.
     rows = Vote.every.filter(example=example).select_related("annotator", "item__round")
     votes = list(rows.order_by("item__round__number", "pk"))
     texts = {1: ShownText(example.response_1), 2: ShownText(example.response_2)}
@@ -410,6 +417,7 @@ def marked_reply(
         try:
             variant = PromptVariant.parse(order.part)
         except UnknownPart:
+            # Judgments recorded elsewhere may name a part that FairJudge doesn't know.
             return [(text, "")]
         how = ReplyFormat(output["reply"]) if "reply" in output else None
         mentioned = mentions(text[:MOST_MARKED], variant, reply=how, ids=(first, second))

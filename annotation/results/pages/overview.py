@@ -206,6 +206,7 @@ def action_for(role: Role, project: Any, action: Action) -> Action:
     if role == Role.OBSERVER:
         return replace(action, label="See the results", url=reverse("results", args=[project.slug]))
     in_round = action.step == REVIEW and project.n_waiting and not project.n_undecided
+    # A panel comes by a link of its own, so members alone don't tell who can vote.
     if role == Role.OWNER and in_round and project.n_voters < 2 and not project.has_panel:
         text = f"{action.text} Only one person can vote."
         return Action(REVIEW, text, "Invite annotators", reverse("people", args=[project.slug]))
@@ -285,6 +286,7 @@ def project(request: HttpRequest, slug: str) -> HttpResponse:
     if run is not None and run.ranked_at is not None:
         # Who has seen nothing of the judge is not shown it by a page that merely opens.
         context["may_see"] = access.has_seen_judge
+        # Only a report that is there already. The page itself loads another one as a fragment.
         report = ready_report(access.project, run) if access.has_seen_judge else None
         if report is not None:
             context |= _figures(run, report)
@@ -312,6 +314,7 @@ def project_figures(request: HttpRequest, slug: str) -> HttpResponse:
 def _figures(run: Run, report: Report) -> dict[str, Any]:
     apart = kept_disagreements(run)
     first = {pair.example: pair for pair in apart.first} if apart else {}
+    # Without the texts, which may be long and aren't shown here.
     examples = Example.objects.filter(pk__in=first).only(
         "external_id", "number", "model_1", "model_2", "project"
     )
@@ -348,6 +351,7 @@ def facts_of(projects: list[Project], roles: Mapping[int, Role]) -> dict[int, Fa
     """
     now, keys = timezone.now(), [row.pk for row in projects]
     routed = {"item__round__project__in": keys, "item__round__kind": Round.Kind.ROUTED}
+    # Votes that were put aside were paid all the same.
     counted = Vote.every.filter(**routed).order_by().values("item__round")
     recent = Count("pk", filter=Q(submitted_at__gte=now - timedelta(days=1)))
     votes = {

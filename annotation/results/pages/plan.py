@@ -262,9 +262,11 @@ class PlanForm(SubsetForm):
         for name, what in (("beta", "a share between 0 and 100 %"), ("budget", "an amount")):
             if data.get("how") == name and data.get(name) is None and name not in self.errors:
                 self.add_error(name, f"Enter {what}, or choose another way.")
+        # A field that can't be read has a message already, so no rule complains about its default.
         unread = set(self.errors)
         run, settings = self.settings()
         for name, why in problems(self.project, run, settings, unread):
+            # A subset is no field of this form. Its faults are shown at the sample.
             name = "sample" if name == "subset" else name
             self.add_error(name if name in self.fields else None, why)
         return data
@@ -320,6 +322,7 @@ def defaults(access: Access, chosen: QueryDict) -> PlanForm:
     empty = PlanForm(project)
     run = empty.fields["run"].initial
     data = {name: field.initial for name, field in empty.fields.items() if name != "run"}
+    # No audit yet: how large it can be depends on the share that is advised.
     data |= {"run": run.pk if run else "", "looks": "", "check_rules": "", "after": "", "audit": 0}
     data |= {name: chosen.get(name, "") for name in ("category", "tag")}
     form = PlanForm(project, data)
@@ -327,8 +330,10 @@ def defaults(access: Access, chosen: QueryDict) -> PlanForm:
         return form
     preview = _preview(access, form)
     if (advised := preview.get("advice")) and advised.beta is not None:
+        # From the digits that a float shows, because its binary digits would fill the field.
         data["beta"] = Decimal(repr(advised.beta))
     n = preview["plan"].n_frame
+    # No more can be audited than the review leaves.
     data["audit"] = min(audit_for(float(DEFAULT_EPSILON / 100)), n - size_for_beta(n, data["beta"]))
     return PlanForm(project, data)
 
@@ -348,6 +353,8 @@ def cost_curve(expected: Expectation | Unforeseen, plan: ReviewPlan) -> Plot:
             values = {
                 CURVE: expected.accuracy[place],
                 BAND: expected.lower_band[place],
+                # A random review finds errors at a constant rate, so accuracy rises in a straight
+                # line.
                 CHANCE: first + beta / 100 * (last - first),
             }
             usd = float(plan.usd_at(beta))
@@ -395,6 +402,7 @@ def plan(request: HttpRequest, slug: str) -> HttpResponse:
                 if round_.state == Round.State.OPEN:
                     messages.success(request, f"Round {round_.number} is open.")
                 return redirect("round", access.project.slug, round_.number)
+    # Addresses of the data browser name a category or a tag only, and get the defaults below.
     elif "how" in request.GET:
         form = PlanForm(access.project, request.GET)
     else:
@@ -439,6 +447,7 @@ def _preview(access: Access, form: PlanForm) -> dict[str, Any]:
     # Without a run the advice would say that no judge has labelled anything.
     has_advice = run is not None or not form.fields["run"].queryset.exists()
     figures: dict[str, Any] = {"advice": advised} if has_advice else {}
+    # Two shares that select equally many examples are the same plan.
     if (
         advised.beta is not None
         and size_for_beta(plan.n_frame, Decimal(repr(advised.beta))) != plan.m
@@ -605,6 +614,7 @@ def _sizes(
 ) -> HttpResponse:
     pilot = pilot_of(report, usual) if report else None
     start = pilot.study if pilot else usual
+    # What the address says comes before what the pilot measured.
     form = SizesForm(SizesForm.values_of(start) | request.GET.dict())
     message: dict[str, Any] = {}
     if form.is_valid():

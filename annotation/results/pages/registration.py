@@ -96,6 +96,7 @@ class RegisterForm(forms.Form):
     def __init__(self, project: Project, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         own = JudgeTemplate.objects.filter(project=project, retired_at=None)
+        # A template of the project may have the name of one in the catalogue, and is listed once.
         names = dict.fromkeys([*own.order_by("name").values_list("name", flat=True),
                                *catalogue_names()])  # fmt: skip
         self.fields["templates"].choices = [(name, name) for name in names]
@@ -229,6 +230,7 @@ def _begun(request: HttpRequest, access: Access, made: list[Preregistration]) ->
         start["templates"] = [template["name"] for template in plan["templates"]]
         for name in ("epsilon", "alpha"):
             if plan[name] is not None:
+                # Stored as a share, and asked for in percent.
                 start[name] = f"{100 * plan[name]:g}"
     return RegisterForm(access.project, initial=start)
 
@@ -272,6 +274,7 @@ def preregistration_check(request: HttpRequest, slug: str) -> HttpResponse:
     try:
         if sent is None:
             raise UserError("Choose a file first.")
+        # One byte too many is enough to tell that a file is too large.
         check = check_file(sent.read(LARGEST_FILE + 1), access.project)
     except UserError as error:
         messages.error(request, str(error))

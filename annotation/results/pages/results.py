@@ -69,6 +69,7 @@ def reselections(run: Run) -> list[Reselection]:
     """Return the rounds whose selection would differ now. It takes a few queries per round."""
     if run.ranked_at is None:
         return []
+    # A round that learns selects by a score of its own, which new ranks don't change.
     rounds = Round.objects.filter(
         run=run, kind=Round.Kind.ROUTED, stage=Round.Stage.ONLY, opened_at__lt=run.ranked_at
     ).exclude(paper_mode=True)
@@ -84,6 +85,7 @@ def _compare(run: Run, round_: Round) -> Reselection:
     ranked = Verdict.objects.filter(
         run=run, rank__isnull=False, example__in=frame_of(run.project, round_.frame_id)
     )
+    # Ranks also count examples outside of the frame, so the m-th one in it may be larger than m.
     last = list(ranked.order_by("rank").values_list("rank", flat=True)[max(m - 1, 0) : max(m, 1)])
     if not m or not last:
         return Reselection(round_, m, m)
@@ -247,8 +249,10 @@ def results_page(request: HttpRequest, slug: str, name: str) -> HttpResponse:
     if name == EXPORT:
         context |= _exporting(access)
     elif run is not None and run.ranked_at is not None:
+        # Not before: this puts on record that the person has seen the judge.
         project_for(request.user, slug, Role.OBSERVER, shows_judge=True)
         shown = shown_report(project, run, here="here" in request.GET)
+        # The part that waits asks for itself. Once the report is there, the whole page is new.
         if request.htmx and not shown.renewing:  # type: ignore[attr-defined]
             return HttpResponseClientRefresh()
         context |= _figures(run, shown, name)
@@ -281,6 +285,7 @@ def _rail(
             runs = methods.get(chapter.name)
             if runs is None:
                 continue
+            # A method's page is about a run of that method, also if another run is chosen.
             theirs = run if run in runs else runs[0]
         names_run = theirs and (chapter.method or "run" in request.GET)
         asked = f"?run={theirs.number}" if names_run else ""
@@ -289,6 +294,7 @@ def _rail(
         pages.append(RailPage(chapter.name, chapter.title, f"{url}{asked}", places))
     asked = f"?run={run.number}" if run and "run" in request.GET else ""
     url = reverse("results_page", args=[project.slug, EXPORT])
+    # Export comes after the pages that every run has, and before those of methods.
     seven = len([page for page in pages if page.name not in _METHODS])
     return [*pages[:seven], RailPage(EXPORT, "Export", f"{url}{asked}", EXPORT), *pages[seven:]]
 
@@ -348,6 +354,7 @@ def _without_report(project: Project, run: Run | None, name: str) -> dict[str, A
             page, label, waits = "imports", "Import pairs", "This project has no pairs yet."
         waits += " Results compare a judge with people."
         context["action"] = {"url": reverse(page, args=[project.slug]), "label": label}
+    # Only these two pages have figures that need no judge.
     if alone is None or name not in ("verdict", "people"):
         return context | {"answer": Sentence(waits, name), "report": None, "alone": False}
     people = kept_for(project, f"totals:{run.pk if run else 0}", lambda: run_totals(project, run))
@@ -368,6 +375,7 @@ def plot(request: HttpRequest, slug: str, name: str, kind: str) -> HttpResponse:
     chosen = next((row for row in plots(report) if row.name == name), None) if report else None
     if chosen is None:
         raise Http404
+    # The request is right, and this server lacks an optional package: hence 501.
     if not can_draw():
         return HttpResponse(f"{NEEDS_CONVERTER}\n", content_type="text/plain", status=501)
     drawn = as_svg(chosen).encode() if kind == "svg" else as_png(chosen)

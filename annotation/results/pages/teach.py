@@ -165,11 +165,13 @@ def _answer(lesson: Lesson) -> str:
 
 def _begun(access: Access, plan: LessonPlan, form: TeachForm) -> Lesson:
     if plan.request is not None and not access.may_start_runs:
+        # A draft is paid for, like a run.
         raise UserError(MAY_NOT_START)
     project, user = access.project, access.user
 
     def made(lesson: Lesson) -> None:
         if plan.request is not None:
+            # In the transaction that makes the lesson, so that none waits without a job.
             leave_to_worker(project, user, Job.Kind.LESSON, {"lesson": lesson.number})
 
     return begin_lesson(project, user, plan, form.cleaned_data["budget"], made)
@@ -234,6 +236,7 @@ def _lesson_page(
             [
                 {"example": examples[key], "people": label, "judge": judged.get(key)}
                 for key, label in own
+                # An example may have been deleted since it taught.
                 if key in examples
             ]
             for own in record.annotators or [record.pairs]

@@ -162,6 +162,7 @@ def _added_up(project: Project, votes: QuerySet[Vote]) -> tuple[dict[int, _Perso
         vote = dict(zip(_READ, values, strict=True))
         person = people[vote["annotator"]]
         _pay(person, vote)
+        # Practice is paid, and says nothing about examples.
         if vote["is_practice"]:
             continue
         person.aside += vote["aside_at"] is not None
@@ -175,6 +176,7 @@ def _added_up(project: Project, votes: QuerySet[Vote]) -> tuple[dict[int, _Perso
         if vote["aside_at"] is not None:
             continue
         sign = _SIGNS[vote["label"]]
+        # Votes under another protocol answer another question, and are an item of their own.
         place = places.setdefault((vote["example"], vote["protocol"]), len(places))
         person.signs.append(sign)
         person.items.append(place)
@@ -184,6 +186,7 @@ def _added_up(project: Project, votes: QuerySet[Vote]) -> tuple[dict[int, _Perso
     counts = np.zeros((len(places), 3), dtype=np.int64)
     for person in people.values():
         rows, signs = (np.array(column, dtype=np.intp) for column in (person.items, person.signs))
+        # Unlike `+=` with indices, this counts both votes of a person who voted on an item twice.
         np.add.at(counts, (rows, 1 - signs), 1)
     return dict(people), counts
 
@@ -239,6 +242,7 @@ def _agreement(person: _Person, counts: np.ndarray) -> dict[str, Any]:
         return {"agreement": None, "agreement_n": 0}
     signs = np.array(person.signs, dtype=np.intp)
     others = counts[person.items]
+    # Without the person's own vote, which would agree with itself. The rows are copies.
     others[np.arange(len(signs)), 1 - signs] -= 1
     label, has = VoteCounts(others).majority()
     n = int(has.sum())

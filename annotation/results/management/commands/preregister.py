@@ -131,8 +131,10 @@ class Command(FairJudgeCommand):
 
     def _verify(self, project: Project, path: Path) -> None:
         with path.open("rb") as file:
+            # One byte too many is enough to tell that a file is too large.
             check = check_file(file.read(LARGEST_FILE + 1), project)
         stored = check.stored.number if check.stored else None
+        # Before the error: a program reads the outcome also for a file that doesn't hold.
         self.tell({"project": project.slug, "holds": check.holds, "sha256": check.sha256,
                    "number": stored})  # fmt: skip
         if check.stored is None:
