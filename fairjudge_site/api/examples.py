@@ -337,6 +337,7 @@ def upsert_examples(request: HttpRequest, slug: str, options: ReadAs) -> HttpRes
             writing.refuse_invalid(imported, options.skip_invalid)
             writing.begin(imported, skip_invalid=options.skip_invalid)
             imported.refresh_from_db()
+            # The file stays for the worker, whose import is on record now.
             kept.append(True)
             where = address_of(slug, "imports", imported.number)
             return answer(ImportOut(**_out(imported)), 202, location=where)
@@ -344,6 +345,7 @@ def upsert_examples(request: HttpRequest, slug: str, options: ReadAs) -> HttpRes
         try:
             return once(request, work, body_digest=digest)
         except BaseException:
+            # The transaction was rolled back, so nobody needs the file.
             kept.clear()
             raise
 
@@ -358,6 +360,7 @@ def get_import(request: HttpRequest, slug: str, number: Number) -> dict[str, Any
 @router.post("/projects/{slug}/imports/{number}/begin", auth=WRITE, response={202: ImportOut})
 def begin_import(request: HttpRequest, slug: str, number: Number, body: BeginIn) -> HttpResponse:
     """Write an import that a page has checked, or go on with one that was interrupted."""
+    # Hiding names is a setting of the project, which owners change.
     access = access_to(request, slug, Role.OWNER if body.hide_models else Role.RESEARCHER)
     imported = _import_of(access, number)
     if imported.kind != Import.Kind.EXAMPLES:
@@ -389,6 +392,7 @@ def get_refused(
     request: HttpRequest, slug: str, number: Number, index: Annotated[int, Path(ge=0, le=1000)]
 ) -> FileResponse:
     """Return the refused rows of a file, unchanged: the place of the file in `refused_files`."""
+    # Rows name the models that wrote the responses.
     access = access_to(request, slug, Role.RESEARCHER, shows_judge=True)
     with refused_files_of(_import_of(access, number)) as copies:
         if index >= len(copies):

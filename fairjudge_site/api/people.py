@@ -458,6 +458,8 @@ def set_crowd(request: HttpRequest, slug: str, number: Number, body: CrowdIn) ->
 
     def work() -> HttpResponse:
         link = CrowdLink.objects.filter(round=round_).first() or CrowdLink(round=round_)
+        # The form of the page checks these, so that both accept the same. It takes questions as
+        # lines.
         data = {name: getattr(link, name) for name in CrowdForm.Meta.fields}
         sent = body.dict(exclude_none=True, exclude={"version"})
         data |= {"questions": in_lines(link.questions)} | sent
@@ -535,6 +537,7 @@ def mark_submissions(
 
     with stored_body(request, "marks") as (path, _, digest, _):
         with path.open("rb") as file:
+            # One byte too many is enough to refuse a file that is too large.
             content = file.read(crowds.MOST_BYTES + 1)
         return once_made(request, work, body_digest=digest, alone=True)
 
@@ -556,6 +559,7 @@ def _put_rejected_aside(access: Access, round_: Round) -> int:
 
 def _panel_round(request: HttpRequest, slug: str, number: int) -> tuple[Access, Round]:
     access = access_to(request, slug, Role.OWNER)
+    # Imported votes have a round as well, in which nobody labels.
     rounds = Round.objects.select_related("project", "protocol").exclude(kind=Round.Kind.IMPORT)
     round_ = first_of(rounds.filter(project=access.project, number=number), "round")
     return access, round_
@@ -568,6 +572,7 @@ def _crowd_of(request: HttpRequest, slug: str, number: int) -> tuple[Access, Rou
 
 
 def _crowd(round_: Round, link: CrowdLink) -> dict[str, Any]:
+    # First, so that people who have been gone too long aren't counted as working.
     crowds.release_absent(CrowdLink.objects.filter(pk=link.pk))
     link.refresh_from_db()
     names = [name for name in CrowdForm.Meta.fields if name != "questions"]

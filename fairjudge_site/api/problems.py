@@ -93,6 +93,7 @@ def of_validation(errors: Sequence[Mapping[str, Any]]) -> Refusal:
     ]
     first = faults[0] if faults else FieldError(field="body", detail="It can't be read.")
     detail = f"{first.field}: {first.detail} Nothing was changed."
+    # A body with thousands of wrong entries doesn't get a sentence for each.
     return Refusal("field_unusable", detail, errors=faults[:100])
 
 
@@ -112,5 +113,6 @@ def _place(location: Sequence[Any]) -> list[Any]:
 
 
 def _sentence(error: Mapping[str, Any]) -> str:
+    # pydantic puts these words before what a validator raises.
     sentence = str(error.get("msg", "It is not usable")).removeprefix("Value error, ").strip()
     return sentence if sentence.endswith(".") else f"{sentence}."

@@ -207,6 +207,7 @@ def list_projects(request: HttpRequest, limit: Limit = 50, cursor: Cursor = "") 
     if token.project is not None:
         rows = rows.filter(pk=token.project.pk)
     roles = dict(Membership.objects.filter(user=token.user).values_list("project", "role"))
+    # Only superusers see projects without being members, and they act as owners.
     shown = _with_counts(rows)
     return page_of(shown, cursor, limit, lambda row: _out(row, roles.get(row.pk, Role.OWNER)))
 
@@ -276,6 +277,7 @@ def get_retention(request: HttpRequest, slug: str) -> list[retention.Planned]:
 def set_retention(request: HttpRequest, slug: str, body: RetentionIn) -> list[retention.Planned]:
     """Set days on which something is removed. `null` keeps it, and what isn't named stays."""
     access = access_to(request, slug, Role.OWNER)
+    # A day that isn't named stays, and null removes it, so the two have to be told apart.
     retention.set_dates(access.project, access.user, body.dict(exclude_unset=True))
     return retention.plan(access.project)
 

@@ -181,6 +181,7 @@ class RoundIn(SubsetIn):
         if self.after is not None:
             chosen["after"] = round_named(project, self.after)
         if self.kind != "routed":
+            # Training is passed by finishing it, whatever mark was sent.
             mark = self.pass_mark if self.kind == "qualification" else PASS_MARK
             chosen["practice"] = Practice(self.kind, self.pairs, mark, self.tries)
         return RoundSettings(**chosen, subset=self.subset(self.seed))
@@ -376,6 +377,7 @@ def list_rounds(
 ) -> dict[str, Any]:
     """List the rounds, the oldest first."""
     access = access_to(request, slug, Role.REVIEWER)
+    # `every` has also the rounds that are still being written.
     rows = Round.every.filter(project=access.project).select_related("run", "frame", "after")
     return page_of(rows, cursor, limit, _out, by="number")
 
@@ -426,6 +428,7 @@ def _changed(request: HttpRequest, slug: str, number: int, change: Callable[...,
 
     def work() -> HttpResponse:
         change(round_, access.user)
+        # Read again, because a change may write more than the object that it was given.
         return answer(RoundOut(**_out(_round_of(access, number))))
 
     return once(request, work)
@@ -446,6 +449,7 @@ def resume_round(request: HttpRequest, slug: str, number: Number) -> HttpRespons
 @router.post("/projects/{slug}/rounds/{number}/close", auth=WRITE, response=RoundOut)
 def close_round(request: HttpRequest, slug: str, number: Number) -> HttpResponse:
     """End the round and settle its items."""
+    # In the background, because settling the items of a large round outlasts a request.
     return _changed(request, slug, number, lambda *of: changes.close(*of, background=True))
 
 
@@ -690,6 +694,7 @@ def _unusable(field: str, detail: str) -> Refusal:
 
 
 def _round_of(access: Access, number: int) -> Round:
+    # `every` has also the rounds that are still being written, which a program polls.
     rounds = Round.every.select_related("project", "run", "protocol", "frame", "after")
     return first_of(rounds.filter(project=access.project, number=number), "round")
 

@@ -134,6 +134,7 @@ class RunIn(SubsetIn):
         """Return the arguments of `choose_judge`."""
         names = ("endpoint", "model", "method", "form", "template", "criteria", "scale", "k",
                  "max_tokens", "adaptive", "permutations", "ids")  # fmt: skip
+        # What is empty is left out, so that the defaults of the command hold here too.
         settings = {name: getattr(self, name) for name in names if getattr(self, name)}
         settings |= {name: True for name in ("batch", "cache_marks") if getattr(self, name)}
         settings |= {} if self.json_replies is None else {"json_replies": self.json_replies}
@@ -258,6 +259,7 @@ def estimate(request: HttpRequest, slug: str, body: RunIn) -> HttpResponse:
             )
         )  # fmt: skip
 
+    # Not `once`: no transaction is open while the endpoint is asked for its models.
     return once_made(request, work)
 
 
@@ -281,6 +283,7 @@ def list_runs(
 ) -> dict[str, Any]:
     """List the runs, the oldest first."""
     access = access_to(request, slug, Role.OBSERVER)
+    # Without the templates, which may be long and aren't in a list.
     rows = Run.objects.filter(project=access.project).defer("template_text", "schema")
     rows = rows.select_related("frame")
     return page_of(rows, cursor, limit, run_out, by="number")
@@ -331,6 +334,7 @@ def resume_run(request: HttpRequest, slug: str, number: Number, body: ResumeIn) 
     access = starter_of(request, slug)
 
     def resume(run: Run) -> None:
+        # Errors are always asked again, because they hold no answer.
         retry = {Parse.Status.ERROR, *body.retry}
         most, budget = body.max_tokens, body.budget_usd
         lifecycle.resume(run, access.user, retry=retry, max_tokens=most, budget=budget)
@@ -536,6 +540,7 @@ def _retired(request: HttpRequest, slug: str, number: int, *, retired: bool) -> 
 def _report(access: Access, run: Run) -> Any:
     run.require_ranking()
     shown = shown_report(access.project, run, here=True)
+    # A program can't see that figures are being renewed, so it never gets outdated ones.
     if shown.report is None or shown.renewing:
         return being_computed()
     return shown.report

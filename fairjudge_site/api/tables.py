@@ -150,6 +150,7 @@ def _streamed(
     access = access_to(request, slug, role_for(wanted), shows_judge=shows_judge)
     chosen = run_named(access, run)
     wanted = replace(wanted, frame=_frame(access, chosen, where))
+    # Formats of text begin at once, so only the others are worth a worker.
     if prefer and not request.is_head and wanted.format not in STREAMED:  # type: ignore[attr-defined]
         about = wanted.frame or (chosen.frame if chosen else None)
         if is_left(prefer, large=is_large(access.project, about.pk if about else None)):
@@ -265,6 +266,7 @@ def list_rows(
     chosen = run_named(access, run)
     wanted = replace(wanted, frame=_frame(access, chosen, where))
     start = decoded(cursor) or 0
+    # One row more says whether another page follows.
     rows = rows_as_json(access.project, chosen, wanted, start, start + limit + 1)
     more = encoded(start + limit) if len(rows) > limit else None
     return {"items": rows[:limit], "next_cursor": more}
@@ -329,6 +331,7 @@ def _imported(
         asked |= {"file": stored_name(path)}
 
         def leave() -> HttpResponse:
+            # The worker may be on another machine.
             share([path])
             response = left(access, kind, asked)
             kept.append(True)
@@ -343,6 +346,7 @@ def _imported(
             try:
                 return once(request, leave, body_digest=digest)
             except BaseException:
+                # The transaction was rolled back, so no job needs the file.
                 kept.clear()
                 raise
         # Two that write the same judgments would make two runs.

@@ -204,5 +204,6 @@ def _unsealed(kept: dict[str, Any]) -> dict[str, Any]:
 def _delivery(delivery: Delivery) -> dict[str, Any]:
     fields = {name: getattr(delivery, name) for name in DeliveryOut.model_fields}
     waiting = delivery.state == Delivery.State.WAITING
+    # A delivery that has ended may still hold the time of a next try.
     next_at = delivery.next_at if waiting else None
     return fields | {"next_at": next_at, "body": json.loads(delivery.body)}

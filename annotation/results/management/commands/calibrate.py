@@ -49,6 +49,7 @@ class Command(FairJudgeCommand):
         run = find_run(project, options["run"])
         chosen = options["method"] or list(USUAL)
         methods = list(NAMES) if ALL in chosen else chosen
+        # Before anything is asked, so that a refusal costs nothing.
         content_free.check(run, methods, options["estimation_share"])
         self.ask(run, methods)
         content_free.keep_settings(run, methods, options["estimation_share"])

@@ -77,6 +77,7 @@ class Command(FairJudgeCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         project = project_for_command(options["project"])
         wish = _wish(options)
+        # An answer takes long to compute, and is kept until the data changes.
         told = kept_answer(project, wish) or answer_here(project, None, wish)
         for line in _lines(told):
             self.stdout.write(line)

@@ -63,6 +63,7 @@ class Command(FairJudgeCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         project = project_for_command(options["project"])
         runs = _runs(project, options["run"])
+        # Subtracted as decimals: as floats, 1 - 0.9 is a little less than 0.1.
         asked, delta = float(options["agreement"]), float(1 - options["confidence"])
         plan, labelled = escalation_asked(project, runs, asked, delta, options["score"])
         for line in _lines(plan, float(options["confidence"])):

@@ -149,6 +149,7 @@ class Command(FairJudgeCommand):
             return
         lesson = begin_lesson(project, None, plan, options["budget"])
         if plan.request is not None:
+            # Here and not by a worker, because the command shows the draft.
             lesson = draft(lesson)
         self._show(lesson)
         self.stdout.write(f"Read it: manage.py teach {project.slug} --approve {lesson.number}")
