@@ -237,8 +237,8 @@ def _check(packed: Archive, vendor: str) -> Contents | None:
         )
     held: Contents | None = manifest.get("tables")
     if held is not None and not all(
-        isinstance(each, list) and [type(part) for part in each] == [int, str]
-        for each in held.values()
+        isinstance(table, list) and [type(part) for part in each] == [int, str]
+        for table in held.values()
     ):
         raise ValueError("what the tables held can't be read")
     return held

@@ -260,6 +260,7 @@ class Environment:
             parts = urlsplit(text)
             port, host = parts.port, parts.hostname or ""
         except ValueError:
+            # Without the cause, which would show the address with its password.
             raise SettingError(name, "its host or its port can't be read") from None
         if parts.scheme == "console":
             return {"EMAIL_BACKEND": "django.core.mail.backends.console.EmailBackend"}

@@ -99,6 +99,7 @@ def _page(request: HttpRequest, asked: dict[str, str] | None = None) -> HttpResp
 
 
 def _refuse_others(request: HttpRequest) -> None:
+    # Not 403, because others needn't know that there is such a page.
     if not request.user.is_superuser:
         raise Http404
 
@@ -244,6 +245,7 @@ def change_endpoint(request: HttpRequest) -> HttpResponse:
 def users(request: HttpRequest) -> HttpResponse:
     """List the logins, with what each may do on the site and when it was last used."""
     _refuse_others(request)
+    # Without NUL, which PostgreSQL refuses in a text.
     asked = request.GET.get("q", "").replace("\x00", "").strip()[:150]
     grant = User.user_permissions.through.objects.filter(
         user=OuterRef("pk"), permission__codename="researcher"

@@ -251,6 +251,8 @@ def update_settings(request: HttpRequest, slug: str, body: SettingsIn) -> Projec
     access = access_to(request, slug, Role.OWNER)
     sent = body.dict(exclude_none=True)
 
+    # Called under a lock with the settings as they are then, so that programs don't undo each
+    # other.
     def data(now: Project) -> dict[str, Any]:
         fields = {name: getattr(now, name) for name in SettingsOut.model_fields} | sent
         fields["criteria"] = "\n".join(fields["criteria"])
