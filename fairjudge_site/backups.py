@@ -237,7 +237,7 @@ def _check(packed: Archive, vendor: str) -> Contents | None:
         )
     held: Contents | None = manifest.get("tables")
     if held is not None and not all(
-        isinstance(table, list) and [type(part) for part in each] == [int, str]
+        isinstance(table, list) and [type(part) for part in table] == [int, str]
         for table in held.values()
     ):
         raise ValueError("what the tables held can't be read")

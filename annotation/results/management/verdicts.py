@@ -63,6 +63,7 @@ def write_who_labels(
     """Write the rows, and the ids whose `label_from` is `left`, to the files of the options."""
     rows = list(rows)
     lines = [json.dumps(row, ensure_ascii=False) for row in rows]
+    # With a head, as `open_round --examples` reads it.
     ids = ["external_id", *(str(row["external_id"]) for row in rows if row["label_from"] == left)]
     texts = {"output": lines, "people": ids}
     write_outputs(options, **{name: "".join(f"{line}\n" for line in texts[name]) for name in texts})

@@ -70,6 +70,7 @@ class WishForm(forms.Form):
         super().__init__(*args, **kwargs)
         self.project = project
         for run in ranked_runs(project):
+            # A price that was recorded isn't asked for, so that plans are priced by what was paid.
             if run.price is None:
                 self.fields[f"price_{run.number}"] = forms.DecimalField(
                     required=False,
@@ -138,6 +139,7 @@ def cheapest(request: HttpRequest, slug: str) -> HttpResponse:
             return _done(access, form, data.get("plan", ""))
         except UserError as error:
             form.add_error(None, str(error))
+    # Kept until the data changes, because each check reads the votes of a round.
     checks = kept_for(project, "goal-checks", lambda: goal_checks(project))
     context = {**access.under("plan"), "form": form, "checks": checks}
     # An error of the whole form, such as a plan that is gone, leaves the answer readable.
@@ -153,6 +155,7 @@ def _done(access: Access, form: WishForm, plan: str) -> HttpResponse:
     if plan:
         told = kept_answer(project, wish)
         if told is None or not plan.isdecimal():
+            # A number means a plan of the answer that was shown, and of no other.
             raise UserError("The data changed since this page was shown. Compare the plans again.")
         round_: Round = open_plan(project, access.user, told, int(plan), background=True)
         return redirect("round", project.slug, round_.number)
@@ -171,6 +174,7 @@ def cheapest_progress(request: HttpRequest, slug: str, number: int) -> HttpRespo
     access = project_for(request.user, slug, Role.RESEARCHER, shows_judge=True)
     job = access.project.jobs.filter(kind=Job.Kind.CHEAPEST, pk=number).first()
     if job is None or job.state != Job.State.WAITING:
+        # The answer is there, or was refused: the page itself says which.
         return HttpResponse(headers={"HX-Refresh": "true"})
     context = {**access.under("plan"), "job": job, "progress": progress_of(job)}
     return render(request, "results/_cheapest_wait.html", context)

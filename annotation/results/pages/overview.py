@@ -157,6 +157,7 @@ def next_action(project: Any) -> Action:
         return Action(step, text, label, reverse(page, args=[project.slug, *of]))
 
     n = project.n_undecided
+    # Until its pairs are all there, no other step has anything to work on.
     if project.is_importing:
         text = "An import is unfinished. Its pairs count once it is finished."
         return at(DATA, text, "See the imports", "imports")
@@ -216,6 +217,7 @@ def action_for(role: Role, project: Any, action: Action) -> Action:
 def steps(project: Any, action: Action, role: Role) -> list[Step]:
     """A step is done when nothing in it waits. The current one is the one whose action is open."""
     closed = {Role.REVIEWER: (DATA, JUDGE, RESULTS), Role.OBSERVER: (REVIEW,)}.get(role, ())
+    # A project of single responses has no pairs, and its data step is done by its scores.
     held = project.n_examples or project.n_points
     done = {
         DATA: held and not project.is_importing,
@@ -280,6 +282,7 @@ def project(request: HttpRequest, slug: str) -> HttpResponse:
         return redirect("rounds", slug) if access.may_review else redirect("annotate")
     shown = overview(access)
     context = {"overview": shown, **access.under("overview")}
+    # While something is at work, the page asks for this part again and keeps the figures.
     if request.htmx:  # type: ignore[attr-defined]
         return render(request, "results/_overview.html", context)
     run = shown.run
@@ -362,6 +365,7 @@ def facts_of(projects: list[Project], roles: Mapping[int, Role]) -> dict[int, Fa
     }
     hands = Slot.objects.filter(round__project__in=keys, vote=None, lease_until__gte=now)
     hands = hands.exclude(annotator=None).order_by()
+    # Distinct, because one person may hold pairs of several rounds.
     at_work = Counter(pk for pk, _ in hands.values_list("round__project", "annotator").distinct())
     rounds: dict[int, list[Round]] = defaultdict(list)
     for round_ in Round.objects.filter(pk__in=votes):
@@ -375,6 +379,7 @@ def facts_of(projects: list[Project], roles: Mapping[int, Role]) -> dict[int, Fa
         primary = [run for run in runs[project.pk] if run.pk == project.primary_run_id]
         return next(iter(primary or runs[project.pk]), None)
 
+    # Only reports that are kept: this page computes none.
     agreements = kept_agreements({project: shown(project) for project in projects})
 
     def of(project: Project) -> Facts:
@@ -425,6 +430,7 @@ class NewProject(forms.Form):
         named = [(row.slug, f"{row.name} ({row.slug})") for row in owned]
         self.fields["like"].choices = [("", "none: default settings"), *named]
         if not named:
+            # There is nothing yet whose settings could be copied.
             del self.fields["like"], self.fields["people"]
 
     def clean(self) -> None:
@@ -485,5 +491,6 @@ def _managed(request: HttpRequest) -> QuerySet[Project]:
     projects = projects_of(request.user)
     if not request.user.is_superuser:
         mine = Membership.objects.filter(user=request.user).exclude(role=Role.ANNOTATOR)
+        # Annotators find their work below, and see none of these pages.
         projects = projects.filter(pk__in=mine.values("project"))
     return projects

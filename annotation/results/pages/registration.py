@@ -112,6 +112,7 @@ class RegisterForm(forms.Form):
 
     def clean_looks(self) -> tuple[int, ...]:
         parts = re.split(r"[\s,;]+", self.cleaned_data["looks"].strip())
+        # Only plain digits: Python would also take those of other scripts.
         if not all(part.isascii() and part.isdecimal() for part in parts if part):
             raise forms.ValidationError("Enter audit sizes as whole numbers: 30, 60.")
         return tuple(int(part) for part in parts if part)

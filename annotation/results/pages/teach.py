@@ -97,6 +97,7 @@ class TeachForm(forms.Form):
         ranked = access.project.runs.filter(ranked_at__isnull=False).exclude(form=Form.POINTWISE)
         field = self.fields["run"]
         assert isinstance(field, forms.ModelChoiceField)
+        # Single responses have no pairs to teach by, and an unranked run has no known errors.
         field.queryset = ranked.order_by("-number")
         shown = run_to_show(access.project)
         field.initial = shown.number if shown else None
@@ -125,6 +126,7 @@ def teach(request: HttpRequest, slug: str) -> HttpResponse:
     """Say what a lesson would teach and cost, or make it. Nothing is judged by this."""
     access = project_for(request.user, slug, Role.RESEARCHER, shows_judge=True)
     form = TeachForm(access, request.POST or None)
+    # Without the button that teaches, the form only asks what a lesson would be.
     plan, status = None, 200
     if request.method == "POST":
         status = 422
@@ -199,6 +201,7 @@ def lesson_approve(request: HttpRequest, slug: str, number: int) -> HttpResponse
 def lesson_compare(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     """Compare the taught run with the old one. The version is retired unless it is better."""
     access, record = _lesson_for(request, slug, number)
+    # Only runs with this lesson's version can be compared, whatever number is sent.
     runs = {str(run.number): run for run in runs_of(record)}
     run = runs.get(request.POST.get("run", ""))
     try:
@@ -243,6 +246,7 @@ def _lesson_page(
             if own
         ],
         "spare": record.annotators or len(record.pairs) > record.shown,
+        # What a person edited stays in the form when it was refused.
         "rubric": record.rubric if rubric is None else rubric,
         "longest": LONGEST_RUBRIC,
         "problem": problem,

@@ -62,6 +62,7 @@ class Command(FairJudgeCommand):
 
     def ask(self, run: Any, methods: list[str]) -> None:
         before = run.spent_usd
+        # Answers are kept, so that only those that lack are asked for and paid.
         asked = len(content_free.answers(run))
         now = content_free.ask_about_nothing(run, methods, say=self.stderr.write)
         if now > asked:

@@ -85,6 +85,7 @@ class Command(FairJudgeCommand):
             rows = who_labels(project, told, options["plan"])
             write_who_labels(options, rows, "people")
         opened = None
+        # After the plans are shown, so that a refusal leaves them readable.
         if options["open"]:
             opened = open_plan(project, None, told, options["plan"]).number
             self.stdout.write(f"Round {opened} is open.")
@@ -102,6 +103,7 @@ def _price(text: str) -> tuple[int, Decimal]:
 
 
 def _wish(options: Mapping[str, Any]) -> Wish:
+    # The options exclude each other, so at most one of them has a value.
     named = {Goal(name): options[str(name)] for name in Goal}
     goal = next((name for name, value in named.items() if value is not None), Goal.ACCURACY)
     value = DEFAULTS[goal] if named[goal] is None else named[goal]

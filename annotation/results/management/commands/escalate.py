@@ -88,6 +88,7 @@ def _runs(project: Project, names: list[str] | None) -> list[Run]:
 
 
 def _lines(plan: EscalationPlan, confidence: float) -> Iterator[str]:
+    # One agreement was asked for, and the report has a row for each of several.
     (row,) = plan.rows
     use = "are shown in prompts" if plan.score == BY_SIMULATED else "were used to learn the score"
     taught = f", and {count(plan.taught)} others {use}" if plan.taught else ""
@@ -104,5 +105,6 @@ def _lines(plan: EscalationPlan, confidence: float) -> Iterator[str]:
     for name, kept, price in zip(plan.judges, row.kept, row.usd, strict=True):
         cost = "an unknown cost" if price is None else usd(price)
         yield f"  kept by {name}: {count(kept)} of {count(asked)}, for {cost}"
+        # The next judge is only asked about what this one didn't keep.
         asked -= kept
     yield f"  left to people: {count(row.people)}, for {usd(row.people_usd)}"

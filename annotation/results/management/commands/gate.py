@@ -78,6 +78,7 @@ class Command(FairJudgeCommand):
                 round_ = open_needed(project, run, decision.needed)
                 self.stderr.write(f"Round {round_.number} is open. {decision.needed.sentence}")
                 decision = decide_gate(project, run, requirements, **asked)
+        # A round that was opened above is waited for as well.
         if decision.verdict is Ruling.INCONCLUSIVE and options["wait"]:
             wait_for_votes(self, run, options["timeout"])
             # Not with `restart`, which would begin another series of looks.

@@ -73,6 +73,7 @@ class Command(FairJudgeCommand):
         if path is not None and path.suffix not in WRITTEN:
             as_one = f"{', '.join(WRITTEN[:-1])} or {WRITTEN[-1]}"
             raise UserError(f"A report is written as {as_one}, not as {path.name}.")
+        # These are written in a snapshot of the data, and not from the analysis below.
         if path is not None and path.suffix != ".json":
             deliver(project, run, None, path, frame)
             self.stdout.write(

@@ -80,6 +80,7 @@ class Command(FairJudgeCommand):
             return None
         project = project_for_command(options["project"])
         run = find_run(project, options["run"]) if options["run"] else run_to_show(project)
+        # A pilot has to have ranks, because its values come from its report.
         if run is None or run.ranked_at is None:
             raise UserError(f"{project.slug} has no finished run that could be the pilot.")
         usual = Study(rate=rate_in(project), votes=options["votes"])

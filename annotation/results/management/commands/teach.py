@@ -112,6 +112,7 @@ class Command(FairJudgeCommand):
         project = project_for_command(options["project"])
         if options["rubric"] and not options["approve"]:
             raise Misuse("--rubric goes with --approve.")
+        # An option that does nothing is refused, so that nobody believes it did something.
         if options["run"] and not (options["by"] or options["compare"]):
             raise Misuse("--run goes with --by or --compare.")
         if options["by"]:
@@ -161,6 +162,7 @@ class Command(FairJudgeCommand):
             raise UserError(f"No run has judged with the template of lesson {lesson.number} yet.")
         run = find_run(project, name) if name else runs[0]
         lesson = compare_lesson(lesson, None, run)
+        # The same data is no new test, so the last one of this run may be an earlier one.
         test = next(earlier for earlier in reversed(lesson.tests) if earlier["run"] == run.number)
         self.stdout.write(told(test))
         self.tell(document(lesson))
