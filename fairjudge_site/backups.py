@@ -237,8 +237,8 @@ def _check(packed: Archive, vendor: str) -> Contents | None:
         )
     held: Contents | None = manifest.get("tables")
     if held is not None and not all(
-        isinstance(table, list) and [type(part) for part in table] == [int, str]
-        for table in held.values()
+        isinstance(entry, list) and [type(part) for part in entry] == [int, str]
+        for entry in held.values()
     ):
         raise ValueError("what the tables held can't be read")
     return held
