@@ -45,7 +45,7 @@ WAITS_SECONDS, UNDER_WAY = 20.0, timedelta(minutes=10)
 _UNDER_WAY = "A request with this key is under way. Try again in a moment."
 _HOLDER = "Holder"
 _LONGEST_KEY = KeptAnswer._meta.get_field("key").max_length
-# Of the codes that share a status, the first one speaks for it.
+# A status that several codes share means the first of them.
 _CODE_OF_STATUS = {status: code for code, status in reversed(CODES.items())}
 
 

@@ -1,10 +1,10 @@
 """The examples of a project that match a filter, in an order, a page at a time.
 
-The data browser shows these pages, and an example's page has neighbours by the same filter. A page
-starts after an example (or before one) and never counts rows up to it, so that the last page costs
-as much as the first. Filters on people's labels are decided by `merge`, which owns that rule: SQL
-only narrows down what `merge` has to look at. Both a search in texts and a filter on people's
-labels look at a limited number of examples per page, and then say where to go on.
+The data browser shows these pages, and the page of an example takes its neighbours from the same
+filter. A page starts after an example (or before one) and never counts rows up to it, so that the
+last page costs as much as the first. Filters on people's labels are decided by `merge`, which owns
+that rule: SQL only narrows down what `merge` has to look at. Both a search in texts and a filter on
+people's labels look at a limited number of examples per page, and then say where to go on.
 """
 
 from collections.abc import Iterator, Sequence
