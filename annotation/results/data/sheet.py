@@ -219,8 +219,8 @@ def _sharing(rows: Iterator[tuple]) -> Iterator[tuple]:
     """Give all rows with the same category or models the same texts, which need memory once."""
     known: dict[str, str] = {}
     for pk, category, sign, *models, question, length in rows:
-        one, two, three = (known.setdefault(text, text) for text in (category, *models))
-        yield pk, one, sign, two, three, question, length
+        kept = [known.setdefault(text, text) for text in (category, *models)]
+        yield pk, kept[0], sign, *kept[1:], question, length
 
 
 def text_lengths(project: Project, ids: Codes) -> NDArray[np.int64]:
