@@ -118,6 +118,7 @@ def second_step(request: HttpRequest) -> HttpResponse:
 def confirm(request: HttpRequest) -> HttpResponse:
     """Ask a person who is logged in to prove who they are, before something that needs it."""
     user = cast(User, request.user)
+    # Only an address of this site, so that no link leads a person elsewhere afterwards.
     next_ = own_address(request, request.GET.get("next", "")) or reverse("account")
     if factors.has_factor(user):
 
@@ -126,6 +127,7 @@ def confirm(request: HttpRequest) -> HttpResponse:
             return redirect(next_)
 
         return _ask_factor(request, user, go_on, _("Confirm that it is you"))
+    # Somebody who logs in by a provider alone has no password to prove.
     posted = request.POST if request.method == "POST" and user.has_usable_password() else None
     form, status = ProofForm(posted), 200
     if form.is_bound and form.is_valid():
@@ -143,6 +145,7 @@ def _ask_factor(
     request: HttpRequest, user: User, done: Callable[[], HttpResponse], heading: str
 ) -> HttpResponse:
     posted = request.POST if request.method == "POST" else None
+    # A challenge is used once, so that an answer that was overheard can't be sent again.
     challenge = request.session.pop(_CHALLENGE, None)
     form, status = CodeForm(None if posted and "answer" in posted else posted), 200
     if posted and "answer" in posted:
@@ -177,6 +180,7 @@ def _ask_factor(
 def _answer_in(text: str) -> dict[str, Any] | None:
     try:
         answer = json.loads(text) if len(text) <= _LONGEST_ANSWER else None
+    # A text of brackets alone makes the parser recurse too deep.
     except (ValueError, RecursionError):
         return None
     return answer if isinstance(answer, dict) else None
@@ -194,7 +198,8 @@ def account(request: HttpRequest) -> HttpResponse:
 
 def _account_page(request: HttpRequest, codes: list[str] | None = None) -> HttpResponse:
     user = cast(User, request.user)
-    labels = {one["issuer"]: one["label"] for one in settings.FAIRJUDGE_OIDC.values()}
+    offered = settings.FAIRJUDGE_OIDC.values()
+    labels = {provider["issuer"]: provider["label"] for provider in offered}
     mine = [(row, labels.get(row.issuer, row.issuer)) for row in user.sign_ons.exclude(subject="")]
     known = {row.issuer for row, _ in mine}
     context = {
@@ -209,9 +214,7 @@ def _account_page(request: HttpRequest, codes: list[str] | None = None) -> HttpR
         "n_codes": RecoveryCode.objects.filter(user=user).count(),
         "passkeys_work": factors.passkeys_work(),
         "sign_ons": mine,
-        "to_connect": [
-            one for one in settings.FAIRJUDGE_OIDC.values() if one["issuer"] not in known
-        ],
+        "to_connect": [provider for provider in offered if provider["issuer"] not in known],
         "connect_key": connect_key(request),
     }
     return render(request, "registration/account.html", context)
@@ -225,6 +228,7 @@ def sessions_end(request: HttpRequest) -> HttpResponse:
     if number == "others":
         logins.end_sessions(user, but=request.session.session_key)
         messages.success(request, _("You are logged out everywhere else."))
+    # No key of the database has more digits.
     elif not number.isdecimal() or len(number) > 18:
         messages.error(request, _("Choose a session to end. Nothing was changed."))
     else:
@@ -249,6 +253,7 @@ def _of_person_who_proved_it(view: View) -> View:
             raise Http404("This site asks for no second factor.")
         if logins.is_proved(request):
             return view(request, **arguments)
+        # A form isn't sent again after the proof, so a person goes on from their own page.
         next_ = request.path if request.method in ("GET", "HEAD") else reverse("account")
         return redirect(logins.proving(next_))
 
@@ -260,6 +265,7 @@ def _of_person_who_proved_it(view: View) -> View:
 def factor_app(request: HttpRequest) -> HttpResponse:
     """Show what an authenticator app has to read, and add it once it shows the right code."""
     user = cast(User, request.user)
+    # Sealed in the session until a code shows that the app has read it.
     kept = request.session.get(_NEW_SECRET)
     secret = factors.unseal(kept) if kept else factors.new_secret()
     form, status = AppForm(request.POST or None), 200
@@ -329,8 +335,8 @@ def factor_remove(request: HttpRequest, number: int) -> HttpResponse:
     factor = get_object_or_404(SecondFactor, pk=number, user=user)
     factors.remove(factor, user)
     is_app = factor.kind == SecondFactor.Kind.APP
-    said = _("The authenticator app was removed.") if is_app else _("The passkey was removed.")
-    messages.success(request, said)
+    message = _("The authenticator app was removed.") if is_app else _("The passkey was removed.")
+    messages.success(request, message)
     return redirect("account")
 
 
@@ -348,6 +354,7 @@ def asks_for_second_factor(get_response: Answer) -> Answer:
         match = request.resolver_match
         if match and match.url_name in _BEFORE_SECOND:
             return None
+        # Scripts of the page for voting can't follow to a form. They show this text.
         if "X-Annotate" in request.headers:
             text = _("This site now asks for a second factor. Load the page again to go on.")
             return HttpResponse(text, status=409, content_type="text/plain; charset=utf-8")
@@ -381,6 +388,7 @@ def language(request: HttpRequest) -> HttpResponse:
         return back
     if request.user.is_authenticated:
         Preferences.objects.update_or_create(user=request.user, defaults={"language": asked})
+        # The login holds the choice now, and the cookie would outlast it in this browser.
         back.delete_cookie(settings.LANGUAGE_COOKIE_NAME)
         return back
     back.set_cookie(
@@ -429,6 +437,7 @@ _RESETS = "password reset"
 
 def _meant_by(who: str) -> list[User]:
     """Return the logins of this name or mail address that may get a link now."""
+    # PostgreSQL refuses a text with NUL.
     if "\0" in who:
         return []
     meant = User.objects.filter(Q(username=who) | Q(email__iexact=who), is_active=True)

@@ -94,10 +94,10 @@ def whole_site() -> Q:
 
 def findings() -> list[Finding]:
     """Return what is wrong with the site as a whole."""
-    found = [*_workers(), *_runs(), *_given_up()]
+    current = [*_workers(), *_runs(), *_given_up()]
     if (late := backup_is_late()) is not None:
-        found.append(Finding("backup", late))
-    return found
+        current.append(Finding("backup", late))
+    return current
 
 
 def _workers() -> list[Finding]:
@@ -129,14 +129,14 @@ def _runs() -> list[Finding]:
 
 
 def _given_up() -> list[Finding]:
-    found = []
+    current = []
     if n := Delivery.objects.filter(state=Delivery.State.DEAD).count():
-        said = f"{number_of(n, 'event')} for webhooks could not be delivered in a day."
-        found.append(Finding("deliveries", f"{said} The page Site names their projects."))
+        text = f"{number_of(n, 'event')} for webhooks could not be delivered in a day."
+        current.append(Finding("deliveries", f"{text} The page Site names their projects."))
     if n := Mail.objects.filter(state=Mail.State.DEAD).count():
-        said = f"{number_of(n, 'mail')} could not be sent. manage.py mail says why."
-        found.append(Finding("mails", said))
-    return found
+        text = f"{number_of(n, 'mail')} could not be sent. manage.py mail says why."
+        current.append(Finding("mails", text))
+    return current
 
 
 def backup_is_late() -> str | None:
@@ -169,12 +169,12 @@ def disk() -> list[Finding]:
 # Telling
 
 
-def look(found: list[Finding], about: Q) -> None:
+def look(current: list[Finding], about: Q) -> None:
     """Record what began and what is over among the alerts of `about`, and tell of both."""
     now = timezone.now()
     is_first = not Alert.objects.filter(key=BASELINE).exists()
     there = {alert.key: alert for alert in Alert.objects.filter(about)}
-    for finding in found:
+    for finding in current:
         alert = there.pop(finding.key, None)
         if alert is None:
             was_known = is_first and finding.key.startswith("run:")
@@ -187,7 +187,7 @@ def look(found: list[Finding], about: Q) -> None:
         Alert.objects.get_or_create(key=BASELINE, defaults={"said": "", "began_at": now})
     over = [alert.pk for alert in there.values() if alert.ended_at is None]
     Alert.objects.filter(pk__in=over, ended_at=None).update(ended_at=now)
-    waits = {finding.key: finding.tell_after for finding in found}
+    waits = {finding.key: finding.tell_after for finding in current}
     _tell(
         [
             alert

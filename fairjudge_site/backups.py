@@ -134,12 +134,12 @@ def restore(path: Path) -> int | None:
 def _compare(held: Contents, vendor: str) -> None:
     if vendor == "sqlite":
         with closing(sqlite3.connect(_sqlite_file())) as database:
-            found = _sqlite_contents(database)
+            contents = _sqlite_contents(database)
     else:
         with _own_connection() as connection:
-            found = _postgresql_contents(connection)
+            contents = _postgresql_contents(connection)
     for table in sorted(held):
-        rows, there = held[table][0], found.get(table, [0, ""])
+        rows, there = held[table][0], contents.get(table, [0, ""])
         if there != held[table]:
             raise UserError(
                 f"The table {table} isn't as it was when the backup was made: it has {there[0]} "
@@ -237,8 +237,8 @@ def _check(packed: Archive, vendor: str) -> Contents | None:
         )
     held: Contents | None = manifest.get("tables")
     if held is not None and not all(
-        isinstance(each, list) and [type(part) for part in each] == [int, str]
-        for each in held.values()
+        isinstance(entry, list) and [type(part) for part in entry] == [int, str]
+        for entry in held.values()
     ):
         raise ValueError("what the tables held can't be read")
     return held
@@ -261,7 +261,7 @@ def _refuse_other_schema(applied: set[tuple[str, str]]) -> None:
         raise UserError("The database in this backup isn't one of FairJudge. Nothing was changed.")
     here = MigrationLoader(None).disk_migrations
     known = set(here).union(*(migration.replaces for migration in here.values()))
-    known |= {one for one in applied if one[0] in _SIGN_ON_APPS}
+    known |= {migration for migration in applied if migration[0] in _SIGN_ON_APPS}
     if unknown := sorted(f"{app}.{name}" for app, name in applied - known):
         raise UserError(
             "This backup was made by a newer FairJudge: its database has "
@@ -305,8 +305,8 @@ def _copy_sqlite(target: Path) -> Contents:
         # Anyone who has the file could use the keys at the site. Overwritten, not only deleted.
         to.execute("PRAGMA secure_delete = ON")
         # Before an upgrade has made its tables, one of them may be missing.
-        found = {name for (name,) in to.execute("SELECT name FROM sqlite_master")}
-        for table in found.intersection(_SESSIONS):
+        tables = {name for (name,) in to.execute("SELECT name FROM sqlite_master")}
+        for table in tables.intersection(_SESSIONS):
             to.execute(f"DELETE FROM {table}")
         to.commit()
         to.execute("PRAGMA journal_mode = DELETE")
@@ -314,7 +314,7 @@ def _copy_sqlite(target: Path) -> Contents:
 
 
 def _sqlite_contents(database: sqlite3.Connection) -> Contents:
-    found: Contents = {}
+    contents: Contents = {}
     # A text that isn't UTF-8 is counted like any other.
     database.text_factory = bytes
     named = database.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
@@ -325,8 +325,8 @@ def _sqlite_contents(database: sqlite3.Connection) -> Contents:
         for row in database.execute(f'SELECT * FROM "{table}"'):
             rows += 1
             total += int.from_bytes(hashlib.sha256(repr(row).encode()).digest())
-        found[table] = [rows, f"{total % 2**256:064x}"]
-    return found
+        contents[table] = [rows, f"{total % 2**256:064x}"]
+    return contents
 
 
 def _put_sqlite(source: Path) -> None:
@@ -380,15 +380,15 @@ def _postgresql_contents(connection: Any) -> Contents:
     tables = connection.execute(
         "SELECT tablename FROM pg_tables WHERE schemaname = current_schema() ORDER BY tablename"
     ).fetchall()
-    found: Contents = {}
+    contents: Contents = {}
     for (table,) in tables:
         if table not in _SESSIONS:
             rows, total = connection.execute(
                 "SELECT count(*), coalesce(sum(('x' || left(md5(one::text), 16))::bit(64)::bigint"
                 f"::numeric), 0) FROM {quote(table)} AS one"
             ).fetchone()
-            found[table] = [rows, str(total)]
-    return found
+            contents[table] = [rows, str(total)]
+    return contents
 
 
 def _load_postgresql(source: Path) -> None:
@@ -412,13 +412,13 @@ def _load_postgresql(source: Path) -> None:
 def _run(command: list[str]) -> None:
     """Run one of PostgreSQL's tools."""
     with _started(command) as tool:
-        _, said = tool.communicate()
-    _refuse_failure(command, tool.returncode, said)
+        _, errors = tool.communicate()
+    _refuse_failure(command, tool.returncode, errors)
 
 
 def _bounded(command: list[str], target: Path, most: int) -> None:
     """Write what one of the tools reads from a dump, up to a size: it may inflate to anything."""
-    with _started(command, said=target.with_suffix(".said")) as tool, target.open("wb") as stream:
+    with _started(command, log=target.with_suffix(".said")) as tool, target.open("wb") as stream:
         assert tool.stdout is not None
         while piece := tool.stdout.read(PIECE):
             most -= len(piece)
@@ -433,7 +433,7 @@ def _bounded(command: list[str], target: Path, most: int) -> None:
 
 
 @contextmanager
-def _started(command: list[str], said: Path | None = None) -> Iterator[subprocess.Popen[bytes]]:
+def _started(command: list[str], log: Path | None = None) -> Iterator[subprocess.Popen[bytes]]:
     """Start a tool, with the password in the environment, not in the command."""
     where = connections["default"].settings_dict
     names = {"PGHOST": "HOST", "PGPORT": "PORT", "PGUSER": "USER", "PGPASSWORD": "PASSWORD"}
@@ -446,15 +446,15 @@ def _started(command: list[str], said: Path | None = None) -> Iterator[subproces
     environment = os.environ | login | {"PGDATABASE": str(where["NAME"])}
     with ExitStack() as held:
         # To a file, so that neither of two pipes fills while the other is read.
-        errors = held.enter_context(said.open("wb")) if said else subprocess.PIPE
+        errors = held.enter_context(log.open("wb")) if log else subprocess.PIPE
         pipes = {"stdout": subprocess.PIPE, "stderr": errors, "env": environment}
         yield held.enter_context(subprocess.Popen(command, **pipes))  # type: ignore[call-overload]
 
 
-def _refuse_failure(command: list[str], code: int, said: bytes) -> None:
+def _refuse_failure(command: list[str], code: int, errors: bytes) -> None:
     if code:
         # There may be notices before the error, and after it what the tool was doing.
-        lines = said.decode(errors="replace").strip().splitlines() or ["no reason given"]
+        lines = errors.decode(errors="replace").strip().splitlines() or ["no reason given"]
         reason = next((line for line in lines if "error:" in line.lower()), lines[-1])
         raise UserError(f"{command[0]} failed: {reason}. Nothing was changed.")
 

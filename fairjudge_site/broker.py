@@ -22,6 +22,7 @@ class FolderChannel(filesystem.Channel):
         write_whole(Path(self.data_folder_out, name), payload)
 
     def _get(self, queue: str) -> dict:
+        # Names begin with the time, so the oldest message comes first.
         for name in sorted(os.listdir(self.data_folder_in)):
             if name.partition(".")[2] != f"{queue}.msg":
                 continue
@@ -31,6 +32,8 @@ class FolderChannel(filesystem.Channel):
             except FileNotFoundError:
                 continue
             text = taken.read_text()
+            # A message only wakes. If this process dies now, a sweep finds the work in the
+            # database.
             taken.unlink()
             return json.loads(text)
         raise Empty

@@ -210,15 +210,15 @@ def help_of(url_name: str | None) -> str:
     """Return the address of the docs for a page of the site."""
     name = url_name or ""
     words = name.split("_")
-    found = HELP.get(name) or HELP.get(words[0]) or HELP.get(words[0].rstrip("s")) or FIRST_HELP
-    return ROOT + found
+    path = HELP.get(name) or HELP.get(words[0]) or HELP.get(words[0].rstrip("s")) or FIRST_HELP
+    return ROOT + path
 
 
 @register.simple_tag(takes_context=True)
 def help_address(context: dict[str, Any]) -> str:
     """Return the address of the docs for the page that is rendered."""
-    found = getattr(context.get("request"), "resolver_match", None)
-    return help_of(found.url_name if found else None)
+    match = getattr(context.get("request"), "resolver_match", None)
+    return help_of(match.url_name if match else None)
 
 
 @login_not_required

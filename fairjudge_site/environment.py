@@ -260,6 +260,7 @@ class Environment:
             parts = urlsplit(text)
             port, host = parts.port, parts.hostname or ""
         except ValueError:
+            # Without the cause, which would show the address with its password.
             raise SettingError(name, "its host or its port can't be read") from None
         if parts.scheme == "console":
             return {"EMAIL_BACKEND": "django.core.mail.backends.console.EmailBackend"}
@@ -305,13 +306,13 @@ class Environment:
 
     def addresses(self, name: str) -> list[str]:
         """Return addresses of mail, separated by commas."""
-        found = [part.strip() for part in self.text(name).split(",") if part.strip()]
-        for text in found:
+        mails = [part.strip() for part in self.text(name).split(",") if part.strip()]
+        for text in mails:
             try:
                 validate_email(text)
             except ValidationError:
                 raise SettingError(name, f"{text!r} is no mail address") from None
-        return found
+        return mails
 
     def hook(self, name: str) -> str:
         """Return an address that is posted to, or "". It may hold a secret, so it isn't shown."""
@@ -329,15 +330,15 @@ class Environment:
 
     def networks(self, name: str) -> list[IPv4Network | IPv6Network]:
         """Return addresses and networks, separated by commas."""
-        found = []
+        ranges = []
         for text in filter(None, (part.strip() for part in self.text(name).split(","))):
             try:
-                found.append(ip_network(text))
+                ranges.append(ip_network(text))
             except ValueError:
                 raise SettingError(
                     name, f"{text!r} is no IP address or network, such as 10.0.0.7 or 10.0.0.0/24"
                 ) from None
-        return found
+        return ranges
 
     def token(self, name: str) -> str:
         """Return a token of the operator's own making, or "" if none is set."""
@@ -350,8 +351,8 @@ class Environment:
 
     def hosts(self, name: str) -> frozenset[str]:
         """Return hosts, each with a port or without one, as they stand in addresses."""
-        found = self.text(name).lower().replace(",", " ").split()
-        for entry in found:
+        entries = self.text(name).lower().replace(",", " ").split()
+        for entry in entries:
             try:
                 parts = urlsplit(f"//{entry}")
                 usable = f"//{entry}" == parts.geturl() and parts.netloc == entry and parts.hostname
@@ -362,7 +363,7 @@ class Environment:
                 raise SettingError(
                     name, f"it must list hosts such as hooks.lan, 10.0.0.5:8443, not {entry!r}"
                 )
-        return frozenset(found)
+        return frozenset(entries)
 
     def endpoints(self, name: str) -> dict[str, dict[str, str]]:
         """Return the endpoints by name, each with its base URL and the variable of its key."""

@@ -92,8 +92,8 @@ class Heartbeat(threading.Thread):
         except DATABASE_AWAY as error:
             # Once, and not every five seconds.
             if not self.is_away:
-                said = " ".join(str(error).split())
-                logger.error("The database is away (%s). The worker waits for it.", said)
+                reason = " ".join(str(error).split())
+                logger.error("The database is away (%s). The worker waits for it.", reason)
             self.is_away = True
         except Exception:
             logger.exception("The worker's heartbeat failed; it goes on.")

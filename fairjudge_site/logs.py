@@ -30,7 +30,7 @@ class JsonFormatter(logging.Formatter):
     """Writes a record as one line of JSON, with the request or the run that it is about."""
 
     def format(self, record: logging.LogRecord) -> str:
-        said: dict[str, str] = {
+        entry: dict[str, str] = {
             "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname,
             "logger": record.name,
@@ -38,8 +38,8 @@ class JsonFormatter(logging.Formatter):
             **dict(log_context.get()),
         }
         if record.exc_info:
-            said["traceback"] = self.formatException(record.exc_info)
-        clean = {name: without_secrets(text) for name, text in said.items()}
+            entry["traceback"] = self.formatException(record.exc_info)
+        clean = {name: without_secrets(text) for name, text in entry.items()}
         return json.dumps(clean, ensure_ascii=True)
 
 
@@ -50,16 +50,16 @@ class BrokerAway(logging.Filter):
     said_at = -EVERY_SECONDS
 
     def filter(self, record: logging.LogRecord) -> bool:
-        said = record.getMessage()
+        message = record.getMessage()
         # They say what becomes of late acknowledgement, which FairJudge doesn't use.
-        if "Skipping prefetch count" in said or "worker_cancel_long_running_tasks" in said:
+        if "Skipping prefetch count" in message or "worker_cancel_long_running_tasks" in message:
             return False
-        if "Cannot connect to" not in said:
+        if "Cannot connect to" not in message:
             return True
         if time.monotonic() < self.said_at + self.EVERY_SECONDS:
             return False
         self.said_at = time.monotonic()
-        first = without_secrets(said.splitlines()[0]).strip().rstrip(".")
+        first = without_secrets(message.splitlines()[0]).strip().rstrip(".")
         record.msg, record.args = f"{first}. The worker tries again until it answers.", ()
         record.exc_info = None
         return True

@@ -69,6 +69,8 @@ class PageTimes:
     def add(self, page: str, status: int, seconds: float) -> None:
         with self.lock:
             row = self.counts.setdefault(f"{page} {status // 100}xx", [0] * (len(SECONDS) + 2))
+            # The place of the first bound that isn't exceeded. The last but one counts what took
+            # longer.
             row[sum(seconds > bound for bound in SECONDS)] += 1
             row[-1] += seconds
             now = time.monotonic()
@@ -76,6 +78,7 @@ class PageTimes:
                 return
             self.written = now
             text = json.dumps(self.counts)
+        # After the lock, so that no other page waits for the disk.
         _write(_file_of(os.getpid()), text)
 
 
@@ -93,6 +96,7 @@ def page_times(
         began = time.perf_counter()
         response = get_response(request)
         match = request.resolver_match
+        # By the name of the view, because addresses would make a figure for each project.
         page = (match.view_name or "unnamed") if match else "none"
         times.add(page, response.status_code, time.perf_counter() - began)
         return response
@@ -113,6 +117,7 @@ def metrics(request: HttpRequest) -> HttpResponse:
         raise Http404
     if not _may_read(request):
         raise PermissionDenied("Send the token of FAIRJUDGE_METRICS_TOKEN.")
+    # Not the library's own registry, which knows this process alone.
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Figures())
     return HttpResponse(
@@ -136,6 +141,7 @@ def _may_read(request: HttpRequest) -> bool:
 
 
 def _file_of(pid: int) -> Path:
+    # The start tells a process from an earlier one that had its number.
     name = f"pages-{socket.gethostname()}-{pid}-{start_time(pid) or 0}.json"
     return Path(settings.FAIRJUDGE_DATA) / name
 
@@ -160,6 +166,7 @@ def _counts_of_processes() -> Iterator[tuple[str, Counts]]:
         host, pid, started = path.stem.removeprefix("pages-").rsplit("-", 2)
         if path == own:
             continue
+        # Only processes of this machine can be looked for.
         if host == here and not ProcessIdentity(int(pid), int(started)).lives():
             path.unlink(missing_ok=True)
             continue
@@ -211,6 +218,7 @@ Gauge = tuple[str, list[str], list[tuple[list[str], float]]]
 
 def work() -> dict[str, Gauge]:
     """Return name, meaning, labels and values of each figure of the database."""
+    # Counted once for all monitors that ask within a few seconds.
     kept: dict[str, Gauge] | None = report_cache.get("metrics")
     if kept is None:
         kept = _count_work()
@@ -237,7 +245,7 @@ def _count_work() -> dict[str, Gauge]:
         ("job", Job.objects.filter(state=Job.State.WAITING), "created_at"),
         ("round", RoundWork.objects.exclude(state=RoundWork.State.DONE), "begun_at"),
     )
-    found: dict[str, Gauge] = {
+    gauges: dict[str, Gauge] = {
         "workers": (
             "Workers that gave a sign of life within 30 seconds, by the queue that they serve.",
             ["queue"],
@@ -286,7 +294,7 @@ def _count_work() -> dict[str, Gauge]:
             [([state], waiting.get(state, 0)) for state in Item.State.values],
         ),
     }
-    return found | _of_runs(runs)
+    return gauges | _of_runs(runs)
 
 
 def _first_that_waits() -> datetime | None:

@@ -63,6 +63,7 @@ def move_to_postgresql(address: str, tell: Callable[[MovedTable], None]) -> list
     _connect(address)
     try:
         _prepare(address)
+        # The first one keeps writers of SQLite waiting. The second one is undone as a whole.
         with transaction.atomic(), transaction.atomic(using=_TARGET):
             return [*_moved(tell)]
     finally:
@@ -91,6 +92,7 @@ def _connect(address: str) -> None:
             "Workers of this site are running, and what they and people write now would stay on "
             f"SQLite alone. Stop the site, wait half a minute, and run this again. {_NOTHING}"
         )
+    # Django completes the settings of databases only when it starts, so it is done here.
     databases = {"default": {}, _TARGET: target}
     connections.databases[_TARGET] = connections.configure_settings(databases)[_TARGET]
     try:
@@ -116,6 +118,7 @@ def _prepare(address: str) -> None:
 
 
 def _all_of(model: type[Model], using: str) -> Any:
+    # Not `objects`, which leaves rows out in some models.
     return model._base_manager.using(using).order_by("pk")
 
 
@@ -134,6 +137,7 @@ def _moved(tell: Callable[[MovedTable], None]) -> Iterator[MovedTable]:
         sent = _Rows(model)
         _copy(model, sent)
         arrived = _Rows(model, _TARGET)
+        # Reading the rows counts and hashes them.
         for _ in arrived:
             pass
         if sent.moved != arrived.moved:
@@ -143,8 +147,10 @@ def _moved(tell: Callable[[MovedTable], None]) -> Iterator[MovedTable]:
         tell(sent.moved)
         yield sent.moved
     with target.cursor() as cursor:
+        # Rows came with their keys, of which PostgreSQL's counters know nothing yet.
         for statement in target.ops.sequence_reset_sql(no_style(), models):
             cursor.execute(statement)
+        # Without statistics, PostgreSQL would plan the first queries badly.
         for model in models:
             cursor.execute(f"ANALYZE {target.ops.quote_name(model._meta.db_table)}")
 
@@ -184,6 +190,7 @@ def _same(value: Any) -> Any:
     if isinstance(value, bool | str | None):
         return value
     if isinstance(value, int | float):
+        # Beyond 2^53, a whole number loses digits as a float.
         return repr(float(value)) if abs(value) < 2**53 or isinstance(value, float) else str(value)
     if isinstance(value, Decimal):
         return format(value.normalize(), "f")
@@ -192,7 +199,7 @@ def _same(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _same(value[key]) for key in sorted(value)}
     if isinstance(value, list | tuple):
-        return [_same(each) for each in value]
+        return [_same(entry) for entry in value]
     return bytes(value).hex() if isinstance(value, bytes | memoryview) else str(value)
 
 

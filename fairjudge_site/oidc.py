@@ -94,16 +94,16 @@ class Accounts(DefaultSocialAccountAdapter):
             SocialApp(
                 provider="openid_connect",
                 provider_id=name,
-                name=one["label"],
-                client_id=one["client_id"],
-                secret=settings.FAIRJUDGE_OIDC_SECRETS.get(one["secret"], ""),
+                name=named["label"],
+                client_id=named["client_id"],
+                secret=settings.FAIRJUDGE_OIDC_SECRETS.get(named["secret"], ""),
                 settings={
-                    "server_url": one["issuer"],
+                    "server_url": named["issuer"],
                     "oauth_pkce_enabled": True,
-                    "scope": one["scopes"],
+                    "scope": named["scopes"],
                 },
             )
-            for name, one in settings.FAIRJUDGE_OIDC.items()
+            for name, named in settings.FAIRJUDGE_OIDC.items()
             if provider in (None, name, "openid_connect")
         ]
 
@@ -148,10 +148,11 @@ class _Client(OpenIDConnectOAuth2Adapter):
 
     @property
     def openid_config(self) -> dict[str, Any]:
-        found: dict[str, Any] = super().openid_config
-        if str(found.get("issuer", "")).rstrip("/") != self._issuer:
+        config: dict[str, Any] = super().openid_config
+        # OpenID Connect Discovery demands it. One provider could answer for another otherwise.
+        if str(config.get("issuer", "")).rstrip("/") != self._issuer:
             raise NotVerified("the provider calls itself by another address")
-        return found
+        return config
 
     @property
     def _issuer(self) -> str:
@@ -159,6 +160,7 @@ class _Client(OpenIDConnectOAuth2Adapter):
         return issuer
 
     def get_callback_url(self, request: HttpRequest, app: SocialApp) -> str:
+        # Not from the request, because providers accept one exact address only.
         return settings.FAIRJUDGE_URL + reverse("sign_on_done", args=[self.provider_id])
 
     def redirect(self, provider: Any, next_: str, nonce: str, connect: bool) -> HttpResponse:
@@ -180,14 +182,17 @@ class _Client(OpenIDConnectOAuth2Adapter):
         claims = self._checked(app, kwargs["response"].get("id_token", ""))
         if self.openid_config.get("userinfo_endpoint"):
             more = self._fetch_user_info(token.token)
+            # OpenID Connect (5.3.2) demands it, because the second answer isn't signed.
             if more.get("sub") != claims["sub"]:
                 raise NotVerified("its two parts are about different people")
+            # What was signed comes before what was only fetched.
             claims = more | claims
         raise _Verified(claims, self.state)
 
     def _checked(self, app: SocialApp, token: str) -> dict[str, Any]:
         """Return the claims of an ID token after everything about it was checked."""
         with get_adapter().get_requests_session() as session:
+            # Fetched at each login, so that a key that the provider withdraws ends at once.
             reply = session.get(self.openid_config["jwks_uri"])
             reply.raise_for_status()
         try:
@@ -197,6 +202,7 @@ class _Client(OpenIDConnectOAuth2Adapter):
                 for key in jwt.PyJWKSet.from_dict(reply.json()).keys
                 if key.public_key_use in (None, "sig") and key_id in (None, key.key_id)
             ]
+            # A token without a key's id can only be checked if there is a single key.
             if len(keys) != 1:
                 raise NotVerified("it is signed with an unknown key")
             claims: dict[str, Any] = jwt.decode(
@@ -211,8 +217,10 @@ class _Client(OpenIDConnectOAuth2Adapter):
         except jwt.PyJWTError as error:
             raise NotVerified(_REASONS.get(type(error), "it is no valid ID token")) from error
         for_several = isinstance(claims["aud"], list) and len(claims["aud"]) > 1
+        # A token for several sites has to name the one that asked for it.
         if claims.get("azp", "" if for_several else app.client_id) != app.client_id:
             raise NotVerified("it was made for another site")
+        # The nonce ties the token to the login that began in this browser.
         if not hmac.compare_digest(str(claims.get("nonce", "")), self.state["nonce"]):
             raise NotVerified("it belongs to another login")
         return claims

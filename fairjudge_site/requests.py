@@ -187,7 +187,7 @@ def speaks(
         kept = request.COOKIES.get(settings.LANGUAGE_COOKIE_NAME, "")
         user = request.user
         offered = dict(settings.LANGUAGES)
-        own = next((one for one in (getattr(user, "language", ""), kept) if one in offered), "")
+        own = next((code for code in (getattr(user, "language", ""), kept) if code in offered), "")
         user.language = own  # type: ignore[union-attr]
         if own:
             translation.activate(own)

@@ -145,6 +145,7 @@ def person_of(provider: dict[str, Any], claims: Claims) -> SignOn:
     rows = SignOn.objects.select_related("user")
     row = rows.filter(issuer=provider["issuer"], subject=subject).first()
     if row is None and email:
+        # The operator expects the person who proves to have this address.
         row = rows.filter(subject="", email=email).first()
     if row is None:
         row = SignOn(user=_new_account(provider, claims, email))
@@ -206,6 +207,7 @@ def _new_account(provider: dict[str, Any], claims: Claims, email: str) -> User:
     stems = [_NOT_IN_A_NAME.sub("-", str(text or "")).strip("-") for text in wanted]
     stem = next(filter(None, stems), "person")[:_LONGEST_STEM]
     name, number = stem, 1
+    # A name that looks like another one would let one person pass for the other.
     while look_alike(name):
         number += 1
         name = f"{stem}-{number}"
@@ -247,6 +249,7 @@ def take_groups(row: SignOn, provider: dict[str, Any], claims: Claims) -> None:
     domain = "@" + row.email.rpartition("@")[2]
     wanted = _wanted(provider["roles"], {domain, *groups_in(claims, provider["groups"])})
     with transaction.atomic():
+        # Locked, so that two logins at once don't both give or take a right.
         row = SignOn.objects.select_for_update(of=("self",)).select_related("user").get(pk=row.pk)
         had = _by_place(row.granted)
         for place in sorted({*had, *wanted}):
@@ -263,6 +266,7 @@ def take_groups(row: SignOn, provider: dict[str, Any], claims: Claims) -> None:
 
 def groups_in(claims: Claims, name: str) -> set[str]:
     """Return the groups of a claim, whose name may lead into others: `realm_access.roles`."""
+    # The whole name comes first, because names of claims may hold dots.
     value: Any = claims.get(name)
     if value is None:
         value = claims
@@ -270,7 +274,7 @@ def groups_in(claims: Claims, name: str) -> set[str]:
             value = value.get(part) if isinstance(value, Mapping) else None
     if isinstance(value, str):
         return {value}
-    return {str(one) for one in value} if isinstance(value, list) else set()
+    return {str(group) for group in value} if isinstance(value, list) else set()
 
 
 def _wanted(roles: Mapping[str, list[str]], groups: Iterable[str]) -> dict[str, str]:
@@ -278,6 +282,7 @@ def _wanted(roles: Mapping[str, list[str]], groups: Iterable[str]) -> dict[str, 
     rights = {right for group in groups for right in roles.get(group, [])}
     ranks = [str(role) for role in Role]
     in_projects = [right for right in rights if ":" in right]
+    # The largest role comes last, and `_by_place` keeps the last one of a project.
     in_projects.sort(key=lambda right: ranks.index(right.partition(":")[2]), reverse=True)
     return _by_place([*(rights - {*in_projects}), *in_projects])
 
@@ -299,12 +304,14 @@ def _change(user: User, place: str, before: str | None, now: str | None) -> str 
             return _change_member(user, place, before, now)
     except UserError as error:
         logger.warning("The groups of %s change nothing in %s: %s", user, place, error)
+        # What can't be changed stays, and the person is logged in all the same.
         return before
 
 
 def _change_research(user: User, now: str | None) -> str | None:
     if now is None:
         set_research(user, False, _BY)
+    # Somebody else granted it, so groups don't take it away later.
     elif user.user_permissions.filter(codename="researcher").exists():
         return None
     else:
@@ -338,6 +345,7 @@ def _change_member(user: User, slug: str, before: str | None, now: str | None) -
             annotator_of(project, user)
             people_changed(project)
         return now
+    # An owner gave this role. Groups leave it alone.
     if before is None or membership.role != before:
         return None
     if now is None:

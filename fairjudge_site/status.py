@@ -99,6 +99,7 @@ def _page(request: HttpRequest, asked: dict[str, str] | None = None) -> HttpResp
 
 
 def _refuse_others(request: HttpRequest) -> None:
+    # Not 403, because others needn't know that there is such a page.
     if not request.user.is_superuser:
         raise Http404
 
@@ -152,25 +153,26 @@ def _long_work() -> Iterator[Work]:
     runs = Run.objects.at_work().select_related("project").order_by("pk")
     for run in runs[:MOST_ROWS]:
         slug, far = run.project.slug, progress_of(run)
-        said, url = f"run {run.number}", reverse("run", args=[slug, run.number])
-        yield Work(slug, said, run.get_state_display(), far.settled, far.expected, url)
+        name, url = f"run {run.number}", reverse("run", args=[slug, run.number])
+        yield Work(slug, name, run.get_state_display(), far.settled, far.expected, url)
     imports = Import.objects.filter(state=Import.State.WRITING).select_related("project")
-    for one in imports.order_by("pk")[:MOST_ROWS]:
-        said = f"import {one.number}"
-        yield Work(one.project.slug, said, one.get_state_display(), one.n_written, one.n_rows)
+    for imported in imports.order_by("pk")[:MOST_ROWS]:
+        name = f"import {imported.number}"
+        slug, state = imported.project.slug, imported.get_state_display()
+        yield Work(slug, name, state, imported.n_written, imported.n_rows)
     rounds = RoundWork.objects.exclude(state=RoundWork.State.DONE).select_related("round__project")
     for work in rounds.order_by("pk")[:MOST_ROWS]:
-        said = f"round {work.round.number}: {work.get_kind_display()}"
+        name = f"round {work.round.number}: {work.get_kind_display()}"
         slug, state = work.round.project.slug, work.get_state_display()
-        yield Work(slug, said, state, work.n_done, work.n_total)
+        yield Work(slug, name, state, work.n_done, work.n_total)
     jobs = Job.objects.filter(state=Job.State.WAITING).select_related("project")
     for job in jobs.order_by("pk")[:MOST_ROWS]:
         state = "at work" if job.holder else "waiting"
         yield Work(job.project.slug, f"{job.get_kind_display()} (job {job.pk})", state, job.n_done)
     for run in rereading.readings_under_way().select_related("project")[:MOST_ROWS]:
-        reading, said = rereading.rereading_of(run), f"re-parsing of run {run.number}"
+        reading, name = rereading.rereading_of(run), f"re-parsing of run {run.number}"
         if reading is not None:
-            yield Work(run.project.slug, said, reading.state, reading.read, reading.total)
+            yield Work(run.project.slug, name, reading.state, reading.read, reading.total)
     for deletion in Deletion.objects.order_by("pk")[:MOST_ROWS]:
         yield Work(deletion.slug, "deletion", "deleting", deletion.n_done, deletion.n_total)
 
@@ -203,19 +205,19 @@ def _versions() -> dict[str, str]:
 
 def _endpoints() -> list[ShownEndpoint]:
     known = keys()
-    found = [
+    endpoints = [
         ShownEndpoint(
-            name, one["base_url"], one["key_variable"] or "", one["key_variable"] in known, False
+            name, row["base_url"], row["key_variable"] or "", row["key_variable"] in known, False
         )
-        for name, one in settings.FAIRJUDGE_ENDPOINTS.items()
+        for name, row in settings.FAIRJUDGE_ENDPOINTS.items()
     ]
     for row in SiteEndpoint.objects.order_by("name"):
         if row.name not in settings.FAIRJUDGE_ENDPOINTS:
             has_key = row.key_variable in known
-            found.append(
+            endpoints.append(
                 ShownEndpoint(row.name, row.base_url, row.key_variable, has_key, may_change=True)
             )
-    return found
+    return endpoints
 
 
 @require_POST
@@ -227,10 +229,10 @@ def change_endpoint(request: HttpRequest) -> HttpResponse:
         if fault := next(filter(None, map(unstorable, asked.values())), None):
             raise UserError(f"An endpoint can't contain {fault}. Nothing was changed.")
         if "remove" in request.POST:
-            said = remove_endpoint(asked["name"], request.user)
+            message = remove_endpoint(asked["name"], request.user)
         else:
-            said = name_endpoint(*asked.values(), request.user)
-        messages.success(request, said)
+            message = name_endpoint(*asked.values(), request.user)
+        messages.success(request, message)
     except UserError as error:
         return _page(request, asked | {"refused": str(error)})
     return redirect(f"{reverse('site_status')}#endpoints")
@@ -243,16 +245,17 @@ def change_endpoint(request: HttpRequest) -> HttpResponse:
 def users(request: HttpRequest) -> HttpResponse:
     """List the logins, with what each may do on the site and when it was last used."""
     _refuse_others(request)
+    # Without NUL, which PostgreSQL refuses in a text.
     asked = request.GET.get("q", "").replace("\x00", "").strip()[:150]
     grant = User.user_permissions.through.objects.filter(
         user=OuterRef("pk"), permission__codename="researcher"
     )
-    found = User.objects.filter(username__icontains=asked) if asked else User.objects.all()
+    people = User.objects.filter(username__icontains=asked) if asked else User.objects.all()
     factors = SecondFactor.objects.filter(user=OuterRef("pk"))
-    found = found.annotate(
+    people = people.annotate(
         n_projects=Count("memberships"), researches=Exists(grant), has_factor=Exists(factors)
     )
-    page = Paginator(found.order_by("username"), PAGE).get_page(request.GET.get("page"))
+    page = Paginator(people.order_by("username"), PAGE).get_page(request.GET.get("page"))
     return render(request, "site/users.html", {"page": page, "q": asked})
 
 

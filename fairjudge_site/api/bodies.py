@@ -89,9 +89,10 @@ def page_of(
     after = decoded(cursor)
     if after is not None:
         rows = rows.filter(**{f"{by}__gt": after})
-    found: Sequence[M] = list(rows.order_by(by)[: limit + 1])
-    more = len(found) > limit
-    shown = found[:limit]
+    # One row more says whether another page follows, without a count.
+    matching: Sequence[M] = list(rows.order_by(by)[: limit + 1])
+    more = len(matching) > limit
+    shown = matching[:limit]
     last = encoded(getattr(shown[-1], by)) if more else None
     return {"items": [to_row(row) for row in shown], "next_cursor": last}
 
@@ -123,6 +124,7 @@ class _Body:
     def chunks(self) -> Iterator[bytes]:
         received = 0
         while piece := self._request.read(_PIECE):
+            # Counted here, because a body that is sent in chunks doesn't say its length before.
             received += len(piece)
             if received > settings.FAIRJUDGE_MAX_UPLOAD_BYTES:
                 raise Refusal(
@@ -130,6 +132,7 @@ class _Body:
                     "The body is larger than FAIRJUDGE_MAX_UPLOAD_MB allows. Nothing was imported. "
                     "Send it in parts.",
                 )
+            # For the idempotency key: the body is gone once it is read.
             self._hash.update(piece)
             yield piece
 

@@ -273,14 +273,14 @@ def estimate_examples(
 
     def work() -> HttpResponse:
         checked = _checked(access, path, file_format, options)
-        found, wide = checked.comparison, checked.summary.wide
-        price = price_of_pairs(found.n_new, by)
+        compared, wide = checked.comparison, checked.summary.wide
+        price = price_of_pairs(compared.n_new, by)
         return answer(
             PairsOut(
                 rows=checked.summary.n_rows,
-                new=found.n_new,
-                known=found.n_known,
-                conflicts=found.n_conflicts,
+                new=compared.n_new,
+                known=compared.n_known,
+                conflicts=compared.n_conflicts,
                 questions=wide.get("questions"),
                 models=wide.get("models", []),
                 design=wide.get("words", ""),
@@ -337,6 +337,7 @@ def upsert_examples(request: HttpRequest, slug: str, options: ReadAs) -> HttpRes
             writing.refuse_invalid(imported, options.skip_invalid)
             writing.begin(imported, skip_invalid=options.skip_invalid)
             imported.refresh_from_db()
+            # The file stays for the worker, whose import is on record now.
             kept.append(True)
             where = address_of(slug, "imports", imported.number)
             return answer(ImportOut(**_out(imported)), 202, location=where)
@@ -344,6 +345,7 @@ def upsert_examples(request: HttpRequest, slug: str, options: ReadAs) -> HttpRes
         try:
             return once(request, work, body_digest=digest)
         except BaseException:
+            # The transaction was rolled back, so nobody needs the file.
             kept.clear()
             raise
 
@@ -358,6 +360,7 @@ def get_import(request: HttpRequest, slug: str, number: Number) -> dict[str, Any
 @router.post("/projects/{slug}/imports/{number}/begin", auth=WRITE, response={202: ImportOut})
 def begin_import(request: HttpRequest, slug: str, number: Number, body: BeginIn) -> HttpResponse:
     """Write an import that a page has checked, or go on with one that was interrupted."""
+    # Hiding names is a setting of the project, which owners change.
     access = access_to(request, slug, Role.OWNER if body.hide_models else Role.RESEARCHER)
     imported = _import_of(access, number)
     if imported.kind != Import.Kind.EXAMPLES:
@@ -365,8 +368,8 @@ def begin_import(request: HttpRequest, slug: str, number: Number, body: BeginIn)
 
     def work() -> HttpResponse:
         if imported.state not in (Import.State.CHECKED, Import.State.INTERRUPTED):
-            said = imported.get_state_display()
-            raise UserError(f"Import {number} is {said}, so there is nothing to begin.")
+            state = imported.get_state_display()
+            raise UserError(f"Import {number} is {state}, so there is nothing to begin.")
         skip = imported.skip_invalid or body.skip_invalid
         writing.refuse_invalid(imported, skip)
         if body.hide_models:
@@ -389,6 +392,7 @@ def get_refused(
     request: HttpRequest, slug: str, number: Number, index: Annotated[int, Path(ge=0, le=1000)]
 ) -> FileResponse:
     """Return the refused rows of a file, unchanged: the place of the file in `refused_files`."""
+    # Rows name the models that wrote the responses.
     access = access_to(request, slug, Role.RESEARCHER, shows_judge=True)
     with refused_files_of(_import_of(access, number)) as copies:
         if index >= len(copies):
@@ -413,8 +417,8 @@ def undo_import(request: HttpRequest, slug: str, number: Number) -> HttpResponse
     imported = _import_of(access, number)
     undo = _UNDO.get(imported.kind)
     if undo is None:
-        said = imported.get_kind_display()
-        raise UserError(f"An import of {said} can't be undone. Nothing was changed.")
+        kind = imported.get_kind_display()
+        raise UserError(f"An import of {kind} can't be undone. Nothing was changed.")
 
     # Many rows go in short transactions, and a repeat goes on.
     def work(keep: Callable[[HttpResponse], None]) -> None:
@@ -443,8 +447,8 @@ def _refuse_invalid(checked: FirstPass, skip_invalid: bool) -> None:
     first = summary.problems[0]
     more = "" if summary.n_problems == 1 else f" There are {summary.n_problems} problems."
     here = first.place.here
-    said = f"{here[0].upper()}{here[1:]}: {first.sentence}{more} Nothing was imported."
-    raise Refusal("rows_invalid", said, errors=errors)
+    detail = f"{here[0].upper()}{here[1:]}: {first.sentence}{more} Nothing was imported."
+    raise Refusal("rows_invalid", detail, errors=errors)
 
 
 def line(place: Place) -> int:

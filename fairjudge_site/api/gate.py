@@ -45,6 +45,7 @@ WAITS_SECONDS, UNDER_WAY = 20.0, timedelta(minutes=10)
 _UNDER_WAY = "A request with this key is under way. Try again in a moment."
 _HOLDER = "Holder"
 _LONGEST_KEY = KeptAnswer._meta.get_field("key").max_length
+# A status that several codes share means the first of them.
 _CODE_OF_STATUS = {status: code for code, status in reversed(CODES.items())}
 
 
@@ -128,16 +129,16 @@ def _let_in(request: HttpRequest) -> None:
     token = token_of_header(header)
     if token is None:
         code = "token_unusable" if header else "token_missing"
-        said = "This token doesn't work: it is unknown, expired or revoked, or its user is gone."
+        detail = "This token doesn't work: it is unknown, expired or revoked, or its user is gone."
         if not header:
-            said = "Send a token: “Authorization: Bearer fj_…”. Make one on your account page."
-        raise Refusal(code, said, headers={"WWW-Authenticate": 'Bearer realm="FairJudge"'})
+            detail = "Send a token: “Authorization: Bearer fj_…”. Make one on your account page."
+        raise Refusal(code, detail, headers={"WWW-Authenticate": 'Bearer realm="FairJudge"'})
     # Whatever session a cookie belongs to has no part in this.
     request.user = token.user
     request.api_token = token  # type: ignore[attr-defined]
     if wait := seconds_to_wait(token):
-        said = f"This token has used up its requests of this minute. Try again in {wait} seconds."
-        raise Refusal("too_many_requests", said, headers={"Retry-After": str(wait)})
+        detail = f"This token has used up its requests of this minute. Try again in {wait} seconds."
+        raise Refusal("too_many_requests", detail, headers={"Retry-After": str(wait)})
     note_use(token)
 
 
@@ -178,8 +179,8 @@ def _finish(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBas
         # Django's own answer to a method that an address doesn't have.
         code = _CODE_OF_STATUS.get(response.status_code, "not_readable")
         allowed = {k: v for k, v in response.headers.items() if k == "Allow"}
-        said = f"{request.method} is not possible here."
-        response = Refusal(code, said, headers=allowed).response()
+        detail = f"{request.method} is not possible here."
+        response = Refusal(code, detail, headers=allowed).response()
     patch_vary_headers(response, ["Authorization"])
     patch_cache_control(response, private=True, no_cache=True)
     is_read = request.method in ("GET", "HEAD") and response.status_code == 200
@@ -301,8 +302,8 @@ def _key_of(request: HttpRequest) -> str:
     if "Idempotency-Key" in request.headers and not (
         0 < len(key) <= _LONGEST_KEY and key.isascii() and key.isprintable()
     ):
-        said = f"An idempotency key has 1 to {_LONGEST_KEY} printable ASCII characters."
-        raise Refusal("idempotency_key_unusable", said)
+        detail = f"An idempotency key has 1 to {_LONGEST_KEY} printable ASCII characters."
+        raise Refusal("idempotency_key_unusable", detail)
     return key
 
 

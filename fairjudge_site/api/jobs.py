@@ -87,7 +87,7 @@ def is_large(project: Project, frame_id: int | None) -> bool:
 
 def is_left(prefer: str, *, large: bool) -> bool:
     """Return True if a worker does it: the program prefers that, and there is one."""
-    asked = _ASYNC in [one.strip().lower() for one in prefer.split(",")]
+    asked = _ASYNC in [preference.strip().lower() for preference in prefer.split(",")]
     return asked and large and Worker.objects.take_long_work()
 
 
@@ -137,6 +137,7 @@ def get_job_file(request: HttpRequest, slug: str, number: Number) -> FileRespons
     job = _job(request, slug, number)
     if job.kind not in Job.FILES:
         raise Http404("It has no file.")
+    # What the file holds decides who may read it, and whether reading it unblinds.
     access_to(request, slug, role_of(job), shows_judge=shows_judge(job))
     return FileResponse(open_file(job), as_attachment=True, content_type="application/octet-stream")
 
@@ -161,6 +162,7 @@ def _jobs(access: Access) -> QuerySet[Job]:
 def _job(request: HttpRequest, slug: str, number: int) -> Job:
     access = access_to(request, slug, Role.OBSERVER)
     job = first_of(_jobs(access).filter(pk=number), "job")
+    # Observers see files, and nothing of imports and lessons.
     if job.kind in (*Job.IMPORTS, Job.Kind.LESSON):
         access_to(request, slug, Role.RESEARCHER)
     return job

@@ -49,9 +49,9 @@ class LessonIn(Schema):
     def plan(self, access: Access, run: Run) -> teaching.LessonPlan:
         price = (self.price.prompt, self.price.completion) if self.price else None
         names = ("shots", "annotators", "name", "endpoint", "model")
-        given: dict[str, Any] = {name: getattr(self, name) for name in names}
-        given |= {"price": price, "budget": self.budget_usd}
-        return teaching.plan_lesson(access.project, run, self.way, **given)
+        settings: dict[str, Any] = {name: getattr(self, name) for name in names}
+        settings |= {"price": price, "budget": self.budget_usd}
+        return teaching.plan_lesson(access.project, run, self.way, **settings)
 
 
 class LessonPlanOut(Schema):
@@ -166,6 +166,7 @@ def new_lesson(
     def work(keep: Callable[[HttpResponse], None]) -> None:
         plan = body.plan(access, _source(access, body.run))
         drafts = plan.request is not None
+        # A draft waits for a model, so it counts as long work in every project.
         leaves = drafts and is_left(prefer, large=True)
 
         def made(lesson: Lesson) -> None:
@@ -179,6 +180,7 @@ def new_lesson(
         if drafts and not leaves:
             teaching.draft(lesson, lambda _: keep(_made(_lesson(access, lesson.number))))
 
+    # A repeat waits for the first request, so that the draft is paid once.
     return once_made(request, work, alone=True)
 
 
@@ -238,6 +240,7 @@ def compare_lesson(
 
 def _teacher(request: HttpRequest, slug: str) -> Access:
     """Return the project if the user may start what costs money."""
+    # First, because a refusal here must not unblind anybody.
     starter_of(request, slug)
     return access_to(request, slug, Role.RESEARCHER, shows_judge=True)
 

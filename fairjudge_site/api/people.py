@@ -118,11 +118,11 @@ def list_members(
 def change_member(request: HttpRequest, slug: str, number: Number, body: RoleIn) -> HttpResponse:
     """Change a member's role. A project keeps an owner."""
     access = access_to(request, slug, Role.OWNER)
-    found = _membership(access, number)
+    membership = _membership(access, number)
 
     def work() -> HttpResponse:
-        change_role(found, access.user, body.role)
-        return answer(MemberOut(**_member(found)))
+        change_role(membership, access.user, body.role)
+        return answer(MemberOut(**_member(membership)))
 
     return once(request, work)
 
@@ -134,9 +134,9 @@ def remove_member(request: HttpRequest, slug: str, number: Number) -> HttpRespon
 
     def work() -> HttpResponse:
         # Looked for here, so that a repeat is told what the first request was.
-        found = _membership(access, number)
-        was = _member(found)
-        leave_project(found, access.user)
+        membership = _membership(access, number)
+        was = _member(membership)
+        leave_project(membership, access.user)
         return answer(MemberOut(**was))
 
     return once(request, work)
@@ -151,11 +151,11 @@ def new_password_link(request: HttpRequest, slug: str, number: Number) -> HttpRe
     The answer alone tells it.
     """
     access = access_to(request, slug, Role.OWNER)
-    found = _membership(access, number)
+    membership = _membership(access, number)
 
     # What is kept for a repeat is the number of the link, of which the site alone makes the link.
     def work() -> HttpResponse:
-        made = new_reset(found, access.user)
+        made = new_reset(membership, access.user)
         return answer(PasswordLinkOut(user=made.user.get_username(), link=str(made.pk)))
 
     def unsealed(kept: dict[str, Any]) -> dict[str, Any]:
@@ -213,11 +213,12 @@ def new_invitation(request: HttpRequest, slug: str, body: InvitationIn) -> HttpR
 def withdraw_invitation(request: HttpRequest, slug: str, number: Number) -> HttpResponse:
     """Withdraw a link. People who joined by it stay."""
     access = access_to(request, slug, Role.OWNER)
-    found = first_of(Invitation.objects.filter(project=access.project, pk=number), "invitation")
+    links = Invitation.objects.filter(project=access.project)
+    invitation = first_of(links.filter(pk=number), "invitation")
 
     def work() -> HttpResponse:
-        revoke_invitation(found, access.user)
-        return answer(InvitationOut(**_invitation(found)))
+        revoke_invitation(invitation, access.user)
+        return answer(InvitationOut(**_invitation(invitation)))
 
     return once(request, work)
 
@@ -325,26 +326,28 @@ def _of_all_projects(request: HttpRequest) -> Any:
     """Return the token's user. Teams hold people of several projects."""
     token = token_of(request)
     if token.project is not None:
-        said = f"This token opens {token.project.slug} alone, and a team is of all your projects."
-        raise Refusal("role_too_small", said)
+        detail = f"This token opens {token.project.slug} alone, and a team is of all your projects."
+        raise Refusal("role_too_small", detail)
     return token.user
 
 
 def _team(team: Team) -> dict[str, Any]:
-    people = [{"user": one.user.get_username(), "tags": one.tags} for one in team.members.all()]
+    members = team.members.all()
+    people = [{"user": member.user.get_username(), "tags": member.tags} for member in members]
     owner = team.owner.get_username()
     return {"id": team.pk, "name": team.name, "owner": owner, "people": people}
 
 
-def _annotator(one: Annotator) -> dict[str, Any]:
+def _annotator(annotator: Annotator) -> dict[str, Any]:
     names = ("number", "name", "pseudonym", "left_at")
-    return {name: getattr(one, name) for name in names} | {"has_login": one.user_id is not None}
+    fields = {name: getattr(annotator, name) for name in names}
+    return fields | {"has_login": annotator.user_id is not None}
 
 
 def _invitation(invitation: Invitation) -> dict[str, Any]:
     names = ("id", "role", "uses", "expires_at", "note")
-    found = {name: getattr(invitation, name) for name in names}
-    return found | {"link": link_of(invitation), "most_uses": invitation.max_uses}
+    fields = {name: getattr(invitation, name) for name in names}
+    return fields | {"link": link_of(invitation), "most_uses": invitation.max_uses}
 
 
 # People of a panel, by the crowd link of a round
@@ -455,6 +458,8 @@ def set_crowd(request: HttpRequest, slug: str, number: Number, body: CrowdIn) ->
 
     def work() -> HttpResponse:
         link = CrowdLink.objects.filter(round=round_).first() or CrowdLink(round=round_)
+        # The form of the page checks these, so that both accept the same. It takes questions as
+        # lines.
         data = {name: getattr(link, name) for name in CrowdForm.Meta.fields}
         sent = body.dict(exclude_none=True, exclude={"version"})
         data |= {"questions": in_lines(link.questions)} | sent
@@ -532,6 +537,7 @@ def mark_submissions(
 
     with stored_body(request, "marks") as (path, _, digest, _):
         with path.open("rb") as file:
+            # One byte too many is enough to refuse a file that is too large.
             content = file.read(crowds.MOST_BYTES + 1)
         return once_made(request, work, body_digest=digest, alone=True)
 
@@ -553,6 +559,7 @@ def _put_rejected_aside(access: Access, round_: Round) -> int:
 
 def _panel_round(request: HttpRequest, slug: str, number: int) -> tuple[Access, Round]:
     access = access_to(request, slug, Role.OWNER)
+    # Imported votes have a round as well, in which nobody labels.
     rounds = Round.objects.select_related("project", "protocol").exclude(kind=Round.Kind.IMPORT)
     round_ = first_of(rounds.filter(project=access.project, number=number), "round")
     return access, round_
@@ -565,6 +572,7 @@ def _crowd_of(request: HttpRequest, slug: str, number: int) -> tuple[Access, Rou
 
 
 def _crowd(round_: Round, link: CrowdLink) -> dict[str, Any]:
+    # First, so that people who have been gone too long aren't counted as working.
     crowds.release_absent(CrowdLink.objects.filter(pk=link.pk))
     link.refresh_from_db()
     names = [name for name in CrowdForm.Meta.fields if name != "questions"]
@@ -583,8 +591,8 @@ def _crowd(round_: Round, link: CrowdLink) -> dict[str, Any]:
 
 
 def _submission(submission: CrowdSubmission) -> dict[str, Any]:
-    found = {name: getattr(submission, name) for name in ("id", "state", "started_at", "ended_at")}
-    return found | {
+    fields = {name: getattr(submission, name) for name in ("id", "state", "started_at", "ended_at")}
+    return fields | {
         "annotator": submission.annotator.number if submission.annotator else None,
         "pseudonym": submission.annotator.pseudonym if submission.annotator else "",
         "votes": submission.n_votes,  # type: ignore[attr-defined]

@@ -96,7 +96,7 @@ class PreregistrationCheck(Schema):
 def list_preregistrations(request: HttpRequest, slug: str) -> dict[str, Any]:
     """List all versions of the plan, the newest first."""
     _, made = _versions(request, slug)
-    return {"items": [_out(one) for one in made]}
+    return {"items": [_out(version) for version in made]}
 
 
 @router.post("/projects/{slug}/preregistrations", auth=WRITE, response={201: PreregistrationOut})
@@ -120,12 +120,12 @@ def check_preregistration(
     access = access_to(request, slug, Role.OBSERVER)
 
     def work() -> HttpResponse:
-        found = check_file(json.dumps(body.dict()), access.project)
-        number = found.stored.number if found.stored else None
-        said = PreregistrationCheck(
-            holds=found.holds, sha256=found.sha256, number=number, sentence=found.sentence
+        check = check_file(json.dumps(body.dict()), access.project)
+        number = check.stored.number if check.stored else None
+        document = PreregistrationCheck(
+            holds=check.holds, sha256=check.sha256, number=number, sentence=check.sentence
         )
-        return answer(said)
+        return answer(document)
 
     return once(request, work)
 
@@ -133,10 +133,10 @@ def check_preregistration(
 @router.get("/projects/{slug}/preregistrations/{number}", auth=READ, response=PreregistrationOut)
 def get_preregistration(request: HttpRequest, slug: str, number: Number) -> dict[str, Any]:
     _, made = _versions(request, slug)
-    found = next((one for one in made if one.number == number), None)
-    if found is None:
+    chosen = next((version for version in made if version.number == number), None)
+    if chosen is None:
         raise Http404("No such version.")
-    return _out(found)
+    return _out(chosen)
 
 
 def _versions(request: HttpRequest, slug: str) -> tuple[Access, list[Preregistration]]:
@@ -149,16 +149,16 @@ def _versions(request: HttpRequest, slug: str) -> tuple[Access, list[Preregistra
 
 
 def _plan(project: Project, body: PreregistrationIn) -> Plan:
-    given = body.dict()
+    fields = body.dict()
     study = None
     if body.study is not None:
-        values = {name: one for name, one in body.study.dict().items() if one is not None}
+        values = {name: value for name, value in body.study.dict().items() if value is not None}
         usual = rate_in(project)
         minutes = values.pop("minutes_per_vote", usual.minutes)
         study = Study(**values, rate=HumanRate(minutes, values.pop("wage_usd", usual.wage)))
     for name in ("hypotheses", "looks", "templates", "analyses"):
-        given[name] = tuple(given[name])
-    return Plan(**given | {"study": study})
+        fields[name] = tuple(fields[name])
+    return Plan(**fields | {"study": study})
 
 
 def _out(made: Preregistration) -> dict[str, Any]:

@@ -87,22 +87,23 @@ class Refusal(Exception):
 
 def of_validation(errors: Sequence[Mapping[str, Any]]) -> Refusal:
     """Return the problem for fields that the schema refuses. What was sent is not repeated."""
-    found = [
+    faults = [
         FieldError(field=".".join(map(str, _place(error["loc"]))), detail=_sentence(error))
         for error in errors
     ]
-    first = found[0] if found else FieldError(field="body", detail="It can't be read.")
-    said = f"{first.field}: {first.detail} Nothing was changed."
-    return Refusal("field_unusable", said, errors=found[:100])
+    first = faults[0] if faults else FieldError(field="body", detail="It can't be read.")
+    detail = f"{first.field}: {first.detail} Nothing was changed."
+    # A body with thousands of wrong entries doesn't get a sentence for each.
+    return Refusal("field_unusable", detail, errors=faults[:100])
 
 
 def refusal_of_form(faults: Mapping[str, Sequence[Any]]) -> Refusal:
     """Return the problem for fields that the form of a page refuses."""
     errors = [
-        FieldError(field=f"body.{name}", detail=str(said[0])) for name, said in faults.items()
+        FieldError(field=f"body.{name}", detail=str(texts[0])) for name, texts in faults.items()
     ]
-    said = f"{errors[0].field}: {errors[0].detail} Nothing was changed."
-    return Refusal("field_unusable", said, errors=errors)
+    detail = f"{errors[0].field}: {errors[0].detail} Nothing was changed."
+    return Refusal("field_unusable", detail, errors=errors)
 
 
 def _place(location: Sequence[Any]) -> list[Any]:
@@ -112,5 +113,6 @@ def _place(location: Sequence[Any]) -> list[Any]:
 
 
 def _sentence(error: Mapping[str, Any]) -> str:
-    said = str(error.get("msg", "It is not usable")).removeprefix("Value error, ").strip()
-    return said if said.endswith(".") else f"{said}."
+    # pydantic puts these words before what a validator raises.
+    sentence = str(error.get("msg", "It is not usable")).removeprefix("Value error, ").strip()
+    return sentence if sentence.endswith(".") else f"{sentence}."

@@ -207,8 +207,9 @@ def list_projects(request: HttpRequest, limit: Limit = 50, cursor: Cursor = "") 
     if token.project is not None:
         rows = rows.filter(pk=token.project.pk)
     roles = dict(Membership.objects.filter(user=token.user).values_list("project", "role"))
+    # Only superusers see projects without being members, and they act as owners.
     shown = _with_counts(rows)
-    return page_of(shown, cursor, limit, lambda one: _out(one, roles.get(one.pk, Role.OWNER)))
+    return page_of(shown, cursor, limit, lambda row: _out(row, roles.get(row.pk, Role.OWNER)))
 
 
 @router.post("/projects", auth=WRITE, response={201: ProjectOut})
@@ -250,6 +251,8 @@ def update_settings(request: HttpRequest, slug: str, body: SettingsIn) -> Projec
     access = access_to(request, slug, Role.OWNER)
     sent = body.dict(exclude_none=True)
 
+    # Called under a lock with the settings as they are then, so that programs don't undo each
+    # other.
     def data(now: Project) -> dict[str, Any]:
         fields = {name: getattr(now, name) for name in SettingsOut.model_fields} | sent
         fields["criteria"] = "\n".join(fields["criteria"])
@@ -276,6 +279,7 @@ def get_retention(request: HttpRequest, slug: str) -> list[retention.Planned]:
 def set_retention(request: HttpRequest, slug: str, body: RetentionIn) -> list[retention.Planned]:
     """Set days on which something is removed. `null` keeps it, and what isn't named stays."""
     access = access_to(request, slug, Role.OWNER)
+    # A day that isn't named stays, and null removes it, so the two have to be told apart.
     retention.set_dates(access.project, access.user, body.dict(exclude_unset=True))
     return retention.plan(access.project)
 
@@ -344,8 +348,9 @@ def leave(request: HttpRequest, slug: str) -> HttpResponse:
     return once(request, work)
 
 
-def _deletion(one: Deletion) -> dict[str, Any]:
-    return {"id": one.pk, "slug": one.slug, "done": one.n_done, "total": one.n_total}
+def _deletion(deletion: Deletion) -> dict[str, Any]:
+    done, total = deletion.n_done, deletion.n_total
+    return {"id": deletion.pk, "slug": deletion.slug, "done": done, "total": total}
 
 
 def address_of(slug: str, *parts: object) -> str:

@@ -5,6 +5,7 @@ inline scripts, which the site's content policy forbids. Below it is the page on
 user makes and ends the tokens with which programs act for them.
 """
 
+import hashlib
 import json
 from functools import lru_cache
 from typing import Any
@@ -98,15 +99,17 @@ def _describe_reports(made: dict[str, Any]) -> None:
 
 
 def _scopes(api: NinjaAPI) -> dict[str, str]:
-    found = {}
+    scope_of = {}
     for bound in api._get_bound_routers():
         for view in bound.path_operations.values():
             for operation in view.operations:
                 name = operation.operation_id or api.get_openapi_operation_id(operation)
-                scopes = [one.scope for one in operation.auth_callbacks if isinstance(one, Scope)]
+                scopes = [
+                    auth.scope for auth in operation.auth_callbacks if isinstance(auth, Scope)
+                ]
                 # An operation without a scope would let every token in: it fails here, in tests.
-                (found[name],) = scopes
-    return found
+                (scope_of[name],) = scopes
+    return scope_of
 
 
 @lru_cache(maxsize=1)
@@ -122,7 +125,8 @@ def pages(api: NinjaAPI) -> tuple[Any, Any]:
     def schema(request: HttpRequest) -> HttpResponse:
         text = _text(api)
         response = HttpResponse(text, content_type="application/json")
-        etag = quote_etag(str(abs(hash(text))))
+        # Not `hash`, which differs between the processes that answer.
+        etag = quote_etag(hashlib.sha256(text.encode()).hexdigest()[:32])
         response.headers["ETag"] = etag
         return get_conditional_response(request, etag=etag, response=response) or response
 
@@ -148,11 +152,11 @@ def _groups(made: dict[str, Any]) -> list[tuple[str, list[dict[str, Any]]]]:
                     "summary": operation["summary"],
                     "description": operation.get("description", ""),
                     "scope": operation["x-scope"],
-                    "parameters": [_field(one["name"], one) for one in operation["parameters"]],
+                    "parameters": [_field(part["name"], part) for part in operation["parameters"]],
                     "body": _content(operation.get("requestBody", {})),
                     "answers": [
-                        (status, _content(one) or one.get("description", ""))
-                        for status, one in operation["responses"].items()
+                        (status, _content(answer) or answer.get("description", ""))
+                        for status, answer in operation["responses"].items()
                         if status.startswith("2")
                     ],
                 }
@@ -162,22 +166,21 @@ def _groups(made: dict[str, Any]) -> list[tuple[str, list[dict[str, Any]]]]:
 
 def _content(holder: dict[str, Any]) -> str:
     """Return what a body is, such as `application/json: ProjectIn`."""
-    said = [
-        f"{kind}: {_type(one.get('schema', {}))}" for kind, one in holder.get("content", {}).items()
-    ]
-    return "; ".join(said)
+    content = holder.get("content", {})
+    kinds = [f"{kind}: {_type(media.get('schema', {}))}" for kind, media in content.items()]
+    return "; ".join(kinds)
 
 
-def _field(name: str, one: dict[str, Any]) -> dict[str, str]:
-    schema = one.get("schema", one)
+def _field(name: str, described: dict[str, Any]) -> dict[str, str]:
+    schema = described.get("schema", described)
     default = schema.get("default")
     return {
         "name": name,
-        "where": one.get("in", ""),
+        "where": described.get("in", ""),
         "type": _type(schema),
-        "required": "required" if one.get("required") else "",
+        "required": "required" if described.get("required") else "",
         "default": "" if default in (None, "") else json.dumps(default),
-        "description": one.get("description") or schema.get("description", ""),
+        "description": described.get("description") or schema.get("description", ""),
     }
 
 
@@ -185,7 +188,7 @@ def _type(schema: dict[str, Any]) -> str:
     if "$ref" in schema:
         return str(schema["$ref"]).rpartition("/")[2]
     if "anyOf" in schema:
-        return " or ".join(_type(one) for one in schema["anyOf"])
+        return " or ".join(_type(branch) for branch in schema["anyOf"])
     if "enum" in schema:
         return " | ".join(map(str, schema["enum"]))
     kind = str(schema.get("type", "any"))
@@ -200,8 +203,8 @@ def _schemas(made: dict[str, Any]) -> list[dict[str, Any]]:
             "name": name,
             "description": schema.get("description", ""),
             "fields": [
-                _field(field, one | {"required": field in schema.get("required", ())})
-                for field, one in schema.get("properties", {}).items()
+                _field(field, described | {"required": field in schema.get("required", ())})
+                for field, described in schema.get("properties", {}).items()
             ],
         }
         for name, schema in sorted(made["components"]["schemas"].items())
@@ -216,7 +219,7 @@ class TokenForm(forms.Form):
     name = forms.CharField(label="What is it for?", max_length=LONGEST_NAME)
     scopes = forms.MultipleChoiceField(
         label="What may it do?",
-        choices=[(name, f"{name}: {said}") for name, said in SCOPES.items()],
+        choices=[(name, f"{name}: {meaning}") for name, meaning in SCOPES.items()],
         initial=["read"],
         widget=forms.CheckboxSelectMultiple,
     )

@@ -107,12 +107,12 @@ class PeopleIn(Schema):
 
     def whom(self, project: Project) -> Whom:
         named = {*self.annotators, *(share.annotator for share in self.shares)}
-        people = {one.number: one for one in assignable(project).filter(number__in=named)}
+        people = {person.number: person for person in assignable(project).filter(number__in=named)}
         if unknown := sorted(named - people.keys()):
             raise _unusable("body.annotators", f"No annotator {unknown[0]} can be given items.")
-        if any((one.percent is None) == (one.items is None) for one in self.shares):
+        if any((share.percent is None) == (share.items is None) for share in self.shares):
             raise UserError("Give each share a percent or a number of items. Nothing was changed.")
-        shares = {people[one.annotator]: one.percent or one.items or 0 for one in self.shares}
+        shares = {people[part.annotator]: part.percent or part.items or 0 for part in self.shares}
         teams = tuple(team_named(project, name) for name in self.teams)
         asked = tuple(people[number] for number in dict.fromkeys(self.annotators))
         return Whom(teams, tuple(read_tags(self.tags)), asked, self.limit, shares)
@@ -172,7 +172,7 @@ class RoundIn(SubsetIn):
                  "clause")  # fmt: skip
         chosen = {name: getattr(self, name) for name in names}
         chosen |= {"budget": self.budget_usd, "looks": tuple(self.looks)}
-        rules = (CheckRule(one.after, one.below, one.then) for one in self.check_rules)
+        rules = (CheckRule(rule.after, rule.below, rule.then) for rule in self.check_rules)
         chosen |= {"check_rules": tuple(rules)}
         if self.people is not None:
             whom = self.people.whom(project)
@@ -181,6 +181,7 @@ class RoundIn(SubsetIn):
         if self.after is not None:
             chosen["after"] = round_named(project, self.after)
         if self.kind != "routed":
+            # Training is passed by finishing it, whatever mark was sent.
             mark = self.pass_mark if self.kind == "qualification" else PASS_MARK
             chosen["practice"] = Practice(self.kind, self.pairs, mark, self.tries)
         return RoundSettings(**chosen, subset=self.subset(self.seed))
@@ -330,8 +331,8 @@ def plan_round(request: HttpRequest, slug: str, body: RoundIn) -> HttpResponse:
             raise _unusable("body.kind", "Training and a qualification have no plan. Open it.")
         plan = plan_of(access.project, run, settings)
         faults = [
-            FieldError(field=name, detail=said)
-            for name, said in problems(access.project, run, settings)
+            FieldError(field=name, detail=detail)
+            for name, detail in problems(access.project, run, settings)
         ]
         return answer(
             PlanOut(
@@ -376,6 +377,7 @@ def list_rounds(
 ) -> dict[str, Any]:
     """List the rounds, the oldest first."""
     access = access_to(request, slug, Role.REVIEWER)
+    # `every` has also the rounds that are still being written.
     rows = Round.every.filter(project=access.project).select_related("run", "frame", "after")
     return page_of(rows, cursor, limit, _out, by="number")
 
@@ -426,6 +428,7 @@ def _changed(request: HttpRequest, slug: str, number: int, change: Callable[...,
 
     def work() -> HttpResponse:
         change(round_, access.user)
+        # Read again, because a change may write more than the object that it was given.
         return answer(RoundOut(**_out(_round_of(access, number))))
 
     return once(request, work)
@@ -446,6 +449,7 @@ def resume_round(request: HttpRequest, slug: str, number: Number) -> HttpRespons
 @router.post("/projects/{slug}/rounds/{number}/close", auth=WRITE, response=RoundOut)
 def close_round(request: HttpRequest, slug: str, number: Number) -> HttpResponse:
     """End the round and settle its items."""
+    # In the background, because settling the items of a large round outlasts a request.
     return _changed(request, slug, number, lambda *of: changes.close(*of, background=True))
 
 
@@ -679,17 +683,18 @@ def _chosen(access: Access, body: RoundIn) -> tuple[Run | None, RoundSettings]:
 
 
 def _refuse_two(body: RoundIn) -> None:
-    given = (body.beta is not None) + (body.budget_usd is not None) + body.everything
-    if body.kind == "routed" and given != 1:
+    n_given = (body.beta is not None) + (body.budget_usd is not None) + body.everything
+    if body.kind == "routed" and n_given != 1:
         raise _unusable("body.beta", "Give exactly one of beta, budget_usd and everything.")
 
 
-def _unusable(field: str, said: str) -> Refusal:
-    wrong = FieldError(field=field, detail=said)
-    return Refusal("field_unusable", f"{said} Nothing was changed.", errors=[wrong])
+def _unusable(field: str, detail: str) -> Refusal:
+    wrong = FieldError(field=field, detail=detail)
+    return Refusal("field_unusable", f"{detail} Nothing was changed.", errors=[wrong])
 
 
 def _round_of(access: Access, number: int) -> Round:
+    # `every` has also the rounds that are still being written, which a program polls.
     rounds = Round.every.select_related("project", "run", "protocol", "frame", "after")
     return first_of(rounds.filter(project=access.project, number=number), "round")
 
@@ -702,10 +707,10 @@ def _accepted(round_: Round) -> HttpResponse:
 def _out(round_: Round) -> dict[str, Any]:
     names = ("number", "kind", "state", "stage", "votes_per_item", "frame_size", "opened_at",
              "closed_at")  # fmt: skip
-    found = {name: getattr(round_, name) for name in names}
-    found["frame"] = round_.frame.words if round_.frame else None
-    found["after"] = round_.after.number if round_.after else None
-    return found | {"run": round_.run.number if round_.run else None}
+    fields = {name: getattr(round_, name) for name in names}
+    fields["frame"] = round_.frame.words if round_.frame else None
+    fields["after"] = round_.after.number if round_.after else None
+    return fields | {"run": round_.run.number if round_.run else None}
 
 
 def _standing(round_: Round) -> dict[str, Any]:

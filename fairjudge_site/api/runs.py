@@ -134,20 +134,21 @@ class RunIn(SubsetIn):
         """Return the arguments of `choose_judge`."""
         names = ("endpoint", "model", "method", "form", "template", "criteria", "scale", "k",
                  "max_tokens", "adaptive", "permutations", "ids")  # fmt: skip
-        found = {name: getattr(self, name) for name in names if getattr(self, name)}
-        found |= {name: True for name in ("batch", "cache_marks") if getattr(self, name)}
-        found |= {} if self.json_replies is None else {"json_replies": self.json_replies}
+        # What is empty is left out, so that the defaults of the command hold here too.
+        settings = {name: getattr(self, name) for name in names if getattr(self, name)}
+        settings |= {name: True for name in ("batch", "cache_marks") if getattr(self, name)}
+        settings |= {} if self.json_replies is None else {"json_replies": self.json_replies}
         if self.price is not None:
-            found["price"] = (self.price.prompt, self.price.completion)
+            settings["price"] = (self.price.prompt, self.price.completion)
         if self.portia is not None:
-            found["portia"] = PortiaOptions(**self.portia.dict())
-        return found
+            settings["portia"] = PortiaOptions(**self.portia.dict())
+        return settings
 
     def pace(self) -> dict[str, Any]:
         names = ("temperature", "concurrency", "rpm", "tpm")
-        found = {name: getattr(self, name) for name in names}
-        found |= {"name": self.name, "budget": self.budget_usd}
-        return found | {"subset": self.subset(self.seed), "reuse": self.reuse}
+        settings = {name: getattr(self, name) for name in names}
+        settings |= {"name": self.name, "budget": self.budget_usd}
+        return settings | {"subset": self.subset(self.seed), "reuse": self.reuse}
 
 
 class EstimateOut(Schema):
@@ -245,19 +246,20 @@ def estimate(request: HttpRequest, slug: str, body: RunIn) -> HttpResponse:
     access = starter_of(request, slug)
 
     def work(keep: Any) -> None:
-        found = estimate_run(access.project, **body.judge(), **body.pace())
+        priced = estimate_run(access.project, **body.judge(), **body.pace())
         keep(
             answer(
                 EstimateOut(
-                    examples=found.n_examples,
-                    calls=found.n_calls,
-                    calls_most=found.n_calls_most,
-                    **{name: getattr(found, name) for name in EstimateOut.model_fields
-                       if hasattr(found, name)},
+                    examples=priced.n_examples,
+                    calls=priced.n_calls,
+                    calls_most=priced.n_calls_most,
+                    **{name: getattr(priced, name) for name in EstimateOut.model_fields
+                       if hasattr(priced, name)},
                 )
             )
         )  # fmt: skip
 
+    # Not `once`: no transaction is open while the endpoint is asked for its models.
     return once_made(request, work)
 
 
@@ -281,6 +283,7 @@ def list_runs(
 ) -> dict[str, Any]:
     """List the runs, the oldest first."""
     access = access_to(request, slug, Role.OBSERVER)
+    # Without the templates, which may be long and aren't in a list.
     rows = Run.objects.filter(project=access.project).defer("template_text", "schema")
     rows = rows.select_related("frame")
     return page_of(rows, cursor, limit, run_out, by="number")
@@ -331,6 +334,7 @@ def resume_run(request: HttpRequest, slug: str, number: Number, body: ResumeIn) 
     access = starter_of(request, slug)
 
     def resume(run: Run) -> None:
+        # Errors are always asked again, because they hold no answer.
         retry = {Parse.Status.ERROR, *body.retry}
         most, budget = body.max_tokens, body.budget_usd
         lifecycle.resume(run, access.user, retry=retry, max_tokens=most, budget=budget)
@@ -381,8 +385,8 @@ def get_report(request: HttpRequest, slug: str, number: Number) -> HttpResponse 
     While a worker computes the figures of a large project, the answer is 202 with `Retry-After`.
     """
     access = access_to(request, slug, Role.OBSERVER, shows_judge=True)
-    found = _report(access, _run_of(access, number))
-    return found if isinstance(found, HttpResponse) else to_json(found)
+    report = _report(access, _run_of(access, number))
+    return report if isinstance(report, HttpResponse) else to_json(report)
 
 
 _FILES = {
@@ -431,12 +435,13 @@ def get_plot(
 ) -> HttpResponse:
     """Return a plot of the report as a file for a paper."""
     access = access_to(request, slug, Role.OBSERVER, shows_judge=True)
-    found = _report(access, _run_of(access, number))
-    if isinstance(found, HttpResponse):
-        return found
-    chosen = next((plot for plot in plots(found) if plot.name == name), None)
+    report = _report(access, _run_of(access, number))
+    if isinstance(report, HttpResponse):
+        return report
+    chosen = next((plot for plot in plots(report) if plot.name == name), None)
     if chosen is None:
-        raise UserError(f"There is no such plot. Plots: {', '.join(p.name for p in plots(found))}.")
+        names = ", ".join(plot.name for plot in plots(report))
+        raise UserError(f"There is no such plot. Plots: {names}.")
     if not can_draw():
         raise UserError(NEEDS_CONVERTER)
     drawn = as_svg(chosen).encode() if kind == "svg" else as_png(chosen)
@@ -449,10 +454,10 @@ def get_certificate(
 ) -> HttpResponse | dict[str, Any]:
     """Return what the audit certifies: the part `certificate` of the report."""
     access = access_to(request, slug, Role.OBSERVER, shows_judge=True)
-    found = _report(access, _run_of(access, number))
-    if isinstance(found, HttpResponse):
-        return found
-    part: dict[str, Any] = to_json(found)["certificate"]
+    report = _report(access, _run_of(access, number))
+    if isinstance(report, HttpResponse):
+        return report
+    part: dict[str, Any] = to_json(report)["certificate"]
     return part
 
 
@@ -535,6 +540,7 @@ def _retired(request: HttpRequest, slug: str, number: int, *, retired: bool) -> 
 def _report(access: Access, run: Run) -> Any:
     run.require_ranking()
     shown = shown_report(access.project, run, here=True)
+    # A program can't see that figures are being renewed, so it never gets outdated ones.
     if shown.report is None or shown.renewing:
         return being_computed()
     return shown.report
@@ -573,12 +579,12 @@ def _accepted(run: Run) -> HttpResponse:
 def run_out(run: Run) -> dict[str, Any]:
     names = ("number", "name", "method", "form", "endpoint", "model", "k", "state", "reason",
              "budget_usd", "created_at", "finished_at")  # fmt: skip
-    found = {name: getattr(run, name) for name in names}
+    fields = {name: getattr(run, name) for name in names}
     frame = run.frame.words if run.frame else None
-    return found | {"ranked": run.ranked_at is not None, "frame": frame}
+    return fields | {"ranked": run.ranked_at is not None, "frame": frame}
 
 
 def _progress(run: Run) -> dict[str, Any]:
-    found = progress_of(run)
+    progress = progress_of(run)
     names = ProgressOut.model_fields.keys() - RunOut.model_fields.keys()
-    return run_out(run) | {name: getattr(found, name) for name in names}
+    return run_out(run) | {name: getattr(progress, name) for name in names}

@@ -150,6 +150,7 @@ def _streamed(
     access = access_to(request, slug, role_for(wanted), shows_judge=shows_judge)
     chosen = run_named(access, run)
     wanted = replace(wanted, frame=_frame(access, chosen, where))
+    # Formats of text begin at once, so only the others are worth a worker.
     if prefer and not request.is_head and wanted.format not in STREAMED:  # type: ignore[attr-defined]
         about = wanted.frame or (chosen.frame if chosen else None)
         if is_left(prefer, large=is_large(access.project, about.pk if about else None)):
@@ -265,6 +266,7 @@ def list_rows(
     chosen = run_named(access, run)
     wanted = replace(wanted, frame=_frame(access, chosen, where))
     start = decoded(cursor) or 0
+    # One row more says whether another page follows.
     rows = rows_as_json(access.project, chosen, wanted, start, start + limit + 1)
     more = encoded(start + limit) if len(rows) > limit else None
     return {"items": rows[:limit], "next_cursor": more}
@@ -307,8 +309,8 @@ def new_votes(
     """Import votes that were given elsewhere, as NDJSON or CSV: all of them or none."""
     asked = {"annotator": annotator, "protocol": protocol, "labels": labels, "sheet": sheet}
 
-    def made(found: dict[str, Any], access: Access) -> HttpResponse:
-        return answer(VotesOut(**found), 201)
+    def made(outcome: dict[str, Any], access: Access) -> HttpResponse:
+        return answer(VotesOut(**outcome), 201)
 
     return _imported(request, slug, Job.Kind.VOTES, asked, made, prefer)
 
@@ -329,6 +331,7 @@ def _imported(
         asked |= {"file": stored_name(path)}
 
         def leave() -> HttpResponse:
+            # The worker may be on another machine.
             share([path])
             response = left(access, kind, asked)
             kept.append(True)
@@ -336,13 +339,14 @@ def _imported(
 
         def work(keep: Callable[[HttpResponse], None]) -> None:
             import_asked(
-                access.project, access.user, kind, asked, lambda found: keep(made(found, access))
+                access.project, access.user, kind, asked, lambda done: keep(made(done, access))
             )
 
         if is_left(prefer, large=path.stat().st_size > LARGE_BODY):
             try:
                 return once(request, leave, body_digest=digest)
             except BaseException:
+                # The transaction was rolled back, so no job needs the file.
                 kept.clear()
                 raise
         # Two that write the same judgments would make two runs.
@@ -370,8 +374,8 @@ def new_judgments(
     """
     asked = {"name": name, "labels": labels, "sheet": sheet}
 
-    def made(found: dict[str, Any], access: Access) -> HttpResponse:
-        run = run_named(access, found["run"])
+    def made(outcome: dict[str, Any], access: Access) -> HttpResponse:
+        run = run_named(access, outcome["run"])
         assert run is not None
         where = address_of(slug, "runs", run.number)
         return answer(RunOut(**run_out(run)), 201, location=where)
@@ -395,7 +399,7 @@ def new_scores(
     """Import people's scores of single responses, as NDJSON or CSV: all of them or none."""
     asked = {"rater": rater, "sheet": sheet}
 
-    def made(found: dict[str, Any], access: Access) -> HttpResponse:
-        return answer(ScoresOut(**found), 201)
+    def made(outcome: dict[str, Any], access: Access) -> HttpResponse:
+        return answer(ScoresOut(**outcome), 201)
 
     return _imported(request, slug, Job.Kind.SCORES, asked, made, prefer)

@@ -72,10 +72,10 @@ def _guarded(patterns: list[Any]) -> list[URLPattern]:
 
     django-ninja gives an address of two methods twice.
     """
-    once = {str(one.pattern): one for one in reversed(patterns) if one.name != "api-root"}
+    once = {str(route.pattern): route for route in reversed(patterns) if route.name != "api-root"}
     return [
-        path(f"{ROOT}{route}", guarded(one.callback), name=f"api_{one.name}")
-        for route, one in reversed(once.items())
+        path(f"{ROOT}{route}", guarded(pattern.callback), name=f"api_{pattern.name}")
+        for route, pattern in reversed(once.items())
     ]
 
 

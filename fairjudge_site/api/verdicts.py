@@ -246,6 +246,7 @@ def gate(request: HttpRequest, slug: str, body: GateIn, prefer: Prefer = "") -> 
     It shows what the judge said. A look at new data is recorded, so it needs the scope `write`.
     """
     access = access_to(request, slug, Role.RESEARCHER, shows_judge=True)
+    # What can't be read is refused before a worker is woken.
     for text in body.require:
         parse(text)
     run = _ranked(access, body.run)
@@ -264,6 +265,7 @@ def compare(request: HttpRequest, slug: str, body: CompareIn, prefer: Prefer = "
     access = access_to(request, slug, Role.RESEARCHER, shows_judge=True)
     _ranked(access, body.before)
     run = _ranked(access, body.after)
+    # A job holds JSON, which has no exact decimals.
     asked = body.dict() | {"margin": str(body.margin)}
     return _decided(request, access, run, Job.Kind.COMPARE, asked, prefer)
 
@@ -351,15 +353,17 @@ def _decided(
         made = leave_to_worker(project, user, kind, asked)
         return accepted(made, GateRequestOut(**_request_out(made)), "gates")
 
+    # Without a run, plans are searched, which takes long in every project.
     if prefer and is_left(prefer, large=run is None or is_large(project, run.frame_id)):
         return once(request, left)
 
     def work(keep: Callable[[HttpResponse], None]) -> None:
         kind_of_answer = _ANSWERS[kind]
         answer_asked(
-            project, user, kind, asked, lambda found: keep(answer(kind_of_answer(**found)))
+            project, user, kind, asked, lambda fields: keep(answer(kind_of_answer(**fields)))
         )
 
+    # A look spends its part of the error, so a repeat waits for the first instead of looking again.
     return once_made(request, work, alone=True)
 
 

@@ -157,11 +157,11 @@ def send_delivery(
     """Send an event again, with the same message id."""
     access = access_to(request, slug, Role.OWNER)
     rows = Delivery.objects.select_related("webhook__project")
-    found = first_of(rows.filter(webhook=_webhook_of(access, number), pk=delivery), "delivery")
+    wanted = first_of(rows.filter(webhook=_webhook_of(access, number), pk=delivery), "delivery")
 
     def work() -> HttpResponse:
-        webhooks.send_again(found, access.user)
-        return _queued(found)
+        webhooks.send_again(wanted, access.user)
+        return _queued(wanted)
 
     return once(request, work)
 
@@ -201,7 +201,9 @@ def _unsealed(kept: dict[str, Any]) -> dict[str, Any]:
     return kept | {"secret": webhooks.secret_of(kept["secret"])}
 
 
-def _delivery(one: Delivery) -> dict[str, Any]:
-    found = {name: getattr(one, name) for name in DeliveryOut.model_fields}
-    waiting = one.state == Delivery.State.WAITING
-    return found | {"next_at": one.next_at if waiting else None, "body": json.loads(one.body)}
+def _delivery(delivery: Delivery) -> dict[str, Any]:
+    fields = {name: getattr(delivery, name) for name in DeliveryOut.model_fields}
+    waiting = delivery.state == Delivery.State.WAITING
+    # A delivery that has ended may still hold the time of a next try.
+    next_at = delivery.next_at if waiting else None
+    return fields | {"next_at": next_at, "body": json.loads(delivery.body)}

@@ -1,10 +1,10 @@
 """The examples of a project that match a filter, in an order, a page at a time.
 
-The data browser shows these pages, and the example's page takes its neighbours from the same filter.
-A page starts after an example (or before one) and never counts rows up to it, so that the last page
-costs as much as the first. Filters on people's labels are decided by `merge`, which owns that rule:
-SQL only narrows down what `merge` has to look at. Both a search in texts and a filter on people's
-labels look at a limited number of examples per page, and then say where to go on.
+The data browser shows these pages, and the page of an example takes its neighbours from the same
+filter. A page starts after an example (or before one) and never counts rows up to it, so that the
+last page costs as much as the first. Filters on people's labels are decided by `merge`, which owns
+that rule: SQL only narrows down what `merge` has to look at. Both a search in texts and a filter on
+people's labels look at a limited number of examples per page, and then say where to go on.
 """
 
 from collections.abc import Iterator, Sequence
@@ -132,11 +132,16 @@ def browse(asked: Filter, *, after: int | None = None, before: int | None = None
     """
     backwards = before is not None
     start = _place(asked, before if backwards else after)
+    # An example that is gone gives no place, and the first page is always read forwards.
     backwards = backwards and start is not None
-    found, go_on = _collect(asked, start, PAGE + 1, backwards=backwards)
-    rows, more = found[:PAGE], len(found) > PAGE
+    # One row more than a page says whether another page follows, without a count.
+    matches, go_on = _collect(asked, start, PAGE + 1, backwards=backwards)
+    rows, more = matches[:PAGE], len(matches) > PAGE
+    # Backwards, the rows come nearest first, and a page shows them in the order of the list.
     if backwards:
         rows = rows[::-1]
+    # A filter on votes has merged its rows already. Otherwise only the page that is shown is
+    # merged.
     if asked.with_people and not asked.is_about_votes:
         rows = merged_page(asked.project, asked.run, [row.example for row in rows])
     total = _count(asked) if asked.is_counted else None
@@ -157,25 +162,28 @@ MANY = 10_000
 
 def _count(asked: Filter) -> int:
     """Count what matches, without counting a large project for each page of it."""
-    found, run = _matching(asked).order_by(), asked.run
-    n = found[: MANY + 1].count()
+    matching, run = _matching(asked).order_by(), asked.run
+    # A count that stops behind the limit costs the same in a project of any size.
+    n = matching[: MANY + 1].count()
     if n <= MANY:
         return n
+    # Tags change without an import, so that a count that was kept could be wrong.
     if asked.tag:
-        return found.count()
+        return matching.count()
     conditions = (asked.category, asked.label, asked.state, run and run.pk)
     name = f"matching-{sha256(repr(conditions).encode()).hexdigest()}"
     imports = import_states(asked.project)
     if run is None or run.state == Run.State.DONE:
         state = (imports, run and state_of(run))
-        return int(cached(name, asked.project, state, found.count))
-    return int(kept_a_while(name, asked.project, imports, found.count, is_large=True))
+        # While a run judges, its verdicts change all the time: the count may then be a moment old.
+        return int(cached(name, asked.project, state, matching.count))
+    return int(kept_a_while(name, asked.project, imports, matching.count, is_large=True))
 
 
 def keys_of(asked: Filter) -> list[int]:
     """Return the keys of all that match. Raises UserError if that takes reading too many votes."""
-    found = _matching(asked).filter(_holds(asked)).order_by("number", "pk")
-    keys = list(found.values_list("pk", flat=True))
+    candidates = _matching(asked).filter(_holds(asked)).order_by("number", "pk")
+    keys = list(candidates.values_list("pk", flat=True))
     if not asked.is_about_votes:
         return keys
     if len(keys) > SEARCHED_AT_ONCE:
@@ -196,8 +204,8 @@ def neighbours(asked: Filter, example: Example) -> tuple[Example | None, Example
     place = _place(asked, example.pk)
     if place is None:
         return None, None
-    found = (_collect(asked, place, 1, backwards=backwards)[0] for backwards in (True, False))
-    before, after = ([row.example for row in rows] for rows in found)
+    pages = (_collect(asked, place, 1, backwards=backwards)[0] for backwards in (True, False))
+    before, after = ([row.example for row in rows] for rows in pages)
     return (before[0] if before else None), (after[0] if after else None)
 
 
@@ -227,6 +235,7 @@ def _collect(
         return [_unmerged(example) for example in _read(keys)], edge
     keys, edge = _next(asked, start, MERGED_AT_MOST + 1, backwards=backwards)
     rows: list[Merged] = []
+    # Merging is what costs. In small groups, a page that is full early merges few examples.
     for first in range(0, len(keys[:MERGED_AT_MOST]), _MERGED_AT_ONCE):
         part = keys[first : min(first + _MERGED_AT_ONCE, MERGED_AT_MOST)]
         rows += _that_match(merged_page(asked.project, asked.run, _read(part)), asked)
@@ -242,7 +251,7 @@ def _unmerged(example: Example) -> Merged:
 def _next(
     asked: Filter, place: _Place | None, n: int, *, backwards: bool
 ) -> tuple[list[int], int | None]:
-    """Return the keys of the next n candidates, and of the last one searched if it stopped early."""
+    """Return the keys of the next n candidates, and the last one searched if it stopped early."""
     wanted = SEARCHED_AT_ONCE + 1 if asked.is_searched else n
     part: list[int] = []
     for candidates in _stretches(asked, place, backwards=backwards):
@@ -250,19 +259,21 @@ def _next(
             part += candidates.values_list("pk", flat=True)[: wanted - len(part)]
     if not asked.is_searched:
         return part, None
+    # Texts are matched among these keys only. Over the whole table, a rare word would have every
+    # text of a large project read for one page.
     searched = Example.objects.filter(pk__in=part[:SEARCHED_AT_ONCE])
     matching = set(searched.filter(_holds(asked)).values_list("pk", flat=True))
-    found = [pk for pk in part[:SEARCHED_AT_ONCE] if pk in matching]
-    stopped = len(found) < n and len(part) > SEARCHED_AT_ONCE
-    return found[:n], part[SEARCHED_AT_ONCE - 1] if stopped else None
+    kept = [pk for pk in part[:SEARCHED_AT_ONCE] if pk in matching]
+    stopped = len(kept) < n and len(part) > SEARCHED_AT_ONCE
+    return kept[:n], part[SEARCHED_AT_ONCE - 1] if stopped else None
 
 
 def _read(keys: Sequence[int]) -> list[Example]:
     """Read what a row shows, in this order: not the texts, which may be long."""
     texts = ("question", "response_1", "response_2", "reference", "conversation")
     rows = Example.objects.defer(*texts).annotate(excerpt=Left("question", EXCERPT))
-    found = rows.in_bulk(keys)
-    return [found[key] for key in keys if key in found]
+    by_key = rows.in_bulk(keys)
+    return [by_key[key] for key in keys if key in by_key]
 
 
 def _holds(asked: Filter) -> Q:
@@ -277,32 +288,36 @@ def _with_verdicts(examples: QuerySet[Example], asked: Filter) -> QuerySet[Examp
     """Join the run's verdicts, if the filter or the order asks about them."""
     if asked.run is None or not (asked.label or asked.state or "verdict" in asked.column):
         return examples
+    # The run is a condition of the join and not of the rows: examples without a verdict stay,
+    # because an order by rank shows them last.
     of_run = Q(verdicts__run=asked.run)
     return examples.annotate(verdict=FilteredRelation("verdicts", condition=of_run))
 
 
 def _matching(asked: Filter) -> QuerySet[Example]:
     """Return what matches by verdict, category and tag; by people's labels, a few more than do."""
-    found = _with_verdicts(Example.objects.filter(project=asked.project).visible(), asked)
+    examples = _with_verdicts(Example.objects.filter(project=asked.project).visible(), asked)
     for name, value in (("category", asked.category), ("tag", asked.tag)):
         if value:
-            found = found.filter(condition_of(name, [value]))
+            examples = examples.filter(condition_of(name, [value]))
     if asked.run is not None and asked.label:
-        found = found.filter(verdict__label=asked.label)
+        examples = examples.filter(verdict__label=asked.label)
     if asked.run is not None and asked.state:
         conflict = asked.state == "conflict"
         wanted = {"verdict__conflict": True} if conflict else {"verdict__state": asked.state}
-        found = found.filter(**wanted)
+        examples = examples.filter(**wanted)
+    # Check examples have a known label and no final one, so no filter on people's labels is about
+    # them.
     if asked.is_about_votes:
-        found = _narrowed(found.filter(is_check=False), asked)
-    return found
+        examples = _narrowed(examples.filter(is_check=False), asked)
+    return examples
 
 
-def _narrowed(found: QuerySet[Example], asked: Filter) -> QuerySet[Example]:
+def _narrowed(examples: QuerySet[Example], asked: Filter) -> QuerySet[Example]:
     """Leave out what certainly doesn't match the filter on people's labels."""
     if asked.criterion:
         answered = Vote.objects.filter(example=OuterRef("pk"), answer__criteria__isnull=False)
-        found = found.filter(Exists(answered))
+        examples = examples.filter(Exists(answered))
     if asked.people == People.DIFFERS and asked.run is not None:
         votes = Vote.objects.filter(example=OuterRef("example"))
         decisions = Adjudication.objects.filter(item__example=OuterRef("example"))
@@ -312,7 +327,7 @@ def _narrowed(found: QuerySet[Example], asked: Filter) -> QuerySet[Example]:
             run=asked.run,
             label__isnull=False,
         )
-        return found.filter(pk__in=against.values("example"))
+        return examples.filter(pk__in=against.values("example"))
     items = Item.objects.filter(round__project=asked.project)
     if asked.run is not None:
         items = items.filter(round__run=asked.run, round__kind=Round.Kind.ROUTED)
@@ -322,37 +337,39 @@ def _narrowed(found: QuerySet[Example], asked: Filter) -> QuerySet[Example]:
             | Q(round__state=Round.State.CLOSED)
             | Exists(Adjudication.objects.filter(item=OuterRef("pk")))
         )
-        return found.filter(pk__in=settled.values("example"))
+        return examples.filter(pk__in=settled.values("example"))
     if asked.people == People.UNDECIDED and asked.run is not None:
         waiting = items.filter(state=Item.State.ADJUDICATE)
         labelled = Verdict.objects.filter(run=asked.run, label__isnull=False)
-        return found.filter(
+        return examples.filter(
             Q(pk__in=waiting.values("example")) | ~Q(pk__in=labelled.values("example"))
         )
     leaves_out = asked.project.leave_out_unblinded
     if asked.people == People.UNREVIEWED and asked.run is not None and not leaves_out:
         # With votes left out, a complete item may have no label of people.
         complete = items.filter(state=Item.State.COMPLETE)
-        return found.exclude(pk__in=complete.values("example"))
-    return found
+        return examples.exclude(pk__in=complete.values("example"))
+    return examples
 
 
 def _that_match(rows: Sequence[Merged], asked: Filter) -> list[Merged]:
-    found = [row for row in rows if _matches(row, asked)]
+    matching = [row for row in rows if _matches(row, asked)]
     if not asked.criterion:
-        return found
-    contradicted = _contradicted(found, asked)
-    return [row for row in found if row.example.pk in contradicted]
+        return matching
+    contradicted = _contradicted(matching, asked)
+    return [row for row in matching if row.example.pk in contradicted]
 
 
 def _contradicted(rows: Sequence[Merged], asked: Filter) -> set[int]:
     """Return the keys of examples on which votes say different things on the criterion."""
-    of = {vote.pk: row.example.pk for row in rows for vote in (row.people.votes if row.people else ())}
-    said: dict[int, set[int]] = {}
-    for one in criterion_answers(asked.project, of):
-        if (strength := one.strengths.get(asked.criterion)) is not None:
-            said.setdefault(of[one.vote], set()).add((strength > 0) - (strength < 0))
-    return {pk for pk, signs in said.items() if len(signs) > 1}
+    of = {
+        vote.pk: row.example.pk for row in rows for vote in (row.people.votes if row.people else ())
+    }
+    directions: dict[int, set[int]] = {}
+    for answer in criterion_answers(asked.project, of):
+        if (strength := answer.strengths.get(asked.criterion)) is not None:
+            directions.setdefault(of[answer.vote], set()).add((strength > 0) - (strength < 0))
+    return {pk for pk, signs in directions.items() if len(signs) > 1}
 
 
 def _matches(row: Merged, asked: Filter) -> bool:
@@ -378,17 +395,17 @@ def _stretches(
     Verdicts without a value come last. Each stretch is one range of an index, where there is one:
     a condition with “or” would have the database sort all verdicts of a large run for each page.
     """
-    found, column = _matching(asked), asked.column
+    examples, column = _matching(asked), asked.column
     down = asked.descending != backwards
     if not column.startswith("verdict"):
         start = None if place is None else (place.value, place.pk)
-        yield _from(found, column, start, down=down, backwards=backwards)
+        yield _from(examples, column, start, down=down, backwards=backwards)
         return
     # Turned round, the order is the same from its other end.
     # By a name of its own, the value of every condition comes from the same joined row.
-    found = found.alias(value=F(column))
+    examples = examples.alias(value=F(column))
     order = ("-value", "pk") if down else ("value", "-pk")
-    filled = found.filter(value__isnull=False).order_by(*order)
+    filled = examples.filter(value__isnull=False).order_by(*order)
     start, is_empty = None, False
     if place is None:
         yield filled
@@ -398,22 +415,22 @@ def _stretches(
         yield filled.filter(value=place.value, **{f"pk__{'gt' if down else 'lt'}": place.pk})
         yield filled.filter(**{f"value__{'lt' if down else 'gt'}": place.value})
     if is_empty or not backwards:
-        empty = found.filter(value=None)
+        empty = examples.filter(value=None)
         yield _from(empty, "number", start, down=backwards, backwards=backwards)
     if is_empty and backwards:
         yield filled
 
 
 def _from(
-    found: QuerySet[Example], column: str, start: Any, *, down: bool, backwards: bool
+    examples: QuerySet[Example], column: str, start: Any, *, down: bool, backwards: bool
 ) -> QuerySet[Example]:
     """Order by a column of examples, then by key, and keep what comes after a value and a key."""
-    found = found.order_by(f"{'-' if down else ''}{column}", f"{'-' if backwards else ''}pk")
+    examples = examples.order_by(f"{'-' if down else ''}{column}", f"{'-' if backwards else ''}pk")
     if start is None:
-        return found
+        return examples
     value, pk = start
     larger = f"{column}__{'lt' if down else 'gt'}"
     # The bound on the column alone lets the database begin at that place of its index.
     bound = Q(**{f"{larger}e": value})
     further = Q(**{larger: value}) | Q(**{f"pk__{'lt' if backwards else 'gt'}": pk})
-    return found.filter(bound & further)
+    return examples.filter(bound & further)

@@ -104,19 +104,21 @@ def json_schema(kind: Any, parts: Json, prefix: str = "Report") -> Json:
     if kind is Any:
         return {}
     if origin in (Union, UnionType):
-        kinds = [json_schema(one, parts, prefix) for one in inner]
-        return {"anyOf": [one for place, one in enumerate(kinds) if one not in kinds[:place]]}
+        kinds = [json_schema(branch, parts, prefix) for branch in inner]
+        # Types may share a schema, such as a text and an Enum. It is listed once.
+        return {"anyOf": [form for place, form in enumerate(kinds) if form not in kinds[:place]]}
     if origin is Literal:
         return {"enum": list(inner)}
     if origin is not None and issubclass(origin, Mapping):
         return {"type": "object", "additionalProperties": json_schema(inner[1], parts, prefix)}
     if origin is not None:
-        items = [one for one in inner if one is not Ellipsis] or [Any]
-        several = {"anyOf": [json_schema(one, parts, prefix) for one in items]}
+        items = [element for element in inner if element is not Ellipsis] or [Any]
+        several = {"anyOf": [json_schema(element, parts, prefix) for element in items]}
         same = len(set(items)) == 1
         return {"type": "array", "items": json_schema(items[0], parts, prefix) if same else several}
     if kind in _JSON_TYPES:
         return {"type": _JSON_TYPES[kind]}
+    # Estimates write their own fields, so that their schema is the one of a dataclass.
     if hasattr(kind, "as_json") and not issubclass(kind, Estimate | Undefined):
         return {"type": "object"}
     if not is_dataclass(kind):
@@ -142,11 +144,12 @@ def _schema_of_fields(kind: Any, parts: Json, prefix: str) -> Json:
         return {"type": "object", "properties": properties, "required": list(properties)}
     hints = get_type_hints(kind)
     properties, required = {}, []
-    for one in fields(kind):
-        name = one.name.rstrip("_")
-        properties[name] = json_schema(hints[one.name], parts, prefix)
+    for member in fields(kind):
+        name = member.name.rstrip("_")
+        properties[name] = json_schema(hints[member.name], parts, prefix)
         # The note of an estimate is left out if it is empty.
-        if not one.metadata.get("optional") and not (issubclass(kind, Estimate) and name == "note"):
+        is_note = name == "note" and issubclass(kind, Estimate)
+        if not (is_note or member.metadata.get("optional")):
             required.append(name)
     return {"type": "object", "properties": properties, "required": required}
 
@@ -164,6 +167,7 @@ NEEDS_CONVERTER = (
 )
 # The three outcomes look alike everywhere. plots.js takes the colours from the stylesheet.
 OUTCOME_COLOURS = {WIN: "var(--win)", TIE: "var(--tie)", LOSE: "var(--lose)"}
+# A picture has no stylesheet: the names of its colours become those of the light theme.
 _INKS = {
     "var(--win)": "#0060a8",
     "var(--tie)": "#8b8981",
@@ -228,6 +232,7 @@ def as_png(plot: Plot) -> bytes:
 
 def _converter() -> Any:
     try:
+        # Imported when it is needed, because the extra `pictures` is optional.
         return importlib.import_module("vl_convert")
     except ImportError:
         raise UserError(NEEDS_CONVERTER) from None
@@ -261,6 +266,7 @@ def intervals(field: str, title: str, *, scale: Json | None = None, line_at: flo
         "mark": {"type": "rule", "strokeDash": [4, 3], "color": "var(--quiet)"},
         "encoding": {"x": x | {"datum": line_at}},
     }
+    # A channel of Vega-Lite has a field or a datum, and not both.
     del chance["encoding"]["x"]["field"]
     ends = {"x": x | {"field": "low"}, "x2": {"field": "high"}, "y": y}
     point = {"x": x, "y": y, "tooltip": tooltip(field, "value", "low", "high")}

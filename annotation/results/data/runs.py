@@ -113,7 +113,7 @@ class Costs:
     @property
     def drafts_usd(self) -> Decimal | None:
         """USD of all drafts of lessons, as far as they are priced; None if none is."""
-        drafts = [one.drafts_usd for one in self.runs if one.drafts_usd != 0]
+        drafts = [cost.drafts_usd for cost in self.runs if cost.drafts_usd != 0]
         return sum(filter(None, drafts), Decimal(0)) if drafts else None
 
     @property
@@ -166,19 +166,23 @@ def run_totals(project: Project, run: Run | None) -> PeopleTotals:
         return totals_of(human_labels(project, None, **rounds)[1].values())
     rounds_of_run = Round.objects.filter(run=run, kind=Round.Kind.ROUTED)
     extended = Selection.objects.filter(round__in=rounds_of_run, parameters__has_key=COVERS)
+    # Which votes such rounds share is for `merge` to say, so their votes are read one by one.
     if extended.exists() or rounds_of_run.exclude(frame=run.frame_id).exists():
         return totals_of(human_labels_for_run(run).values())
     entering = {"round__in": rounds_of_run, "selection__kind__in": ENTERING}
     selected = Item.objects.filter(**entering).exclude(selection__kind=Selection.Kind.AUDIT)
+    # What was cast was paid, also if it is left out of the results: hence `every`.
     cast = Vote.every.filter(**{f"item__{name}": value for name, value in entering.items()})
     sums = {"n": Count("*"), "timed": Count("active_seconds"), "seconds": Sum("active_seconds")}
     by_round = cast.order_by().values_list("item__round").annotate(**sums)
     rounds = rounds_of_run.in_bulk()
+    # Without a round, the sums are those of this row of zeros.
     rows = [(0, Decimal(0), Decimal(0), 0, 0.0, Decimal(0))]
     for key, n, timed, seconds in by_round:
-        one, took = rounds[key], seconds or 0.0
-        usd, assumed = votes_usd(one, n, n - timed, took), votes_usd(one, n, n, 0.0)
-        timed_usd = human_usd_of_active_time(Decimal(repr(took)), one.wage_usd)
+        round_, took = rounds[key], seconds or 0.0
+        usd, assumed = votes_usd(round_, n, n - timed, took), votes_usd(round_, n, n, 0.0)
+        # A Decimal made from the float itself would carry its binary digits into the amount.
+        timed_usd = human_usd_of_active_time(Decimal(repr(took)), round_.wage_usd)
         rows.append((n, usd, assumed, timed, took, timed_usd))
     n_votes, usd, assumed, n_timed, took, timed_usd = map(sum, zip(*rows, strict=True))
     n_selected = selected.values("example").distinct().count()
@@ -188,10 +192,10 @@ def run_totals(project: Project, run: Run | None) -> PeopleTotals:
 def project_costs(project: Project, run: Run | None, people: PeopleTotals | None = None) -> Costs:
     """Costs of a run's labels. `people` spares reading the votes again."""
     runs = tuple(
-        RunCost(one, judge_cost(one), drafts_cost(one))
-        for one in with_drafts(project.runs.order_by("number"))
+        RunCost(priced, judge_cost(priced), drafts_cost(priced))
+        for priced in with_drafts(project.runs.order_by("number"))
     )
-    spent = [one.usd for one in runs]
+    spent = [cost.usd for cost in runs]
     people = people or run_totals(project, run)
     round_ = _newest_round(project, run)
     rate = HumanRate(
@@ -204,6 +208,8 @@ def project_costs(project: Project, run: Run | None, people: PeopleTotals | None
     return Costs(
         runs=runs,
         judge_usd=judge_usd,
+        # With one unknown amount the sum is unknown. The sum of the others would look like all of
+        # it.
         all_runs_usd=None if None in spent else sum(filter(None, spent), Decimal(0)),
         human_usd=people.usd,
         n_votes=people.n_votes,
@@ -250,27 +256,27 @@ def settings_of(run: Run) -> dict[str, str]:
     return {name: str(getattr(run, name)) for name in FIELDS}
 
 
-def other_runs(sheet: Sheet, run: Run) -> tuple[OtherRun, ...]:
+def other_runs(sheet: Sheet, compared: Run) -> tuple[OtherRun, ...]:
     """The newest ones that are ranked, the oldest of them first. Two queries."""
-    ranked = run.project.runs.filter(ranked_at__isnull=False).exclude(pk=run.pk)
+    ranked = compared.project.runs.filter(ranked_at__isnull=False).exclude(pk=compared.pk)
     runs = list(reversed(ranked.order_by("-number")[:MOST_RUNS]))
     labels = _labels(sheet, runs)
     return tuple(
-        OtherRun(settings_of(one), *labels[one.pk], judge_usd=judge_cost(one)) for one in runs
+        OtherRun(settings_of(run), *labels[run.pk], judge_usd=judge_cost(run)) for run in runs
     )
 
 
 def _labels(sheet: Sheet, runs: list[Run]) -> dict[int, tuple[Signs, Booleans, Floats]]:
     rows = Verdict.objects.filter(run__in=runs, label__isnull=False).order_by()
-    given = rows.annotate(sign=as_read(label_sign())).values_list("run", "example", "sign", "bpde")
-    found = np.fromiter(given.iterator(chunk_size=CHUNK), dtype=_ROW)
-    places = places_of(sheet.ids, found["example"])
+    read = rows.annotate(sign=as_read(label_sign())).values_list("run", "example", "sign", "bpde")
+    verdicts = np.fromiter(read.iterator(chunk_size=CHUNK), dtype=_ROW)
+    places = places_of(sheet.ids, verdicts["example"])
     table = {}
     for run in runs:
-        theirs = (found["run"] == run.pk) & (places >= 0)
+        theirs = (verdicts["run"] == run.pk) & (places >= 0)
         judge, judged = np.zeros(len(sheet), np.int8), np.zeros(len(sheet), bool)
-        judge[places[theirs]], judged[places[theirs]] = found["sign"][theirs], True
+        judge[places[theirs]], judged[places[theirs]] = verdicts["sign"][theirs], True
         bpde = np.full(len(sheet), np.nan)
-        bpde[places[theirs]] = found["bpde"][theirs]
+        bpde[places[theirs]] = verdicts["bpde"][theirs]
         table[run.pk] = judge, judged, bpde
     return table

@@ -58,24 +58,26 @@ class SampleArrays:
 
 def samples_array(run: Run, ids: Codes) -> SampleArrays | Undefined:
     """Read the samples by one query, streamed. ids: the examples in the order of the result."""
-    found = np.fromiter(_rows(run).iterator(chunk_size=CHUNK), dtype=_ROW)
-    rows = places_of(ids, found["example"])
+    samples = np.fromiter(_rows(run).iterator(chunk_size=CHUNK), dtype=_ROW)
+    rows = places_of(ids, samples["example"])
     speaks = rows >= 0
     if run.stages:
-        speaks &= _of_last_stage(run, found)
-    found, rows = found[speaks], rows[speaks]
-    _, code, order, slot = _told_apart(found["place"])
+        speaks &= _of_last_stage(run, samples)
+    samples, rows = samples[speaks], rows[speaks]
+    _, code, order, slot = _told_apart(samples["place"])
     if not (code == _VALID).any():
         return Undefined("no valid sample was recorded yet")
     shape = (len(ids), len(run.orders), int(slot.max()) + 1)
+    # A place with -1 has no sample, since 0 is the code of a status.
     values, status = np.zeros(shape), np.full(shape, -1, dtype=np.int8)
-    values[rows, order, slot], status[rows, order, slot] = found["difference"], code
+    values[rows, order, slot], status[rows, order, slot] = samples["difference"], code
     valid = status == _VALID
     places = _PROBABILITY_PLACES if run.form == Form.CHOICE else _MOST_PLACES
-    # A probability so near to one half is a tie; as a difference of both responses' it counts twice.
+    # A probability p in a band around 1/2 is a tie. The difference, 2p - 1, is twice as far from 0.
     band = 2 * float(run.band)
     scale = _scale(np.append(values[valid], band), places)
     counts = None if run.parts != run.counted_parts or run.stages else _counts(status)
+    # In whole units, scores that cancel out give exactly 0. As floats, some ties would be wins.
     whole = np.rint(values * scale).astype(np.int64)
     return SampleArrays(whole, valid, scale, counts, round(band * scale))
 
@@ -131,12 +133,12 @@ def _stage(run: Run) -> Combinable:
     return Case(*places, default=Value(0), output_field=BigIntegerField())
 
 
-def _of_last_stage(run: Run, found: NDArray[np.void]) -> Booleans:
+def _of_last_stage(run: Run, samples: NDArray[np.void]) -> Booleans:
     """Which rows are of the stage by which their example is judged."""
     last = last_stages(run)
     places = {pk: run.stages.index(stage) for pk, stage in last.items()}
-    spoken = [places.get(int(pk), -1) for pk in found["example"]]
-    stage, *_ = _told_apart(found["place"])
+    spoken = [places.get(int(pk), -1) for pk in samples["example"]]
+    stage, *_ = _told_apart(samples["place"])
     return np.asarray(stage == np.array(spoken, dtype=int))
 
 
@@ -154,6 +156,7 @@ def _slot(run: Run) -> Combinable:
 
 
 def _scale(values: NDArray[np.float64], most: int) -> int:
+    # Decimals may come from the database as floats, which are whole but for their rounding.
     """The smallest power of ten that makes all of them whole."""
     for places in range(most):
         scaled = values * 10**places

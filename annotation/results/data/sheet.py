@@ -18,10 +18,10 @@ from annotation.results.merge.final_labels import (
     CHUNK,
     CastVote,
     HumanLabel,
-    frame_for,
     as_read,
-    merge,
+    frame_for,
     human_labels,
+    merge,
     places_of,
 )
 from annotation.votes.agreement import SIGN
@@ -49,13 +49,13 @@ def why_unsettled(asked: Mapping[int, HumanLabel], elsewhere: int, n: int) -> st
     lapsed = sum(say.lapsed for say in without)
     judges = sum(say.source == LabelSource.POLICY_JUDGE for say in without)
     waiting = len(without) - lapsed - judges
-    said = (
+    reasons = (
         (waiting, f"still {_verb(waiting, 'wait')} for a label"),
         (lapsed, f"{_has(lapsed)} no vote, and the round is closed"),
         (judges, f"without a majority {_verb(judges, 'keep')} {POLICY}"),
     )
-    found = [f"{count(k)} of {count(len(asked))} items {words}" for k, words in said if k]
-    return "; ".join(found)
+    clauses = [f"{count(k)} of {count(len(asked))} items {words}" for k, words in reasons if k]
+    return "; ".join(clauses)
 
 
 def _some(elsewhere: int, n: int) -> str:
@@ -109,19 +109,19 @@ class Ballots:
 
 
 def ballots_of(votes: Sequence[Sequence[CastVote]]) -> Ballots:
-    given = [vote for row in votes for vote in row]
-    people = sorted({vote.annotator_id for vote in given})
+    cast = [vote for row in votes for vote in row]
+    people = sorted({vote.annotator_id for vote in cast})
     column = {annotator: place for place, annotator in enumerate(people)}
     rows = np.repeat(np.arange(len(votes)), [len(row) for row in votes])
-    cells = rows, np.array([column[vote.annotator_id] for vote in given], dtype=np.intp)
+    cells = rows, np.array([column[vote.annotator_id] for vote in cast], dtype=np.intp)
     shape = (len(votes), len(people))
     table = np.zeros(shape, np.int8)
     present, left = np.zeros(shape, bool), np.zeros(shape, np.int8)
-    table[cells] = [SIGN[vote.label] for vote in given]
+    table[cells] = [SIGN[vote.label] for vote in cast]
     present[cells] = True
-    left[cells] = [vote.left_response or 0 for vote in given]
-    found = Annotator.objects.in_bulk(people)
-    names = tuple(found[pk].pseudonym for pk in people)
+    left[cells] = [vote.left_response or 0 for vote in cast]
+    annotators = Annotator.objects.in_bulk(people)
+    names = tuple(annotators[pk].pseudonym for pk in people)
     return Ballots(names, table, present, left)
 
 
@@ -198,19 +198,20 @@ def example_rows(project: Project, frame: int | None) -> ExampleRows:
         )
         .values_list("pk", "category", "sign", "model_1", "model_2", "question_md5", "length")
     )
-    found = np.fromiter(_sharing(rows.iterator(chunk_size=CHUNK)), dtype=_EXAMPLE)
-    golden = found["sign"] != _NO_LABEL
-    models, (model_1, model_2) = _codes(found["model_1"], found["model_2"])
+    table = np.fromiter(_sharing(rows.iterator(chunk_size=CHUNK)), dtype=_EXAMPLE)
+    golden = table["sign"] != _NO_LABEL
+    models, (model_1, model_2) = _codes(table["model_1"], table["model_2"])
     return ExampleRows(
-        ids=found["id"].astype(np.intp),
-        category=found["category"].astype(np.str_),
-        gold=np.where(golden, found["sign"], 0).astype(np.int8),
+        ids=table["id"].astype(np.intp),
+        category=table["category"].astype(np.str_),
+        gold=np.where(golden, table["sign"], 0).astype(np.int8),
         golden=golden,
         models=models,
         model_1=model_1,
         model_2=model_2,
-        question=question_codes(found["question"]),
-        length=found["length"].copy(),
+        question=question_codes(table["question"]),
+        # A copy, because a column of a structured array keeps all others in memory.
+        length=table["length"].copy(),
     )
 
 
@@ -218,8 +219,8 @@ def _sharing(rows: Iterator[tuple]) -> Iterator[tuple]:
     """Give all rows with the same category or models the same texts, which need memory once."""
     known: dict[str, str] = {}
     for pk, category, sign, *models, question, length in rows:
-        one, two, three = (known.setdefault(text, text) for text in (category, *models))
-        yield pk, one, sign, two, three, question, length
+        kept = [known.setdefault(text, text) for text in (category, *models)]
+        yield pk, kept[0], sign, *kept[1:], question, length
 
 
 def text_lengths(project: Project, ids: Codes) -> NDArray[np.int64]:
@@ -229,23 +230,25 @@ def text_lengths(project: Project, ids: Codes) -> NDArray[np.int64]:
     """
     columns = Length("response_1"), Length("response_2"), Length("question")
     rows = frame_of(project).values_list("pk", *columns).iterator(chunk_size=CHUNK)
-    found = np.fromiter(chain.from_iterable(rows), dtype=np.int64).reshape(-1, 1 + len(columns))
-    places = places_of(ids, found[:, 0])
+    table = np.fromiter(chain.from_iterable(rows), dtype=np.int64).reshape(-1, 1 + len(columns))
+    places = places_of(ids, table[:, 0])
     lengths = np.zeros((len(ids), len(columns)), dtype=np.int64)
-    lengths[places[places >= 0]] = found[places >= 0, 1:]
+    lengths[places[places >= 0]] = table[places >= 0, 1:]
     return lengths
 
 
 def verdict_rows(run: Run | None, ids: Codes) -> VerdictRows:
     """Read the verdicts by one query. An example without a verdict is pending."""
-    found = np.fromiter(_verdicts(run) if run else (), dtype=_VERDICT)
-    places = places_of(ids, found["example"])
+    verdicts = np.fromiter(_verdicts(run) if run else (), dtype=_VERDICT)
+    places = places_of(ids, verdicts["example"])
     rows = np.zeros(len(ids), dtype=_VERDICT)
     rows["state"], rows["sign"], rows["rank"] = _PENDING, _NO_LABEL, _LAST
     for name in ("bpde", "gap", "score"):
         rows[name] = np.nan
-    rows[places[places >= 0]] = found[places >= 0]
+    rows[places[places >= 0]] = verdicts[places >= 0]
     judged = rows["sign"] != _NO_LABEL
+    # Stable, so that examples without a rank keep their order, and the same sheet is the same
+    # bytes.
     by_rank = np.argsort(rows["rank"], kind="stable")
     return VerdictRows(
         judge=np.where(judged, rows["sign"], 0).astype(np.int8),
@@ -281,8 +284,8 @@ def label_sign(column: str = "label") -> Case:
 def signs(labels: Sequence[str | None]) -> tuple[Signs, Booleans]:
     """1, 0, -1 for win, tie, lose, and where there is a label."""
     there = np.array([label is not None for label in labels], dtype=bool)
-    given = [0 if label is None else SIGN[label] for label in labels]
-    return np.array(given, dtype=np.int8), there
+    numbers = [0 if label is None else SIGN[label] for label in labels]
+    return np.array(numbers, dtype=np.int8), there
 
 
 def _levels(rows: NDArray[np.void]) -> Floats:
@@ -331,7 +334,8 @@ class Sheet(VerdictRows):
     selected, audited: which examples the rounds of this run asked people about, and why.
     answer, answered: what people said there, which is not always what is known.
     unsettled: why labels of people are lacking; empty where none is.
-    people: who voted, also on what this run asked nobody about; asked: what those asked for this run say, by id.
+    people: who voted, also on what this run asked nobody about.
+    asked: what those say who were asked for this run, by id.
     """
 
     ids: Codes
@@ -390,6 +394,7 @@ class Sheet(VerdictRows):
                 return Undefined("people have settled no example yet")
             return KnownLabels(rows, np.ones(len(rows)), np.zeros(len(rows), np.intp))
         asked = self.selected | self.audited
+        # Before all labels are there, those that came first are no random part of what was asked.
         if not asked.any() or (asked & ~self.labelled).any():
             return Undefined(self.unsettled)
         weights = Design(self.selected, self.audited).weights()
@@ -404,9 +409,9 @@ class Sheet(VerdictRows):
         if isinstance(known, Undefined):
             return known
         rows = known.rows
-        given = (labels[rows], there[rows], self.human[rows])
+        compared = (labels[rows], there[rows], self.human[rows])
         by_design = (known.weight, known.stratum, self.question[rows])
-        return Comparison(*given, *by_design, knows_ties=self.knows_ties)
+        return Comparison(*compared, *by_design, knows_ties=self.knows_ties)
 
 
 def sheet_of(project: Project, run: Run | None, frame: int | None = None) -> Sheet:
@@ -422,15 +427,18 @@ def sheet_of(project: Project, run: Run | None, frame: int | None = None) -> She
     ids = examples.ids
     verdicts = verdict_rows(run, ids)
     everywhere, asked = human_labels(project, run, frame)
+    # Votes outside of the frame are about examples that no figure here counts.
     if frame is not None:
         inside = set(ids.tolist())
         everywhere = {pk: say for pk, say in everywhere.items() if pk in inside}
+        # `_known` tells by identity that there is no run.
         asked = {pk: say for pk, say in asked.items() if pk in inside} if run else everywhere
     basis, human, labelled, people = _known(examples, everywhere, asked)
     says = _Says(ids, asked)
     answer, answered = says.labels()
     final, has_final = _finals(verdicts, says)
     selected, audited = _why(says.kinds())
+    # The labels that examples came with enter the sheet by `_known` alone.
     columns = {name: value for name, value in vars(examples).items() if "gold" not in name}
     return Sheet(
         **columns,
@@ -456,8 +464,8 @@ class _Says:
     def __init__(self, ids: Codes, asked: dict[int, HumanLabel]) -> None:
         self.n = len(ids)
         places = places_of(ids, list(asked))
-        found = zip(places.tolist(), asked.values(), strict=True)
-        self.by_place = {place: say for place, say in found if place >= 0}
+        placed = zip(places.tolist(), asked.values(), strict=True)
+        self.by_place = {place: say for place, say in placed if place >= 0}
         self.places = np.array(list(self.by_place), dtype=np.intp)
 
     def labels(self) -> tuple[Signs, Booleans]:
@@ -469,9 +477,9 @@ class _Says:
         return kinds
 
     def spread(self, labels: Sequence[str | None]) -> tuple[Signs, Booleans]:
-        given, there = np.zeros(self.n, np.int8), np.zeros(self.n, bool)
-        given[self.places], there[self.places] = signs(labels)
-        return given, there
+        values, there = np.zeros(self.n, np.int8), np.zeros(self.n, bool)
+        values[self.places], there[self.places] = signs(labels)
+        return values, there
 
 
 def _finals(verdicts: VerdictRows, says: _Says) -> tuple[Signs, Booleans]:
@@ -481,7 +489,7 @@ def _finals(verdicts: VerdictRows, says: _Says) -> tuple[Signs, Booleans]:
         LABELS[sign] if there else None
         for sign, there in zip(final[says.places], has_final[says.places], strict=True)
     ]
-    merged = [merge(*one)[0] for one in zip(judge, says.by_place.values(), strict=True)]
+    merged = [merge(*pair)[0] for pair in zip(judge, says.by_place.values(), strict=True)]
     final[says.places], has_final[says.places] = signs(merged)
     return final, has_final
 
@@ -508,13 +516,15 @@ def _elsewhere(examples: ExampleRows, everywhere: dict[int, HumanLabel]) -> int:
 def _known(
     examples: ExampleRows, everywhere: dict[int, HumanLabel], asked: dict[int, HumanLabel]
 ) -> tuple[str, Signs, Booleans, tuple[HumanLabel | None, ...]]:
-    """Return what labels are compared with: all votes, else known labels, else the rounds' votes."""
+    """Return what labels are compared with: all votes, else known labels, else votes in rounds."""
     ids = examples.ids.tolist()
+    # All or none: examples that have votes by chance are perhaps not typical of the others.
     voted = all(pk in everywhere and everywhere[pk].votes for pk in ids)
     # Without a run, `human_labels` gives the same labels twice.
     if ids and (voted or asked is everywhere):
         people = tuple(everywhere.get(pk) for pk in ids)
         return "votes", *signs([say.label if say else None for say in people]), people
+    # Known labels count if every example has one, for the same reason.
     if ids and examples.golden.all():
         gold = examples.gold, examples.golden
         return "gold", *gold, tuple(everywhere.get(pk) for pk in ids)
@@ -555,6 +565,7 @@ def disagreements(sheet: Sheet) -> Disagreements:
         return Disagreements(0, 0, ())
     rows = known.rows[sheet.judged[known.rows]]
     apart = rows[sheet.judge[rows] != sheet.human[rows]]
+    # BPDE is smallest where the judge is surest. One that is not defined comes last.
     surest = apart[np.argsort(sheet.bpde[apart], kind="stable")][:MOST_APART]
     first = tuple(
         Apart(int(sheet.ids[row]), int(sheet.judge[row]), int(sheet.human[row])) for row in surest

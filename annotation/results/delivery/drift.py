@@ -82,13 +82,13 @@ class Drift:
             "p": self.p,
             "by_category": [
                 {
-                    "category": one.category,
-                    "n": one.n,
-                    "changed": one.changed.as_json(),
-                    "shift": one.shift.as_json(),
-                    "p_holm": one.p_holm,
+                    "category": change.category,
+                    "n": change.n,
+                    "changed": change.changed.as_json(),
+                    "shift": change.shift.as_json(),
+                    "p_holm": change.p_holm,
                 }
-                for one in self.by_category
+                for change in self.by_category
             ],
         }
 
@@ -128,6 +128,7 @@ def compare_runs(
 
     look = take_look(after, before, [f"{what}{margin}"], answers, restart=restart)
     decision = decision_of(after, look, int(both.sum()), other=before)
+    # Every figure has the interval of this look. Later looks have wider ones.
     level = look.confidence
     return Drift(
         decision=decision,
@@ -150,7 +151,7 @@ def _as_before(after: Run, before: Run, what: str, margin: Decimal) -> Decimal:
 
 
 def labels_known(old: Analysis, new: Analysis) -> bool:
-    return any(not isinstance(one.sheet.known, Undefined) for one in (old, new))
+    return any(not isinstance(analysis.sheet.known, Undefined) for analysis in (old, new))
 
 
 def paired_runs(old: Analysis, new: Analysis, confidence: float = 0.95) -> Paired:
@@ -234,6 +235,7 @@ def _p(old: Analysis, new: Analysis, both: Booleans) -> float | None:
 
 def _test(old: Sheet, new: Sheet, rows: Booleans, rng: np.random.Generator) -> float | None:
     groups, code = coded(old.question[rows])
+    # Pairs of one question are not independent, so the test turns the signs of whole questions.
     if groups < 2:
         return None
     return sign_flip(np.bincount(code, 2 * _points(old, new)[rows], minlength=groups), rng)
@@ -242,11 +244,11 @@ def _test(old: Sheet, new: Sheet, rows: Booleans, rng: np.random.Generator) -> f
 def _by_category(
     old: Sheet, new: Sheet, both: Booleans, rng: np.random.Generator, confidence: float
 ) -> tuple[CategoryChange, ...]:
-    found, tested = [], []
+    changes, tested = [], []
     for category in dict.fromkeys(old.category[both].tolist()):
         rows = both & (old.category == category)
         tested.append(_test(old, new, rows, rng))
-        found.append(
+        changes.append(
             CategoryChange(
                 category,
                 int(rows.sum()),
@@ -256,7 +258,7 @@ def _by_category(
             )
         )
     return tuple(
-        replace(one, p_holm=p) for one, p in zip(found, holm_of_tested(tested), strict=True)
+        replace(change, p_holm=p) for change, p in zip(changes, holm_of_tested(tested), strict=True)
     )
 
 
@@ -283,8 +285,8 @@ def decide_asked(
         row = [runs.get(number=number) for number in asked["runs"]]
         of = float(asked["agreement"]), float(1 - Decimal(asked["confidence"])), asked["score"]
         plan, labelled = escalation_asked(project, row, *of)
-        found = {"confidence": float(asked["confidence"]), "plan": to_json(plan)}
-        keep(found | {"labels": list(labelled) if asked["labels"] else None})
+        answer = {"confidence": float(asked["confidence"]), "plan": to_json(plan)}
+        keep(answer | {"labels": list(labelled) if asked["labels"] else None})
         return
     if kind == Job.Kind.CHEAPEST:
         cheapest_asked(project, user, asked, keep)

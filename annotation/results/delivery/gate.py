@@ -112,7 +112,7 @@ class Decision:
 
     def document(self) -> dict[str, Any]:
         """What `--json` prints; docs/gate.md has the keys."""
-        found = self.needed
+        needed = self.needed
         return {
             "project": self.project,
             "run": self.run,
@@ -135,15 +135,15 @@ class Decision:
                 }
                 for answer in self.answers
             ],
-            "needed": found
+            "needed": needed
             and {
-                "sentence": found.sentence,
-                "votes": found.votes,
-                "examples": found.examples,
-                "usd": str(found.usd),
-                "round": found.round,
-                "opens_round": found.settings is not None,
-                "more_examples": found.more_examples,
+                "sentence": needed.sentence,
+                "votes": needed.votes,
+                "examples": needed.examples,
+                "usd": str(needed.usd),
+                "round": needed.round,
+                "opens_round": needed.settings is not None,
+                "more_examples": needed.more_examples,
             },
         }
 
@@ -164,12 +164,14 @@ def decide_gate(
         raise UserError("Nothing is required. Add --require, such as --require 'accuracy>=0.85'.")
     if not 1 <= votes <= MAX_VOTES:
         raise Misuse(f"Ask for 1 to {MAX_VOTES} votes per example. Nothing was decided.")
+    # A requirement that is named twice is one, and belongs to the same series of looks.
     wanted = list(dict.fromkeys(requirements))
     of = Analysis(project, run)
 
     def answers(confidence: float) -> list[Decided]:
-        return [_answer(one, of, confidence) for one in wanted]
+        return [_answer(requirement, of, confidence) for requirement in wanted]
 
+    # Sorted, so that the order of the requirements begins no new series of looks.
     look = take_look(run, None, sorted(map(str, wanted)), answers, restart=restart)
     needed = None
     if look.verdict is Ruling.INCONCLUSIVE:
@@ -190,18 +192,19 @@ def _answer(wanted: Requirement, of: Analysis, confidence: float) -> Decided:
     )
 
 
-def _certified(found: CertificateFigures, by_interval: Ruling, bound: float) -> tuple[Ruling, str]:
+def _certified(plan: CertificateFigures, by_interval: Ruling, bound: float) -> tuple[Ruling, str]:
     """A certificate passes by its own plan, which was stored before the audit, and nothing else."""
-    if found.issued and found.epsilon is not None and found.epsilon <= bound + 1e-12:
+    # As floats, 10 % may be a little more than the bound that was written as 0.1.
+    if plan.issued and plan.epsilon is not None and plan.epsilon <= bound + 1e-12:
         return Ruling.PASS, ""
     if by_interval is Ruling.FAIL:
         return Ruling.FAIL, ""
-    if found.issued:
+    if plan.issued:
         return (
             Ruling.INCONCLUSIVE,
-            f"the certificate was planned for at most {found.epsilon:.0%} wrong labels",
+            f"the certificate was planned for at most {plan.epsilon:.0%} wrong labels",
         )
-    return Ruling.INCONCLUSIVE, found.reason or "no certificate was issued"
+    return Ruling.INCONCLUSIVE, plan.reason or "no certificate was issued"
 
 
 def overall(answers: Sequence[Decided]) -> Ruling:
@@ -254,19 +257,22 @@ def take_look(
             "holds for a frozen set only. Nothing was decided. To start again with the current "
             "examples, add --restart, or `restart` by program."
         )
+    # The answers at the first confidence tell data apart: those of later looks differ by the look,
+    # too.
     first = answers(spending.confidence(1))
-    data = _digest([[one.requirement, one.figure.as_json(), one.reason] for one in first])
+    data = _digest([[row.requirement, row.figure.as_json(), row.reason] for row in first])
+    # After a restart, only looks at the present examples share the error.
     kept = kept.filter(examples_sha256=frozen)
     while True:
         last = kept.order_by("-number").first()
         if last is not None and last.data_sha256 == data:
-            found = first if last.number == 1 else answers(last.confidence)
-            return Look(last.number, last.confidence, overall(found), found)
+            decided = first if last.number == 1 else answers(last.confidence)
+            return Look(last.number, last.confidence, overall(decided), decided)
         number = last.number + 1 if last else 1
         confidence = spending.confidence(number)
-        found = first if number == 1 else answers(confidence)
-        look = Look(number, confidence, overall(found), found)
-        if not any(isinstance(one.figure, Estimate) for one in found):
+        decided = first if number == 1 else answers(confidence)
+        look = Look(number, confidence, overall(decided), decided)
+        if not any(isinstance(answer.figure, Estimate) for answer in decided):
             return look
         try:
             with transaction.atomic():
@@ -282,7 +288,7 @@ def take_look(
                     confidence=confidence,
                     verdict=str(look.verdict),
                     result=[
-                        [one.requirement, str(one.verdict), one.figure.as_json()] for one in found
+                        [row.requirement, str(row.verdict), row.figure.as_json()] for row in decided
                     ],
                 )
                 told = {
@@ -290,7 +296,7 @@ def take_look(
                     "other": other and other.number,
                     "verdict": str(look.verdict),
                     "look": number,
-                    "requirements": {one.requirement: str(one.verdict) for one in found},
+                    "requirements": {answer.requirement: str(answer.verdict) for answer in decided},
                 }
                 tell(run.project, "gate.decided", lambda: told)  # noqa: B023 called at once
         except IntegrityError:
@@ -334,9 +340,11 @@ def _needed(
     by_votes = [pair for pair in undecided if pair[0].name not in OF_THE_JUDGE]
     sheet = of.sheet
     unsettled = ((sheet.selected | sheet.audited) & ~sheet.answered).any()
+    # A requirement that votes can't decide leaves the gate undecided, whatever others would do.
     if len(by_votes) < len(undecided) or unsettled:
         return Needed(0, None, Decimal(0))
     spending = Spending()
+    # The next look has a wider interval: its normal quantile over that of this look.
     wider = float(
         scipy.stats.norm.isf(spending.tail(look + 1)) / scipy.stats.norm.isf(spending.tail(look))
     )
@@ -347,20 +355,20 @@ def _needed(
         by_votes = [pair for pair in by_votes if pair[0].name == CERTIFICATE]
     if not rest or not by_votes:
         return Needed(0, None, Decimal(0), more_examples=_more_examples(undecided, wider))
-    more = max(_more_audited(one, answer, audited, wider) for one, answer in by_votes)
-    bounds = [float(one.bound) for one, _ in by_votes if one.name == CERTIFICATE]
+    more = max(_more_audited(asked, answer, audited, wider) for asked, answer in by_votes)
+    bounds = [float(asked.bound) for asked, _ in by_votes if asked.name == CERTIFICATE]
     epsilon = min([bound for bound in bounds if 0 < bound < 1], default=EPSILON)
     return _round_of(of, min(more, rest), epsilon, look, votes)
 
 
 def _more_examples(undecided: Sequence[tuple[Requirement, Decided]], wider: float) -> int | None:
-    found = [
+    lacking = [
         needed - answer.figure.n
-        for one, answer in undecided
+        for requirement, answer in undecided
         if isinstance(answer.figure, Estimate)
-        and (needed := _in_all(one, answer.figure, wider)) is not None
+        and (needed := _in_all(requirement, answer.figure, wider)) is not None
     ]
-    return max(found, default=None)
+    return max(lacking, default=None)
 
 
 def _in_all(wanted: Requirement, figure: Estimate, wider: float) -> int | None:
@@ -385,19 +393,19 @@ def _waiting(run: Run) -> Needed | None:
     rounds = Round.objects.filter(run=run).exclude(state=Round.State.CLOSED)
     empty = Slot.objects.asked().filter(round__in=rounds, vote__isnull=True)
     empty = empty.exclude(item__state=Item.State.COMPLETE)
-    found = list(
+    wanted = list(
         empty.order_by("item__example__external_id").values_list(
             "item__example__external_id", "round"
         )
     )
-    if not found:
+    if not wanted:
         return None
-    by_round = {one.pk: one for one in rounds}
+    by_round = {round_.pk: round_ for round_ in rounds}
     cost = sum(
-        (by_round[pk].minutes_per_vote * by_round[pk].wage_usd / 60 for _, pk in found), Decimal(0)
+        (by_round[pk].minutes_per_vote * by_round[pk].wage_usd / 60 for _, pk in wanted), Decimal(0)
     )
-    number = min(by_round[pk].number for _, pk in found)
-    return Needed(len(found), tuple(dict.fromkeys(name for name, _ in found)), cost, number)
+    number = min(by_round[pk].number for _, pk in wanted)
+    return Needed(len(wanted), tuple(dict.fromkeys(name for name, _ in wanted)), cost, number)
 
 
 def _round_of(of: Analysis, more: int, epsilon: float, look: int, votes: int) -> Needed:
@@ -409,17 +417,19 @@ def _round_of(of: Analysis, more: int, epsilon: float, look: int, votes: int) ->
     ids = list(frame_of(project, of.run.frame_id).values_list("pk", flat=True))
     order = ranked_examples(of.run, of.run.frame_id)
     seen = set(sheet.ids[sheet.selected | sheet.audited].tolist())
+    # From the data, so that every look at it names the same examples. 60 bits fit into the column.
     seed = int(_digest([of.run.pk, look, sorted(seen)])[:15], 16)
+    # The draw is from all examples, and grows until enough of them have no label yet.
     size = more
     while True:
-        drawn = [one.example_id for one in draw(order, ids, 0, size, seed).audit]
+        drawn = [item.example_id for item in draw(order, ids, 0, size, seed).audit]
         new = sum(example not in seen for example in drawn)
         if new >= more or size >= len(ids):
             break
         size = min(len(ids), size + more - new)
-    given = _votes_on(project, drawn)
-    lacking = {one: votes - min(given.get(one, 0), votes) for one in drawn}
-    asked = [one for one in drawn if lacking[one]]
+    cast = _votes_on(project, drawn)
+    lacking = {example: votes - min(cast.get(example, 0), votes) for example in drawn}
+    asked = [example for example in drawn if lacking[example]]
     names = dict(_chunked_names(project, asked))
     settings = RoundSettings(
         beta=Decimal(0), votes=votes, audit=size, seed=seed, epsilon=epsilon, partial=True
@@ -427,12 +437,13 @@ def _round_of(of: Analysis, more: int, epsilon: float, look: int, votes: int) ->
     rate: HumanRate = rate_of(project, settings)
     total = sum(lacking.values())
     return Needed(
-        total, tuple(sorted(names[one] for one in asked)), human_usd(total, rate), settings=settings
+        total, tuple(sorted(names[key] for key in asked)), human_usd(total, rate), settings=settings
     )
 
 
 def _votes_on(project: Project, keys: Sequence[int]) -> Mapping[int, int]:
     """How many votes of the present protocol each of these examples has."""
+    # Chosen here, because a database bounds how many keys a query may name.
     wanted = set(keys)
     rows = (
         Vote.objects.filter(protocol=current_protocol(project), example__project=project)

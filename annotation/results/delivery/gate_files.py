@@ -96,17 +96,17 @@ def drift_lines(drift: Drift) -> Iterator[str]:
     yield f"Shift of the win rate of response 1: {figure_text(drift.shift)}"
     yield f"Difference of accuracy: {figure_text(drift.accuracy_difference)}"
     yield f"Paired test: p {'not known' if drift.p is None else p_value(drift.p)}"
-    for one in drift.by_category:
-        p = "not known" if one.p_holm is None else p_value(one.p_holm)
-        yield f"  {one.category or '(no category)'}: changed {figure_text(one.changed)}"
-        yield f"    shift {figure_text(one.shift)}, adjusted p {p}"
+    for change in drift.by_category:
+        p = "not known" if change.p_holm is None else p_value(change.p_holm)
+        yield f"  {change.category or '(no category)'}: changed {figure_text(change.changed)}"
+        yield f"    shift {figure_text(change.shift)}, adjusted p {p}"
 
 
 def drift_markdown(drift: Drift) -> str:
     rows = [
-        f"| {plain(one.category or '(no category)')} | {one.n} | {plain(figure_text(one.changed))} "
-        f"| {plain(figure_text(one.shift))} | {'' if one.p_holm is None else p_value(one.p_holm)} |"
-        for one in drift.by_category
+        f"| {plain(row.category or '(no category)')} | {row.n} | {plain(figure_text(row.changed))} "
+        f"| {plain(figure_text(row.shift))} | {'' if row.p_holm is None else p_value(row.p_holm)} |"
+        for row in drift.by_category
     ]
     parts = [
         "",
@@ -120,7 +120,8 @@ def drift_markdown(drift: Drift) -> str:
 def plain(text: str) -> str:
     """Return text that Markdown and HTML show as it is, in one line."""
     line = " ".join(printable(text).split())
-    return _ACTIVE.sub(lambda found: f"&#{ord(found[0])};", line).replace("_", "&#95;")
+    # `\w` lets underscores pass, which Markdown reads as emphasis.
+    return _ACTIVE.sub(lambda active: f"&#{ord(active[0])};", line).replace("_", "&#95;")
 
 
 def junit(decision: Decision) -> str:
@@ -134,17 +135,17 @@ def junit(decision: Decision) -> str:
         errors=str(verdicts.count(Ruling.INCONCLUSIVE)),
     )
     needed = decision.needed.sentence if decision.needed else ""
-    for one in decision.answers:
+    for answer in decision.answers:
         case = ElementTree.SubElement(
-            suite, "testcase", classname="fairjudge.gate", name=_xml(one.requirement)
+            suite, "testcase", classname="fairjudge.gate", name=_xml(answer.requirement)
         )
-        said = _xml(f"{measured(one)}{_because(one)}")
-        if one.verdict is Ruling.FAIL:
-            ElementTree.SubElement(case, "failure", type="fail", message=said)
-        elif one.verdict is Ruling.INCONCLUSIVE:
-            problem = ElementTree.SubElement(case, "error", type="inconclusive", message=said)
+        message = _xml(f"{measured(answer)}{_because(answer)}")
+        if answer.verdict is Ruling.FAIL:
+            ElementTree.SubElement(case, "failure", type="fail", message=message)
+        elif answer.verdict is Ruling.INCONCLUSIVE:
+            problem = ElementTree.SubElement(case, "error", type="inconclusive", message=message)
             problem.text = _xml(needed)
-        ElementTree.SubElement(case, "system-out").text = said
+        ElementTree.SubElement(case, "system-out").text = message
     return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
 
 

@@ -72,6 +72,7 @@ def is_left(project: Project, run: Run | None, kind: str) -> bool:
     """
     most = MOST_STREAMED if kind in STREAMED else MOST_AT_ONCE
     examples = frame_of(project, run.frame_id if run else None).order_by().values_list("pk")
+    # One row behind the limit answers this without counting all.
     return bool(examples[most : most + 1]) and Worker.objects.take_long_work()
 
 
@@ -119,6 +120,7 @@ def open_file(job: Job) -> BinaryIO:
         path = root / job.result["file"]
         if not path.is_file():
             raise UserError("The file was kept for a week. Ask for the report or table again.")
+        # An open file can be read to its end after the folder at hand is gone.
         return path.open("rb")
 
 
@@ -131,6 +133,8 @@ def cancel_file(access: Access, job: Job) -> None:
         raise UserError("Only researchers cancel a file that another person asked for.")
     waiting = Job.objects.filter(pk=job.pk, kind__in=Job.FILES, state=Job.State.WAITING)
     ended = {"state": Job.State.STOPPED, "ended_at": timezone.now(), "reason": "It was cancelled."}
+    # A conditional update: a worker that is done at this moment keeps its file, and a worker that
+    # still writes loses its lease and stops.
     if not waiting.update(**ended, **leases.FREE):
         raise UserError("Only a file that isn't written yet can be cancelled. Nothing was changed.")
 
@@ -237,6 +241,7 @@ def _write_asked(
                 stream.writelines(pieces)
         storage.share(folder)
         keep({"file": stored_name(path)})
+    # Also if the worker has to stop, because nothing else knows of the folder yet.
     except BaseException:
         discard_named([stored_name(folder / "file")])
         raise
@@ -309,11 +314,12 @@ def work_on(key: int) -> None:
     except UserError as error:
         end(Job.State.REFUSED, reason=str(error))
     except (Http404, PermissionDenied):
-        said = "The person who asked no longer has permission to. Nothing was done."
-        end(Job.State.REFUSED, reason=said)
+        reason = "The person who asked no longer has permission to. Nothing was done."
+        end(Job.State.REFUSED, reason=reason)
     except Exception:
-        said = f"An unexpected error stopped this (reference {incident(log, 'A job failed')})."
-        end(Job.State.REFUSED, reason=f"{said} The operator finds it in the log.")
+        reason = f"An unexpected error stopped this (reference {incident(log, 'A job failed')})."
+        end(Job.State.REFUSED, reason=f"{reason} The operator finds it in the log.")
+    # The rows that were sent are needed as long as another worker may take the job up.
     if not rows.exists() and (sent := job.asked.get("file")):
         discard_named([sent])
 

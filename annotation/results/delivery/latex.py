@@ -117,13 +117,13 @@ class Table:
 
     def numbers(self) -> list[bool]:
         """Return for each column whether it holds numbers."""
-        found = [False] * self.width
+        numeric = [False] * self.width
         for row in self.rows:
             place = 0
             for cell in row:
-                found[place] |= cell.is_number and cell.span == 1
+                numeric[place] |= cell.is_number and cell.span == 1
                 place += cell.span
-        return found
+        return numeric
 
 
 class Typesetter(Protocol):
@@ -198,6 +198,7 @@ class _Latex:
         lines = [_row(row, width) for row in table.rows]
         head, body = lines[: table.n_head], lines[table.n_head :]
         first = [rf"\caption[]{{{self._caption(table)}}}\\", r"\toprule", *head]
+        # longtable repeats a head on every page, and the caption belongs on the first one only.
         again = [r"\toprule", *head, r"\midrule", r"\endhead"] if head else [r"\toprule"]
         parts = [*first, r"\midrule", r"\endfirsthead", *again] if head else first
         text = "\n".join(
@@ -254,15 +255,16 @@ class PageReader(HTMLParser):
         return self.blocks
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        found = dict(attrs)
+        attributes = dict(attrs)
+        # A line break separates words like a space.
         if tag in _VOID:
             self.words.append(" ")
-        elif self.left_out or tag in _LEFT_OUT or "hidden" in found or _is_unseen(found):
+        elif self.left_out or tag in _LEFT_OUT or "hidden" in attributes or _is_unseen(attributes):
             self.left_out += 1
             self.open.append((tag, ""))
         else:
-            self._begin(tag, found)
-            before, after = self._around(tag, found)
+            self._begin(tag, attributes)
+            before, after = self._around(tag, attributes)
             self.words.append(before)
             self.open.append((tag, after))
 
@@ -280,6 +282,7 @@ class PageReader(HTMLParser):
             self.table = Table(self.named)
         elif self.table is not None:
             self._begin_in_table(self.table, tag, attributes)
+        # A term and its description are one paragraph.
         elif tag != "dd" and (tag in _BLOCKS or tag in HEADINGS):
             self._end_block("p")
             if attributes.get("role") == "region" and (label := attributes.get("aria-label")):

@@ -144,7 +144,7 @@ def pack(analysis: Analysis) -> tuple[bytes, Json]:
                 context["sections"][section.name] = {"reason": own.reason}
                 continue
             context["sections"][section.name] = {"plain": own.plain}
-            arrays |= {f"{section.name}.{name}": one for name, one in own.arrays.items()}
+            arrays |= {f"{section.name}.{name}": array for name, array in own.arrays.items()}
     stream = io.BytesIO()
     np.savez_compressed(stream, **arrays)
     return stream.getvalue(), context
@@ -203,14 +203,14 @@ class Unpacked(Analysis):
         self.kept.setdefault(ESCALATION, Data())
         self.others = tuple(
             OtherRun(
-                one["settings"],
+                other["settings"],
                 arrays[f"other.{place}.judge"],
                 arrays[f"other.{place}.judged"],
                 # Older packages don't have it.
                 arrays.get(f"other.{place}.bpde", np.full(len(self.sheet), np.nan)),
-                _decimal(one["judge_usd"]),
+                _decimal(other["judge_usd"]),
             )
-            for place, one in enumerate(context["others"])
+            for place, other in enumerate(context["others"])
         )
 
 
@@ -240,16 +240,16 @@ def _other_votes(analysis: Analysis) -> int:
 
 
 def _costs(packed: Json) -> Costs:
-    found = {name: value if name in _COUNTED else _decimal(value) for name, value in packed.items()}
-    return Costs(runs=(), **found)
+    costs = {name: value if name in _COUNTED else _decimal(value) for name, value in packed.items()}
+    return Costs(runs=(), **costs)
 
 
 def _section(name: str, packed: Json, arrays: dict[str, Any]) -> Data | Undefined:
     if "reason" in packed:
         return Undefined(packed["reason"])
     own = {
-        key.removeprefix(f"{name}."): one
-        for key, one in arrays.items()
+        key.removeprefix(f"{name}."): array
+        for key, array in arrays.items()
         if key.startswith(f"{name}.")
     }
     return Data(own, packed["plain"])
@@ -393,14 +393,14 @@ def _versions() -> Iterator[str]:
     yield from (f"{name} {version(name)}" for name in PACKAGES)
 
 
-def certificate_sentence(found: CertificateFigures) -> str:
-    if not found.issued:
-        return f"none ({found.reason})."
+def certificate_sentence(terms: CertificateFigures) -> str:
+    if not terms.issued:
+        return f"none ({terms.reason})."
     return (
-        f"with confidence {found.confidence:.0%}, at most {found.epsilon:.0%} of the "
-        f"{found.n_from_judge} labels taken from the judge with {SCORES[found.score]} of at "
-        f"most {found.threshold:.4f} differ from what this round's people would give. "
-        f"A wrong certificate is issued in at most {100 * (1 - found.confidence):.3g}% of projects."
+        f"with confidence {terms.confidence:.0%}, at most {terms.epsilon:.0%} of the "
+        f"{terms.n_from_judge} labels taken from the judge with {SCORES[terms.score]} of at "
+        f"most {terms.threshold:.4f} differ from what this round's people would give. "
+        f"A wrong certificate is issued in at most {100 * (1 - terms.confidence):.3g}% of projects."
     )
 
 

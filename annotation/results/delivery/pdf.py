@@ -74,12 +74,12 @@ def as_pdf(page: str, paper: Paper, title: str, plots: dict[str, Plot]) -> bytes
             missing |= more
 
 
-def _unshown(said: str, source: str) -> set[str]:
+def _unshown(diagnostic: str, source: str) -> set[str]:
     """Return the signs that an error of Typst says no font has.
 
     A sign that only changes the one before it is not named itself, but what it changes is.
     """
-    named = {sign for text in _UNSHOWN.findall(said) for sign in _ESCAPED.sub(_escaped, text)}
+    named = {sign for text in _UNSHOWN.findall(diagnostic) for sign in _ESCAPED.sub(_escaped, text)}
     if not named:
         return set()
     beyond = {chr(int(number, 16)) for number in _NUMBERED.findall(source)}
@@ -106,6 +106,7 @@ def _fonts() -> Any:
 def _set(typst: Any, source: str) -> bytes:
     # An empty folder, so that there is no file to read.
     with TemporaryDirectory() as folder:
+        # No time is written, so that the same report gives the same bytes.
         made: bytes = typst.compile(
             source.encode(), root=folder, font_paths=_fonts(), pdf_standards=["ua-1"], timestamp=0
         )
@@ -115,13 +116,13 @@ def _set(typst: Any, source: str) -> bytes:
 def _source(page: str, paper: Paper, title: str, plots: dict[str, Plot], missing: set[str]) -> str:
     sets = _Typst(paper, plots, missing)
     blocks = PageReader(sets).blocks_of(page)
-    said = {
+    about = {
         "title": sets.string(title),
         "description": sets.string(f"A report of FairJudge. {paper.design}"),
     }
     end = [sets.heading("h1", sets.escaped("Methods")), sets.paragraph("p", sets.methods())]
     end.append(sets.heading("h1", sets.escaped("References")))
-    end += [sets.paragraph("li", sets.escaped(one)) for one in paper.references.values()]
+    end += [sets.paragraph("li", sets.escaped(work)) for work in paper.references.values()]
     note = []
     if missing:
         numbers = ", ".join(f"U+{ord(sign):04X}" for sign in sorted(missing)[:_MOST_WIDE])
@@ -134,7 +135,7 @@ def _source(page: str, paper: Paper, title: str, plots: dict[str, Plot], missing
         )
         note = [sets.paragraph("p", sets.escaped(said_of))]
     # The title comes first, then what concerns all that follows.
-    return "".join(["\n".join(_HEAD) % said, "\n", *blocks[:1], *note, *blocks[1:], *end])
+    return "".join(["\n".join(_HEAD) % about, "\n", *blocks[:1], *note, *blocks[1:], *end])
 
 
 def _quoted(text: str) -> str:
@@ -160,7 +161,7 @@ class _Typst:
     def _shown(self, text: str) -> str:
         if not self.missing:
             return text
-        return "".join(f"[U+{ord(one):04X}]" if one in self.missing else one for one in text)
+        return "".join(f"[U+{ord(sign):04X}]" if sign in self.missing else sign for sign in text)
 
     def string(self, text: str) -> str:
         return _quoted(text)
@@ -168,6 +169,8 @@ class _Typst:
     def escaped(self, text: str) -> str:
         if not text.strip(" \n\t\r\f"):
             return " " if text else ""
+        # Only these signs are spaces of HTML. Without an argument, `strip` would take no-break
+        # spaces too.
         inner = text.strip(" \n\t\r\f")
         before = " " if text[0] in " \n\t\r\f" else ""
         after = " " if text[-1] in " \n\t\r\f" else ""
@@ -239,5 +242,6 @@ def _cells(rows: list[list[Cell]], width: int) -> str:
             f"[{cell.text}]" if cell.span == 1 else f"table.cell(colspan: {cell.span})[{cell.text}]"
             for cell in row
         ]
+        # Typst fills a table cell by cell, so that a short row would shift all that follow.
         made += ["[]"] * (width - sum(cell.span for cell in row))
     return ", ".join(made)

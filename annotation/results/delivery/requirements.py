@@ -37,13 +37,14 @@ def _coverage(of: Analysis, confidence: float) -> Figure:
 
 def _unreviewed_errors(of: Analysis, confidence: float) -> Figure:
     """Share of wrong labels among those that nobody reviewed, from the audit."""
-    found = of.unchecked
-    if isinstance(found, Undefined):
-        return found
-    right = clopper_pearson(found.value * found.n, found.n, confidence)
+    unchecked = of.unchecked
+    if isinstance(unchecked, Undefined):
+        return unchecked
+    right = clopper_pearson(unchecked.value * unchecked.n, unchecked.n, confidence)
     assert isinstance(right, Estimate)
     assert right.low is not None
     assert right.high is not None
+    # Errors are what is left of the right labels, so both limits change places.
     return Estimate(1 - right.value, right.n, 1 - right.high, 1 - right.low)
 
 
@@ -70,6 +71,7 @@ OF_THE_JUDGE = ("coverage",)
 # A tiny exponent would make a requirement a text of a million digits.
 MOST_DECIMALS = 12
 LOWEST = {"kappa": -1, "alpha": -1}
+# Possessive quantifiers, so that no text makes the pattern try every way to divide it.
 _FORM = re.compile(r"\s*+(\w++)\s*+(?:\((.*)\)\s*+)?(>=|<=)\s*+(\S++)\s*+", re.DOTALL)
 
 
@@ -96,7 +98,7 @@ class Requirement:
         if self.name != WIN_RATE:
             return MEASURES[self.name][1]
         model, *others = self.models
-        return f"win rate of {model}" + "".join(f" against {one}" for one in others)
+        return f"win rate of {model}" + "".join(f" against {other}" for other in others)
 
     def figure(self, of: Analysis, confidence: float) -> Figure:
         """Return the figure with its interval at this confidence."""
@@ -115,7 +117,7 @@ def parse(text: str) -> Requirement:
             f"accuracy>=0.85. The figures are: {possible()}. Nothing was decided."
         )
     name, inside, sign, number = match.groups()
-    models = tuple(one.strip() for one in inside.split(",")) if inside else ()
+    models = tuple(model.strip() for model in inside.split(",")) if inside else ()
     if (name == WIN_RATE) != bool(inside and all(models)) or len(models) > 2:
         raise Misuse(
             f"“{text}” is no requirement: {WIN_RATE} needs a model, as in {WIN_RATE}(MODEL) or "
@@ -158,8 +160,8 @@ def pair_of(of: Analysis, models: tuple[str, ...]) -> tuple[str, str]:
                 f"{', '.join(names) or 'not named'}. Nothing was decided."
             )
     pairs = {
-        frozenset((sheet.models[one], sheet.models[other]))
-        for one, other in {*zip(sheet.model_1.tolist(), sheet.model_2.tolist(), strict=True)}
+        frozenset((sheet.models[first], sheet.models[other]))
+        for first, other in {*zip(sheet.model_1.tolist(), sheet.model_2.tolist(), strict=True)}
     }
     others = sorted({name for pair in pairs if models[0] in pair for name in pair - {models[0]}})
     if len(models) == 2:

@@ -126,6 +126,7 @@ def _drawn_by_question(analysis: Analysis) -> Codes:
     labelled = np.flatnonzero(sheet.labelled)
     most = min(MOST_TAUGHT, len(labelled) // 2)
     drawn: list[np.ndarray] = []
+    # Whole questions teach, so that no other pair of a taught question is left to measure by.
     for question in analysis.rng.permutation(np.unique(sheet.question[labelled])):
         rows = labelled[sheet.question[labelled] == question]
         if sum(map(len, drawn)) + len(rows) <= most:
@@ -244,6 +245,7 @@ def plan_lesson(
     taught = sorted({*earlier, *sheet.ids[pool.taught].tolist()})
     pairs: list[list[Any]] = []
     if way != Lesson.Way.RUBRIC:
+        # One more than is shown, in case that the pair to judge has the question of one of them.
         pairs = [[key, label] for key, label in _chosen(sheet, pool, shots + 1)]
     plan = LessonPlan(
         run=run,
@@ -324,14 +326,14 @@ def _with_request(
     run = plan.run
     chosen = named_endpoint(endpoint or run.endpoint or default_endpoint_name())
     name = model or (run.model if chosen.name == run.endpoint else "") or choose_model(chosen)
-    found = find_price_of(chosen, name, price)
+    known = find_price_of(chosen, name, price)
     cases = LOCAL_CASES if chosen.is_local else CASES
     only_errors = replace(pool, rows=pool.rows[pool.wrong], wrong=pool.wrong[pool.wrong])
     asked = _chosen(analysis.sheet, only_errors, cases)
     longest = LONGEST_LOCAL_CASE if chosen.is_local else LONGEST_CASE
     text = _asking(analysis, asked, longest)
     request = JudgeRequest((Message("user", text),), name, temperature=0.0, max_tokens=DRAFT_TOKENS)
-    plan = replace(plan, endpoint=chosen.name, model=name, request=request, price=found)
+    plan = replace(plan, endpoint=chosen.name, model=name, request=request, price=known)
     if budget is None:
         return plan
     if plan.usd_most is None:
@@ -360,18 +362,19 @@ rules and nothing else."""
 def _asking(analysis: Analysis, asked: list[tuple[int, str]], longest: int) -> str:
     """Return the prompt. Of decided cases, as many show people's choice first as second."""
     sheet, texts = analysis.sheet, Example.objects.in_bulk([key for key, _ in asked])
-    said = dict(zip(sheet.ids.tolist(), sheet.people, strict=True)) | sheet.asked
+    by_key = dict(zip(sheet.ids.tolist(), sheet.people, strict=True)) | sheet.asked
     judge = dict(zip(sheet.ids.tolist(), sheet.judge.tolist(), strict=True))
     sides = balanced_sides([label != Label.TIE for _, label in asked], first=True)
     shown = []
     for number, ((key, label), better_first) in enumerate(zip(asked, sides, strict=True), start=1):
-        example, people = texts[key], said.get(key)
+        example, people = texts[key], by_key.get(key)
         turned = better_first != (label != Label.LOSE)
         responses = example.response_1, example.response_2
         named = [("question", example.question)]
         named += zip(
             ("first response", "second response"), responses[:: -1 if turned else 1], strict=True
         )
+        # Disarmed, because a text may hold such marks itself and would end its case early.
         lines = [
             f"[The Start of case {number}'s {name}]\n{disarm(_clipped(text, longest))}\n"
             f"[The End of case {number}'s {name}]"
@@ -393,9 +396,9 @@ def _words(label: str, *, turned: bool) -> str:
 
 def _reasons(votes: Iterable[int]) -> list[str]:
     rows = Vote.objects.filter(pk__in=list(votes)).order_by("pk")
-    given = list(rows.values_list("comment", "answer"))
-    tags = dict.fromkeys(str(tag) for _, answer in given for tag in answer.get("reasons", ()))
-    comments = [disarm(_clipped(text, LONGEST_COMMENT)) for text, _ in given if text.strip()]
+    remarks = list(rows.values_list("comment", "answer"))
+    tags = dict.fromkeys(str(tag) for _, answer in remarks for tag in answer.get("reasons", ()))
+    comments = [disarm(_clipped(text, LONGEST_COMMENT)) for text, _ in remarks if text.strip()]
     lines = [f"Reasons that people chose: {', '.join(tags)}."] if tags else []
     return lines + [f"A person's comment: {text}" for text in comments[:MOST_COMMENTS]]
 
@@ -453,13 +456,15 @@ CUT_OFF = (
 
 
 def draft(
-    lesson: Lesson, keep_answer: Callable[[dict[str, Any]], object] = lambda found: None
+    lesson: Lesson, keep_answer: Callable[[dict[str, Any]], object] = lambda answer: None
 ) -> Lesson:
     """Have the model draft the rubric, once: nothing is asked again by itself.
 
     Raises UserError if no draft came. The lesson then says why.
     """
     mine = Lesson.objects.filter(pk=lesson.pk, state=Lesson.State.WAITING)
+    # Claimed before the request. After a crash, nobody knows whether it was billed, so it isn't
+    # sent a second time.
     if not mine.filter(asked_at=None).update(asked_at=timezone.now()):
         mine.update(state=Lesson.State.FAILED, reason=CUT_OFF)
         lesson.refresh_from_db()
@@ -468,26 +473,27 @@ def draft(
         keep_answer({"lesson": lesson.number})
         return lesson
     price = PriceSnapshot.from_json(lesson.price) if lesson.price else None
-    given = (price.prompt.base, price.completion.base) if price else None
+    stated = (price.prompt.base, price.completion.base) if price else None
     try:
+        # The request isn't stored. It is made from the labels that there are now.
         plan = plan_lesson(
             lesson.project, lesson.run, lesson.way, shots=max(lesson.shown, 1), name=lesson.name,
-            endpoint=lesson.endpoint, model=lesson.model, price=given, budget=lesson.budget_usd,
+            endpoint=lesson.endpoint, model=lesson.model, price=stated, budget=lesson.budget_usd,
         )  # fmt: skip
         assert plan.request is not None
         outcome = ask_once(lesson.endpoint, plan.request)
         if isinstance(outcome, CallFailure):
             raise UserError(f"The model gave no draft ({outcome.message.rstrip('.')}).")
     except Exception as error:
-        said = str(error) if isinstance(error, UserError) else CUT_OFF
-        mine.update(state=Lesson.State.FAILED, reason=said)
+        reason = str(error) if isinstance(error, UserError) else CUT_OFF
+        mine.update(state=Lesson.State.FAILED, reason=reason)
         raise
     # Votes may have come since the lesson was planned. Whatever was read now teaches.
     taught = sorted({*lesson.taught, *plan.taught})
     usage = outcome.usage
     written = outcome.choices[0].text if outcome.choices else ""
     text = _clipped(storable(written or ""), LONGEST_RUBRIC)
-    found: dict[str, Any] = {
+    drafted: dict[str, Any] = {
         "state": Lesson.State.DRAFTED if text else Lesson.State.FAILED,
         "reason": "" if text else "The model answered without a text.",
         "drafted": text,
@@ -499,7 +505,7 @@ def draft(
         "completion_tokens": usage.completion_tokens,
     }
     with transaction.atomic():
-        if mine.update(**found):
+        if mine.update(**drafted):
             keep_answer({"lesson": lesson.number})
     lesson.refresh_from_db()
     if not text:
@@ -526,6 +532,7 @@ def taught_template(lesson: Lesson, rubric: str) -> Template:
     names = "pairs", "shown", "taught", "number", "annotators"
     taught = TaughtPairs.from_json({name: getattr(lesson, name) for name in names})
     made = replace(base, name=lesson.name, text=text, lesson=taught, source="taught by people")
+    # The old template may have problems of its own, for which the rubric isn't to blame.
     before = problems(base)
     if new := [reason for reason in problems(made) if reason not in before]:
         raise UserError(f"The rubric can't be part of the template. {TemplateRefused(new)}")
@@ -580,32 +587,35 @@ def compare_lesson(
             f"Lesson {lesson.number} simulates annotators to find out how sure the judge is. "
             "It is neither kept nor retired by a test. Compare the runs with `compare`."
         )
-    if lesson.version is None or run.pk not in {one.pk for one in runs_of(lesson)}:
+    if lesson.version is None or run.pk not in {taught.pk for taught in runs_of(lesson)}:
         raise UserError(f"{run.name} is no run with the template of lesson {lesson.number}.")
     run.require_ranking()
     old, new = Analysis(lesson.project, lesson.run, run.frame), Analysis(lesson.project, run)
     while True:
-        taken = sum(len(one.tests) for one in Lesson.objects.filter(run=lesson.run))
-        found = _tested(old, new, taken + 1)
+        taken = sum(len(other.tests) for other in Lesson.objects.filter(run=lesson.run))
+        outcome = _tested(old, new, taken + 1)
         lesson.refresh_from_db()
         last = next((test for test in reversed(lesson.tests) if test["run"] == run.number), None)
         same = ("n", "better", "worse", "difference")
-        if last and all(last[name] == found[name] for name in same):
+        if last and all(last[name] == outcome[name] for name in same):
             keep_answer(lesson)
             return lesson
-        better = found["verdict"] == Ruling.PASS
+        better = outcome["verdict"] == Ruling.PASS
         with transaction.atomic():
+            # Tests on the labels of one run queue up here. Without a key lock, rows that refer to
+            # the project can still be added.
             Project.objects.select_for_update(no_key=True).get(pk=lesson.project_id)
-            again = sum(len(one.tests) for one in Lesson.objects.filter(run=lesson.run))
+            again = sum(len(other.tests) for other in Lesson.objects.filter(run=lesson.run))
+            # Another test came first, so this one is a later look and needs a wider interval.
             if again != taken:
                 continue
-            lesson.tests = [*lesson.tests, found]
+            lesson.tests = [*lesson.tests, outcome]
             lesson.state = Lesson.State.KEPT if better else Lesson.State.DROPPED
             lesson.save(update_fields=["tests", "state"])
             set_retired(lesson.version, user, retired=not better)
             access.record_event(
                 lesson.project, user, "taught judge tested", lesson.name,
-                lesson=lesson.number, verdict=found["verdict"],
+                lesson=lesson.number, verdict=outcome["verdict"],
             )  # fmt: skip
             keep_answer(lesson)
         return lesson
@@ -617,7 +627,7 @@ def _tested(old: Analysis, new: Analysis, look: int) -> dict[str, Any]:
     difference = paired.difference
     if not isinstance(difference, Estimate):
         raise UserError(f"The two templates can't be compared yet: {difference.reason}.")
-    differs = [one for one in COMPARED if getattr(old.run, one) != getattr(new.run, one)]
+    differs = [name for name in COMPARED if getattr(old.run, name) != getattr(new.run, name)]
     return {
         "run": new.run.number,
         "look": look,

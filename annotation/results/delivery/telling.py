@@ -20,41 +20,42 @@ def tell_of_certificate(round_: Round) -> None:
     level, is_over = audit_level(round_)
     if level == told.level:
         return
-    outcome, found = told.certificate, None
+    outcome, figures = told.certificate, None
     if run is not None and run.ranked_at is not None:
         of = Analysis(round_.project, run)
         # A later round of the run may have an audit and a plan of its own, which then counts.
         if not isinstance(of.audit, Undefined) and of.audit.number == round_.number:
-            found = certificate(of.sheet, of.audit, of.unchecked)
-            outcome = _outcome(found, told.certificate, is_over=is_over)
+            figures = certificate(of.sheet, of.audit, of.unchecked)
+            outcome = _outcome(figures, told.certificate, is_over=is_over)
     before = told.certificate
     with transaction.atomic():
+        # Two workers may have come to the same outcome. The one that moves the row on tells of it.
         if not move_on(told, level=level, certificate=outcome):
             return
-        if found is not None and outcome and outcome != before:
-            tell(round_.project, f"certificate.{outcome}", lambda: _data(round_, found))
+        if figures is not None and outcome and outcome != before:
+            tell(round_.project, f"certificate.{outcome}", lambda: _data(round_, figures))
 
 
-def _outcome(found: CertificateFigures, before: str, *, is_over: bool) -> str:
-    if found.issued:
+def _outcome(figures: CertificateFigures, before: str, *, is_over: bool) -> str:
+    if figures.issued:
         return ISSUED
     return REFUSED if is_over else before
 
 
-def _data(round_: Round, found: CertificateFigures) -> dict[str, object]:
-    said = {
+def _data(round_: Round, figures: CertificateFigures) -> dict[str, object]:
+    data = {
         "round": round_.number,
         "run": round_.run and round_.run.number,
-        "largest_error": found.epsilon,
-        "confidence": found.confidence,
-        "looks": found.looks,
-        "audited": found.resolved,
-        "sentence": found.reason or "",
+        "largest_error": figures.epsilon,
+        "confidence": figures.confidence,
+        "looks": figures.looks,
+        "audited": figures.resolved,
+        "sentence": figures.reason or "",
     }
-    if found.issued:
-        said["labels"] = found.n_from_judge
-        said["sentence"] = (
-            f"At most {percent(found.epsilon)} of {found.n_from_judge} labels are wrong, with "
-            f"confidence {percent(found.confidence)}."
+    if figures.issued:
+        data["labels"] = figures.n_from_judge
+        data["sentence"] = (
+            f"At most {percent(figures.epsilon)} of {figures.n_from_judge} labels are wrong, with "
+            f"confidence {percent(figures.confidence)}."
         )
-    return said
+    return data

@@ -63,9 +63,10 @@ def write_who_labels(
     """Write the rows, and the ids whose `label_from` is `left`, to the files of the options."""
     rows = list(rows)
     lines = [json.dumps(row, ensure_ascii=False) for row in rows]
+    # With a head, as `open_round --examples` reads it.
     ids = ["external_id", *(str(row["external_id"]) for row in rows if row["label_from"] == left)]
     texts = {"output": lines, "people": ids}
-    write_outputs(options, **{name: "".join(f"{one}\n" for one in texts[name]) for name in texts})
+    write_outputs(options, **{name: "".join(f"{line}\n" for line in texts[name]) for name in texts})
 
 
 def end_with(verdict: Ruling) -> None:
@@ -86,4 +87,5 @@ def wait_for_votes(command: FairJudgeCommand, run: Run, minutes: float | None) -
                 )
             time.sleep(min(LOOK_EVERY, max(0.0, (until or float("inf")) - time.monotonic())))
             missing = votes_missing(run)
+            # More votes may be asked for meanwhile, and a bar doesn't go back.
             bar.move_to(max(bar.done, total - missing))

@@ -70,6 +70,7 @@ class WishForm(forms.Form):
         super().__init__(*args, **kwargs)
         self.project = project
         for run in ranked_runs(project):
+            # A price that was recorded isn't asked for, so that plans are priced by what was paid.
             if run.price is None:
                 self.fields[f"price_{run.number}"] = forms.DecimalField(
                     required=False,
@@ -98,7 +99,7 @@ class WishForm(forms.Form):
     def wish(self) -> Wish:
         data = self.cleaned_data
         goal = Goal(data["goal"])
-        given = data["value"]
+        values = data["value"]
         prices = {
             int(name.removeprefix("price_")): data[name]
             for name in self.fields
@@ -106,7 +107,7 @@ class WishForm(forms.Form):
         }
         return Wish(
             goal=goal,
-            value=DEFAULTS[goal] if given is None else given / 100,
+            value=DEFAULTS[goal] if values is None else values / 100,
             confidence=data["confidence"] / 100,
             examples=data["examples"],
             prices=prices,
@@ -115,7 +116,9 @@ class WishForm(forms.Form):
     def address(self) -> str:
         """Return the query by which the page opens with this form."""
         values = {name: self[name].data for name in self.fields}
-        return "?" + urlencode({name: one for name, one in values.items() if one not in (None, "")})
+        return "?" + urlencode(
+            {key: text for key, text in values.items() if text not in (None, "")}
+        )
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -125,17 +128,21 @@ def cheapest(request: HttpRequest, slug: str) -> HttpResponse:
     project = access.project
     if request.method != "POST" and not has_examples(project):
         return render(request, "results/plan_empty.html", access.under("plan"))
+    # An empty project has no judge to show, so its page above unblinds nobody.
     access = project_for(request.user, slug, Role.RESEARCHER, shows_judge=True)
-    given = request.POST if request.method == "POST" else request.GET
+    data = request.POST if request.method == "POST" else request.GET
     usual = {name: field.initial for name, field in WishForm(project).fields.items()}
-    form = WishForm(project, {**usual, **given.dict()})
+    # A link may name the goal alone. Every other field then has its default.
+    form = WishForm(project, {**usual, **data.dict()})
     if request.method == "POST" and form.is_valid():
         try:
-            return _done(access, form, given.get("plan", ""))
+            return _done(access, form, data.get("plan", ""))
         except UserError as error:
             form.add_error(None, str(error))
+    # Kept until the data changes, because each check reads the votes of a round.
     checks = kept_for(project, "goal-checks", lambda: goal_checks(project))
     context = {**access.under("plan"), "form": form, "checks": checks}
+    # An error of the whole form, such as a plan that is gone, leaves the answer readable.
     if form.is_valid() or not form.errors.keys() - {"__all__"}:
         context |= _shown(access, form)
     failed = bool(form.errors)
@@ -148,6 +155,7 @@ def _done(access: Access, form: WishForm, plan: str) -> HttpResponse:
     if plan:
         told = kept_answer(project, wish)
         if told is None or not plan.isdecimal():
+            # A number means a plan of the answer that was shown, and of no other.
             raise UserError("The data changed since this page was shown. Compare the plans again.")
         round_: Round = open_plan(project, access.user, told, int(plan), background=True)
         return redirect("round", project.slug, round_.number)
@@ -166,6 +174,7 @@ def cheapest_progress(request: HttpRequest, slug: str, number: int) -> HttpRespo
     access = project_for(request.user, slug, Role.RESEARCHER, shows_judge=True)
     job = access.project.jobs.filter(kind=Job.Kind.CHEAPEST, pk=number).first()
     if job is None or job.state != Job.State.WAITING:
+        # The answer is there, or was refused: the page itself says which.
         return HttpResponse(headers={"HX-Refresh": "true"})
     context = {**access.under("plan"), "job": job, "progress": progress_of(job)}
     return render(request, "results/_cheapest_wait.html", context)
@@ -177,16 +186,16 @@ def _shown(access: Access, form: WishForm) -> dict[str, Any]:
     if told is None:
         job = waiting_job(project, wish)
         refused = job is not None and job.state == Job.State.REFUSED
-        found = {"job": None if refused else job, "refused": job.reason if job and refused else ""}
-        return found | {"progress": progress_of(job) if job else None, "goal_words": wish.words}
+        about = {"job": None if refused else job, "refused": job.reason if job and refused else ""}
+        return about | {"progress": progress_of(job) if job else None, "goal_words": wish.words}
     rows = [row | {"address": _plan_address(project, told, row)} for row in told["rows"]]
     by_number = {row["number"]: row for row in rows}
-    found = {"told": told, "rows": rows, "answer": told["sentence"], "goal_words": wish.words}
-    found |= {name: by_number.get(told[name]) for name in ("best", "second", "hoped")}
-    found["in_points"] = wish.goal is Goal.WIN_RATE
+    context = {"told": told, "rows": rows, "answer": told["sentence"], "goal_words": wish.words}
+    context |= {name: by_number.get(told[name]) for name in ("best", "second", "hoped")}
+    context["in_points"] = wish.goal is Goal.WIN_RATE
     if not told["has_sample"]:
-        return found | {"address_of_sample": _sample_address(project, told)}
-    return found | {"plots": [frontier_plot(told)]}
+        return context | {"address_of_sample": _sample_address(project, told)}
+    return context | {"plots": [frontier_plot(told)]}
 
 
 def _plan_address(project: Project, told: dict[str, Any], row: dict[str, Any]) -> str:

@@ -88,6 +88,7 @@ class ExampleFilter(forms.Form):
         self.fields["label"].choices = label_choices(pairs)
         criteria = [(name, shortened(name)) for name in criteria_asked(project)]
         self.fields["criterion"].choices = [("", "any or no criterion"), *criteria]
+        # At once, because the run that is chosen decides which other fields there are.
         self.is_valid()
         number = self.cleaned_data.get("run", "")
         self.run = next((run for run in runs if str(run.number) == number), None)
@@ -98,17 +99,20 @@ class ExampleFilter(forms.Form):
         n = n_judged(self.project.pk)
         categories = len(self.fields["category"].choices) - 1
         models = len(self.fields["model"].choices) - 1
-        found = number_of(n, "pair") if n else "No pairs yet"
+        matches = number_of(n, "pair") if n else "No pairs yet"
+        # A list that is full may have been cut off, so its length is no count.
         if 1 < categories < MOST_NAMES:
-            found += f" in {count(categories)} categories"
+            matches += f" in {count(categories)} categories"
         if 1 < models < MOST_NAMES:
-            found += f", by {count(models)} models"
+            matches += f", by {count(models)} models"
         if checks := self.project.examples.visible().filter(is_check=True).count():
-            found += f", and {number_of(checks, 'check')}"
-        return f"{found}."
+            matches += f", and {number_of(checks, 'check')}"
+        return f"{matches}."
 
     def shown_fields(self) -> list[forms.BoundField]:
         names = ["q", "category", "tag", "model"]
+        # A filter that keeps everything is left out: by one category, no tag, or two models that
+        # are in every pair.
         if len(self.fields["category"].choices) <= 2:
             names.remove("category")
         if len(self.fields["tag"].choices) <= 1:
@@ -147,13 +151,13 @@ class ExampleFilter(forms.Form):
 
 def label_choices(pairs: Any) -> list[tuple[str, str]]:
     """Name the models, if all examples compare the same two."""
-    one, two = pairs[0] if len(pairs) == 1 else ("", "")
-    said = {
-        Label.WIN: f"{shortened(one) or 'response 1'} wins",
+    first, two = pairs[0] if len(pairs) == 1 else ("", "")
+    values = {
+        Label.WIN: f"{shortened(first) or 'response 1'} wins",
         Label.TIE: "tie",
         Label.LOSE: f"{shortened(two) or 'response 2'} wins",
     }
-    return [("", "any"), *((label.value, text) for label, text in said.items())]
+    return [("", "any"), *((label.value, text) for label, text in values.items())]
 
 
 @require_GET
@@ -193,6 +197,7 @@ def is_filtered(asked: Filter) -> bool:
 def last_change(access: Access) -> TagChange | None:
     """Return the person's last change of tags, unless it was taken back."""
     mine = TagChange.objects.filter(project=access.project, made_by=access.user)
+    # A change holds the keys of all its examples, which may be a hundred thousand.
     last = mine.defer("examples").order_by("-pk").first()
     return last if last is not None and last.undone_at is None else None
 
@@ -203,6 +208,7 @@ def tag_examples(request: HttpRequest, slug: str) -> HttpResponse:
     access = project_for(request.user, slug, Role.RESEARCHER)
     form = asked_form(request, access)
     if form.run is not None:
+        # How many examples match a verdict says something about the judge.
         project_for(request.user, slug, Role.RESEARCHER, shows_judge=True)
     added = request.POST.get("action") != "remove"
     try:
@@ -330,12 +336,12 @@ class CheckForm(forms.ModelForm):
 def example_check(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     """Change a check: what it is for, its known label, and its explanation."""
     access = project_for(request.user, slug, Role.RESEARCHER)
-    found = get_object_or_404(Example.objects.visible(), project=access.project, pk=pk)
+    pair = get_object_or_404(Example.objects.visible(), project=access.project, pk=pk)
     form = CheckForm(request.POST)
     try:
         if not form.is_valid():
             raise UserError(next(iter(form.errors.values()))[0])
-        change_check(found, access.user, **form.cleaned_data)
+        change_check(pair, access.user, **form.cleaned_data)
     except UserError as error:
         messages.error(request, str(error))
     else:
@@ -345,7 +351,8 @@ def example_check(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
 
 def texts_of(example: Example, how: str) -> dict[str, object]:
     texts = example.question, example.response_1, example.response_2
-    question, *responses = (render_shown(one, how) for one in shown_of(texts, example.conversation))
+    shown = shown_of(texts, example.conversation)
+    question, *responses = (render_shown(text, how) for text in shown)
     return {
         "question": question,
         "reference": rendered(example.reference, how) if example.reference else "",
@@ -359,6 +366,7 @@ def texts_of(example: Example, how: str) -> dict[str, object]:
 def people_about(example: Example, run: Run | None) -> dict[str, object]:
     """Return the final label, the votes and the decisions. An attention check has no final one."""
     (merged,) = merged_page(example.project, run, [example])
+    # Votes that were put aside are shown as well.
     rows = Vote.every.filter(example=example).select_related("annotator", "item__round")
     votes = list(rows.order_by("item__round__number", "pk"))
     texts = {1: ShownText(example.response_1), 2: ShownText(example.response_2)}
@@ -369,9 +377,9 @@ def people_about(example: Example, run: Run | None) -> dict[str, object]:
         "final": None if example.is_check else merged,
         "votes": [(vote, more_said(vote.answer, texts)) for vote in votes],
         "marked": {
-            f"marked-{number}": found
+            f"marked-{number}": places
             for number, shown in texts.items()
-            if (found := painted(marked, number, shown))
+            if (places := painted(marked, number, shown))
         },
         "decisions": decisions.select_related("item__round").order_by("pk"),
     }
@@ -409,10 +417,11 @@ def marked_reply(
         try:
             variant = PromptVariant.parse(order.part)
         except UnknownPart:
+            # Judgments recorded elsewhere may name a part that FairJudge doesn't know.
             return [(text, "")]
         how = ReplyFormat(output["reply"]) if "reply" in output else None
-        found = mentions(text[:MOST_MARKED], variant, reply=how, ids=(first, second))
-        pieces = [(piece, names[response - 1] if response else "") for piece, response in found]
+        mentioned = mentions(text[:MOST_MARKED], variant, reply=how, ids=(first, second))
+        pieces = [(piece, names[response - 1] if response else "") for piece, response in mentioned]
         return [*pieces, (text[MOST_MARKED:], "")]
 
     return MarkedReply(reply, marked(reply.parse.evidence), marked(reply.raw_text))

@@ -157,41 +157,42 @@ def next_action(project: Any) -> Action:
         return Action(step, text, label, reverse(page, args=[project.slug, *of]))
 
     n = project.n_undecided
+    # Until its pairs are all there, no other step has anything to work on.
     if project.is_importing:
-        said = "An import is unfinished. Its pairs count once it is finished."
-        return at(DATA, said, "See the imports", "imports")
+        text = "An import is unfinished. Its pairs count once it is finished."
+        return at(DATA, text, "See the imports", "imports")
     if not project.n_examples and not project.n_points:
         if project.checked_import:
-            said = "A file was checked. Nothing is imported yet."
-            return at(DATA, said, "See the check", "import_detail", project.checked_import)
-        said = "Import pairs of responses to begin."
-        return at(DATA, said, "Import pairs", "imports")
+            text = "A file was checked. Nothing is imported yet."
+            return at(DATA, text, "See the check", "import_detail", project.checked_import)
+        text = "Import pairs of responses to begin."
+        return at(DATA, text, "Import pairs", "imports")
     if n:
-        said, label = f"{say_undecided(n)}.", f"Decide {count(n)}"
-        return at(REVIEW, said, label, "adjudication", project.undecided_round)
+        text, label = f"{say_undecided(n)}.", f"Decide {count(n)}"
+        return at(REVIEW, text, label, "adjudication", project.undecided_round)
     if project.newest_state in STOPPED:
-        said = f"Run {project.newest_run} is {Run.State(project.newest_state).label}."
-        return at(JUDGE, said, "See the run", "run", project.newest_run)
+        text = f"Run {project.newest_run} is {Run.State(project.newest_state).label}."
+        return at(JUDGE, text, "See the run", "run", project.newest_run)
     if project.n_waiting:
-        said = f"{say_waiting(project.n_waiting)}."
-        return at(REVIEW, said, "See the round", "round", project.waiting_round)
+        text = f"{say_waiting(project.n_waiting)}."
+        return at(REVIEW, text, "See the round", "round", project.waiting_round)
     if not project.n_runs:
-        said = "No judge has labelled these pairs yet."
+        text = "No judge has labelled these pairs yet."
         if not project.n_examples:
-            said = f"No judge has scored {number_of(project.n_points, 'single response')} yet."
-        return at(JUDGE, said, "Start a judge", "run_start")
+            text = f"No judge has scored {number_of(project.n_points, 'single response')} yet."
+        return at(JUDGE, text, "Start a judge", "run_start")
     if project.n_running:
         state = Run.State(project.active_state).label
-        said = f"Run {project.active_run} is {state}. You don't need to do anything."
-        return at(JUDGE, said, "See its progress", "run", project.active_run)
+        text = f"Run {project.active_run} is {state}. You don't need to do anything."
+        return at(JUDGE, text, "See its progress", "run", project.active_run)
     if not project.is_ranked:
-        said = f"Run {project.newest_run} has no results."
-        return at(JUDGE, said, "See the run", "run", project.newest_run)
+        text = f"Run {project.newest_run} has no results."
+        return at(JUDGE, text, "See the run", "run", project.newest_run)
     if not project.n_rounds and project.n_examples and not project.has_votes:
-        said = "Judging has ended. Nobody has checked the judge's labels yet."
-        return at(REVIEW, said, "Plan a review", "plan")
-    said = "The results were exported." if project.n_exports else "The results are ready."
-    return at(RESULTS, f"Nothing is left to do. {said}", "See the results", "results")
+        text = "Judging has ended. Nobody has checked the judge's labels yet."
+        return at(REVIEW, text, "Plan a review", "plan")
+    text = "The results were exported." if project.n_exports else "The results are ready."
+    return at(RESULTS, f"Nothing is left to do. {text}", "See the results", "results")
 
 
 def action_for(role: Role, project: Any, action: Action) -> Action:
@@ -206,15 +207,17 @@ def action_for(role: Role, project: Any, action: Action) -> Action:
     if role == Role.OBSERVER:
         return replace(action, label="See the results", url=reverse("results", args=[project.slug]))
     in_round = action.step == REVIEW and project.n_waiting and not project.n_undecided
+    # A panel comes by a link of its own, so members alone don't tell who can vote.
     if role == Role.OWNER and in_round and project.n_voters < 2 and not project.has_panel:
-        said = f"{action.text} Only one person can vote."
-        return Action(REVIEW, said, "Invite annotators", reverse("people", args=[project.slug]))
+        text = f"{action.text} Only one person can vote."
+        return Action(REVIEW, text, "Invite annotators", reverse("people", args=[project.slug]))
     return action
 
 
 def steps(project: Any, action: Action, role: Role) -> list[Step]:
     """A step is done when nothing in it waits. The current one is the one whose action is open."""
     closed = {Role.REVIEWER: (DATA, JUDGE, RESULTS), Role.OBSERVER: (REVIEW,)}.get(role, ())
+    # A project of single responses has no pairs, and its data step is done by its scores.
     held = project.n_examples or project.n_points
     done = {
         DATA: held and not project.is_importing,
@@ -277,19 +280,21 @@ def project(request: HttpRequest, slug: str) -> HttpResponse:
     access = project_for(request.user, slug)
     if not access.may_read:
         return redirect("rounds", slug) if access.may_review else redirect("annotate")
-    found = overview(access)
-    context = {"overview": found, **access.under("overview")}
+    shown = overview(access)
+    context = {"overview": shown, **access.under("overview")}
+    # While something is at work, the page asks for this part again and keeps the figures.
     if request.htmx:  # type: ignore[attr-defined]
         return render(request, "results/_overview.html", context)
-    run = found.run
+    run = shown.run
     if run is not None and run.ranked_at is not None:
         # Who has seen nothing of the judge is not shown it by a page that merely opens.
         context["may_see"] = access.has_seen_judge
+        # Only a report that is there already. The page itself loads another one as a fragment.
         report = ready_report(access.project, run) if access.has_seen_judge else None
         if report is not None:
             context |= _figures(run, report)
     else:
-        context["may_see"] = found.has_votes
+        context["may_see"] = shown.has_votes
     return render(request, "results/overview.html", context)
 
 
@@ -311,13 +316,14 @@ def project_figures(request: HttpRequest, slug: str) -> HttpResponse:
 
 def _figures(run: Run, report: Report) -> dict[str, Any]:
     apart = kept_disagreements(run)
-    first = {one.example: one for one in apart.first} if apart else {}
+    first = {pair.example: pair for pair in apart.first} if apart else {}
+    # Without the texts, which may be long and aren't shown here.
     examples = Example.objects.filter(pk__in=first).only(
         "external_id", "number", "model_1", "model_2", "project"
     )
     rows = [
         (example, LABELS[first[example.pk].judge], LABELS[first[example.pk].human])
-        for example in sorted(examples, key=lambda one: list(first).index(one.pk))
+        for example in sorted(examples, key=lambda example: list(first).index(example.pk))
     ]
     return overview_context(run, report) | {"apart": apart, "disagreements": rows}
 
@@ -346,8 +352,9 @@ def facts_of(projects: list[Project], roles: Mapping[int, Role]) -> dict[int, Fa
 
     A reviewer is told nothing about the judge. Agreement is people's alone, so it unblinds nobody.
     """
-    now, keys = timezone.now(), [one.pk for one in projects]
+    now, keys = timezone.now(), [row.pk for row in projects]
     routed = {"item__round__project__in": keys, "item__round__kind": Round.Kind.ROUTED}
+    # Votes that were put aside were paid all the same.
     counted = Vote.every.filter(**routed).order_by().values("item__round")
     recent = Count("pk", filter=Q(submitted_at__gte=now - timedelta(days=1)))
     votes = {
@@ -358,6 +365,7 @@ def facts_of(projects: list[Project], roles: Mapping[int, Role]) -> dict[int, Fa
     }
     hands = Slot.objects.filter(round__project__in=keys, vote=None, lease_until__gte=now)
     hands = hands.exclude(annotator=None).order_by()
+    # Distinct, because one person may hold pairs of several rounds.
     at_work = Counter(pk for pk, _ in hands.values_list("round__project", "annotator").distinct())
     rounds: dict[int, list[Round]] = defaultdict(list)
     for round_ in Round.objects.filter(pk__in=votes):
@@ -371,6 +379,7 @@ def facts_of(projects: list[Project], roles: Mapping[int, Role]) -> dict[int, Fa
         primary = [run for run in runs[project.pk] if run.pk == project.primary_run_id]
         return next(iter(primary or runs[project.pk]), None)
 
+    # Only reports that are kept: this page computes none.
     agreements = kept_agreements({project: shown(project) for project in projects})
 
     def of(project: Project) -> Facts:
@@ -418,9 +427,10 @@ class NewProject(forms.Form):
     def __init__(self, user: AbstractUser, data: QueryDict | None = None) -> None:
         super().__init__(data)
         owned = owned_by(user).order_by("name", "slug")
-        named = [(one.slug, f"{one.name} ({one.slug})") for one in owned]
+        named = [(row.slug, f"{row.name} ({row.slug})") for row in owned]
         self.fields["like"].choices = [("", "none: default settings"), *named]
         if not named:
+            # There is nothing yet whose settings could be copied.
             del self.fields["like"], self.fields["people"]
 
     def clean(self) -> None:
@@ -446,9 +456,9 @@ def home(request: HttpRequest) -> HttpResponse:
             return redirect("project", project.slug)
     projects = list(standings(_managed(request)).order_by("-created_at"))
     roles = dict(Membership.objects.filter(user=request.user).values_list("project", "role"))
-    mine = [Role(roles.get(one.pk, Role.OWNER)) for one in projects]
-    actions = [next_action(one) for one in projects]
-    facts = facts_of(projects, {one.pk: role for one, role in zip(projects, mine, strict=True)})
+    mine = [Role(roles.get(row.pk, Role.OWNER)) for row in projects]
+    actions = [next_action(row) for row in projects]
+    facts = facts_of(projects, {row.pk: role for row, role in zip(projects, mine, strict=True)})
     deletions = list(deletions_of(request.user))
     if projects or deletions or may_research(request.user):
         # A page about projects is in English. Somebody who only labels has no project on it.
@@ -463,8 +473,8 @@ def home(request: HttpRequest) -> HttpResponse:
             "form": form,
             "projects": projects,
             "rows": [
-                (one, action_for(role, one, action), steps(one, action, role), facts[one.pk])
-                for one, action, role in zip(projects, actions, mine, strict=True)
+                (row, action_for(role, row, action), steps(row, action, role), facts[row.pk])
+                for row, action, role in zip(projects, actions, mine, strict=True)
             ],
             "work": work,
             "has_work": work and not work[0].is_over,
@@ -481,5 +491,6 @@ def _managed(request: HttpRequest) -> QuerySet[Project]:
     projects = projects_of(request.user)
     if not request.user.is_superuser:
         mine = Membership.objects.filter(user=request.user).exclude(role=Role.ANNOTATOR)
+        # Annotators find their work below, and see none of these pages.
         projects = projects.filter(pk__in=mine.values("project"))
     return projects

@@ -262,9 +262,11 @@ class PlanForm(SubsetForm):
         for name, what in (("beta", "a share between 0 and 100 %"), ("budget", "an amount")):
             if data.get("how") == name and data.get(name) is None and name not in self.errors:
                 self.add_error(name, f"Enter {what}, or choose another way.")
+        # A field that can't be read has a message already, so no rule complains about its default.
         unread = set(self.errors)
         run, settings = self.settings()
         for name, why in problems(self.project, run, settings, unread):
+            # A subset is no field of this form. Its faults are shown at the sample.
             name = "sample" if name == "subset" else name
             self.add_error(name if name in self.fields else None, why)
         return data
@@ -273,7 +275,7 @@ class PlanForm(SubsetForm):
         """Return what the form asks for; a field that can't be read counts as its default."""
         data, project = self.cleaned_data, self.project
 
-        def given(name: str, otherwise: Any) -> Any:
+        def stated(name: str, otherwise: Any) -> Any:
             value = data.get(name)
             return otherwise if value is None or value == "" else value
 
@@ -282,22 +284,22 @@ class PlanForm(SubsetForm):
         dropped = everything or (data.get("asks_audit") and not data.get("audited"))
         learned = data.get("route") == "learned" and not everything
         return data.get("run"), RoundSettings(
-            beta=given("beta", Decimal(0)) if how == "beta" else None,
-            budget=given("budget", Decimal(0)) if how == "budget" else None,
+            beta=stated("beta", Decimal(0)) if how == "beta" else None,
+            budget=stated("budget", Decimal(0)) if how == "budget" else None,
             everything=everything,
-            votes=given("votes", 1),
-            audit=0 if dropped else given("audit", 0),
+            votes=stated("votes", 1),
+            audit=0 if dropped else stated("audit", 0),
             partial=data.get("partial", False),
-            learn=given("learn", LEARN) if learned else 0,
-            epsilon=float(given("epsilon", DEFAULT_EPSILON) / 100),
+            learn=stated("learn", LEARN) if learned else 0,
+            epsilon=float(stated("epsilon", DEFAULT_EPSILON) / 100),
             looks=() if dropped else data.get("looks", ()),
-            cite=given("cite", Round.Cite.NARROWER),
+            cite=stated("cite", Round.Cite.NARROWER),
             check_rules=data.get("check_rules", ()),
-            repeat_percent=given("repeat_percent", 0),
-            repeat_after=given("repeat_after", REPEAT_AFTER),
+            repeat_percent=stated("repeat_percent", 0),
+            repeat_after=stated("repeat_after", REPEAT_AFTER),
             after=data.get("after"),
             rate=HumanRate(
-                given("minutes", project.minutes_per_vote), given("wage", project.wage_usd)
+                stated("minutes", project.minutes_per_vote), stated("wage", project.wage_usd)
             ),
             subset=self.subset(),
             goal=self._goal(),
@@ -320,15 +322,18 @@ def defaults(access: Access, chosen: QueryDict) -> PlanForm:
     empty = PlanForm(project)
     run = empty.fields["run"].initial
     data = {name: field.initial for name, field in empty.fields.items() if name != "run"}
+    # No audit yet: how large it can be depends on the share that is advised.
     data |= {"run": run.pk if run else "", "looks": "", "check_rules": "", "after": "", "audit": 0}
     data |= {name: chosen.get(name, "") for name in ("category", "tag")}
     form = PlanForm(project, data)
     if run is None or data["how"] == "all" or not form.is_valid():
         return form
-    found = _preview(access, form)
-    if (advised := found.get("advice")) and advised.beta is not None:
+    preview = _preview(access, form)
+    if (advised := preview.get("advice")) and advised.beta is not None:
+        # From the digits that a float shows, because its binary digits would fill the field.
         data["beta"] = Decimal(repr(advised.beta))
-    n = found["plan"].n_frame
+    n = preview["plan"].n_frame
+    # No more can be audited than the review leaves.
     data["audit"] = min(audit_for(float(DEFAULT_EPSILON / 100)), n - size_for_beta(n, data["beta"]))
     return PlanForm(project, data)
 
@@ -348,6 +353,8 @@ def cost_curve(expected: Expectation | Unforeseen, plan: ReviewPlan) -> Plot:
             values = {
                 CURVE: expected.accuracy[place],
                 BAND: expected.lower_band[place],
+                # A random review finds errors at a constant rate, so accuracy rises in a straight
+                # line.
                 CHANCE: first + beta / 100 * (last - first),
             }
             usd = float(plan.usd_at(beta))
@@ -395,6 +402,7 @@ def plan(request: HttpRequest, slug: str) -> HttpResponse:
                 if round_.state == Round.State.OPEN:
                     messages.success(request, f"Round {round_.number} is open.")
                 return redirect("round", access.project.slug, round_.number)
+    # Addresses of the data browser name a category or a tag only, and get the defaults below.
     elif "how" in request.GET:
         form = PlanForm(access.project, request.GET)
     else:
@@ -415,30 +423,31 @@ def plan_preview(request: HttpRequest, slug: str) -> HttpResponse:
 
 def _preview(access: Access, form: PlanForm) -> dict[str, Any]:
     measured, n_measured = measured_minutes(access.project)
-    found: dict[str, Any] = {"measured": measured, "n_measured": n_measured, "plan": None}
+    estimates: dict[str, Any] = {"measured": measured, "n_measured": n_measured, "plan": None}
     if not form.is_valid():
-        return found
+        return estimates
     run, settings = form.settings()
     plan = plan_of(access.project, run, settings)
     shown = shown_report(access.project, run) if run and run.ranked_at else Shown(None)
     report = shown.report
     n_looks = len(settings.looks)
-    found |= {"plan": plan, "epsilon": settings.epsilon, "how": form.cleaned_data["how"]}
-    found["subset"] = settings.subset.words
-    found |= {"needed": audit_for(settings.epsilon, n_looks), "n_looks": n_looks}
-    found["allowed"] = errors_allowed(plan, settings.epsilon, n_looks)
+    estimates |= {"plan": plan, "epsilon": settings.epsilon, "how": form.cleaned_data["how"]}
+    estimates["subset"] = settings.subset.words
+    estimates |= {"needed": audit_for(settings.epsilon, n_looks), "n_looks": n_looks}
+    estimates["allowed"] = errors_allowed(plan, settings.epsilon, n_looks)
     if measured is not None:
         wage = settings.rate.wage if settings.rate else access.project.wage_usd
-        found["measured_usd"] = plan.new_votes * Decimal(repr(measured)) * wage / 60
-    found |= _audit(plan, settings.epsilon, settings.looks)
-    found["address_of_all"] = address_of(form, how="all")
+        estimates["measured_usd"] = plan.new_votes * Decimal(repr(measured)) * wage / 60
+    estimates |= _audit(plan, settings.epsilon, settings.looks)
+    estimates["address_of_all"] = address_of(form, how="all")
     target = form.cleaned_data["target"]
     if shown.renewing and report is None:
-        return found | {"awaits_figures": True, "shown": shown}
+        return estimates | {"awaits_figures": True, "shown": shown}
     advised = advice(report, plan, target, settings.epsilon, settings.budget)
     # Without a run the advice would say that no judge has labelled anything.
     has_advice = run is not None or not form.fields["run"].queryset.exists()
     figures: dict[str, Any] = {"advice": advised} if has_advice else {}
+    # Two shares that select equally many examples are the same plan.
     if (
         advised.beta is not None
         and size_for_beta(plan.n_frame, Decimal(repr(advised.beta))) != plan.m
@@ -450,8 +459,8 @@ def _preview(access: Access, form: PlanForm) -> dict[str, Any]:
         figures |= _cascade(report, form.cleaned_data["second"])
     if _says_how_right_the_judge_is(figures) and not access.has_seen_judge:
         page = reverse("plan", args=[access.project.slug])
-        return found | {"is_blind": True, "address_of_this": page + address_of(form)}
-    return found | figures
+        return estimates | {"is_blind": True, "address_of_this": page + address_of(form)}
+    return estimates | figures
 
 
 def address_of(form: PlanForm, **changes: str) -> str:
@@ -461,17 +470,17 @@ def address_of(form: PlanForm, **changes: str) -> str:
     return "?" + urlencode(shown)
 
 
-def _says_how_right_the_judge_is(found: dict[str, Any]) -> bool:
+def _says_how_right_the_judge_is(figures: dict[str, Any]) -> bool:
     """Return True if the page shows how often the judge is right, which is judge output.
 
     Before a label is known, it shows only counts, costs and the cut by rank, which reveal no
     verdict.
     """
-    at_k = found.get("at_k")
-    width = found.get("width")
+    at_k = figures.get("at_k")
+    width = figures.get("width")
     if width and width.expected is not None:
         return True
-    return bool(found.get("expected") or (at_k and at_k.accuracy) or found.get("cascades"))
+    return bool(figures.get("expected") or (at_k and at_k.accuracy) or figures.get("cascades"))
 
 
 def _audit(plan: ReviewPlan, epsilon: float, looks: tuple[int, ...]) -> dict[str, Any]:
@@ -483,12 +492,12 @@ def _audit(plan: ReviewPlan, epsilon: float, looks: tuple[int, ...]) -> dict[str
 
 def _expected(report: Report, plan: ReviewPlan) -> dict[str, Any]:
     known = report.expected
-    found = {
+    context = {
         "expected": expected_at(known, float(plan.beta), plan.n_frame, plan.usd),
         "no_expected": known.reason if isinstance(known, Unforeseen) else "",
     }
     drawn = cost_curve(known, plan)
-    return found | ({"plots": [drawn]} if drawn.table else {})
+    return context | ({"plots": [drawn]} if drawn.table else {})
 
 
 def _at_k(report: Report, run: Run | None, k: int | None) -> dict[str, Any]:
@@ -554,8 +563,8 @@ class SizesForm(forms.Form):
         for name in (*cls.EXPECTED, *cls.SHOWN):
             exact = Decimal(repr(getattr(study, name)))
             values[name] = exact * (100 if name in cls.PERCENTS else 1)
-        found = {name: f"{value.normalize():f}" for name, value in values.items()}
-        return found | {"examples": str(study.examples or ""), "votes": str(study.votes)}
+        amounts = {name: f"{value.normalize():f}" for name, value in values.items()}
+        return amounts | {"examples": str(study.examples or ""), "votes": str(study.votes)}
 
     def groups(self) -> list[tuple[str, list[forms.BoundField]]]:
         titles = ("What you expect", "What the study should show", "The work")
@@ -605,13 +614,14 @@ def _sizes(
 ) -> HttpResponse:
     pilot = pilot_of(report, usual) if report else None
     start = pilot.study if pilot else usual
+    # What the address says comes before what the pilot measured.
     form = SizesForm(SizesForm.values_of(start) | request.GET.dict())
-    found: dict[str, Any] = {}
+    message: dict[str, Any] = {}
     if form.is_valid():
         study = form.study()
         rows = needs(study, pilot)
-        found = {"needs": rows, "answer": answer(rows, study)}
-        found["query"] = urlencode(SizesForm.values_of(study))
-        found["has_cautious"] = pilot is not None and pilot.is_of(study)
-    context |= {"form": form, "measured": pilot.measured if pilot else (), **found}
-    return render(request, "results/sizes.html", context, status=200 if found else 422)
+        message = {"needs": rows, "answer": answer(rows, study)}
+        message["query"] = urlencode(SizesForm.values_of(study))
+        message["has_cautious"] = pilot is not None and pilot.is_of(study)
+    context |= {"form": form, "measured": pilot.measured if pilot else (), **message}
+    return render(request, "results/sizes.html", context, status=200 if message else 422)

@@ -96,6 +96,7 @@ class RegisterForm(forms.Form):
     def __init__(self, project: Project, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         own = JudgeTemplate.objects.filter(project=project, retired_at=None)
+        # A template of the project may have the name of one in the catalogue, and is listed once.
         names = dict.fromkeys([*own.order_by("name").values_list("name", flat=True),
                                *catalogue_names()])  # fmt: skip
         self.fields["templates"].choices = [(name, name) for name in names]
@@ -111,6 +112,7 @@ class RegisterForm(forms.Form):
 
     def clean_looks(self) -> tuple[int, ...]:
         parts = re.split(r"[\s,;]+", self.cleaned_data["looks"].strip())
+        # Only plain digits: Python would also take those of other scripts.
         if not all(part.isascii() and part.isdecimal() for part in parts if part):
             raise forms.ValidationError("Enter audit sizes as whole numbers: 30, 60.")
         return tuple(int(part) for part in parts if part)
@@ -185,7 +187,7 @@ def _page(
 ) -> HttpResponse:
     context = {
         **access.under("plan"),
-        "versions": [(one, _document(one)) for one in made],
+        "versions": [(version, _document(version)) for version in made],
         "form": form,
         "needs": _needs(form),
         "existing": _existing(access.project),
@@ -226,9 +228,10 @@ def _begun(request: HttpRequest, access: Access, made: list[Preregistration]) ->
         start["sizes"] = request.GET.urlencode()
         start["hypotheses"] = "\n".join(plan["hypotheses"])
         start["looks"] = ", ".join(map(str, plan["looks"] or ()))
-        start["templates"] = [one["name"] for one in plan["templates"]]
+        start["templates"] = [template["name"] for template in plan["templates"]]
         for name in ("epsilon", "alpha"):
             if plan[name] is not None:
+                # Stored as a share, and asked for in percent.
                 start[name] = f"{100 * plan[name]:g}"
     return RegisterForm(access.project, initial=start)
 
@@ -242,8 +245,8 @@ def _needs(form: RegisterForm) -> tuple[Need, ...]:
     return needs(study) if study else ()
 
 
-def _document(one: Preregistration) -> dict[str, Any]:
-    document = json.loads(one.text)
+def _document(version: Preregistration) -> dict[str, Any]:
+    document = json.loads(version.text)
     return document | {"parts": list(described(document["plan"]))}
 
 
@@ -251,7 +254,7 @@ def _document(one: Preregistration) -> dict[str, Any]:
 def preregistration_file(request: HttpRequest, slug: str, number: int, kind: str) -> HttpResponse:
     """Send one version, as JSON that can be checked or as Markdown to read."""
     access = project_for(request.user, slug, Role.OBSERVER)
-    made = next((one for one in _shown(request, access) if one.number == number), None)
+    made = next((version for version in _shown(request, access) if version.number == number), None)
     if made is None or kind not in ("json", "md"):
         raise Http404("No such version.")
     if kind == "json":
@@ -272,10 +275,11 @@ def preregistration_check(request: HttpRequest, slug: str) -> HttpResponse:
     try:
         if sent is None:
             raise UserError("Choose a file first.")
-        found = check_file(sent.read(LARGEST_FILE + 1), access.project)
+        # One byte too many is enough to tell that a file is too large.
+        check = check_file(sent.read(LARGEST_FILE + 1), access.project)
     except UserError as error:
         messages.error(request, str(error))
     else:
-        said = messages.success if found.stored else messages.warning
-        said(request, found.sentence)
+        tell = messages.success if check.stored else messages.warning
+        tell(request, check.sentence)
     return redirect("preregistration", slug)

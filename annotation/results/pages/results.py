@@ -69,21 +69,23 @@ def reselections(run: Run) -> list[Reselection]:
     """Return the rounds whose selection would differ now. It takes a few queries per round."""
     if run.ranked_at is None:
         return []
+    # A round that learns selects by a score of its own, which new ranks don't change.
     rounds = Round.objects.filter(
         run=run, kind=Round.Kind.ROUTED, stage=Round.Stage.ONLY, opened_at__lt=run.ranked_at
     ).exclude(paper_mode=True)
     compared = [_compare(run, round_) for round_ in rounds.order_by("number")]
-    return [one for one in compared if one.differ]
+    return [comparison for comparison in compared if comparison.differ]
 
 
 def _compare(run: Run, round_: Round) -> Reselection:
     top = Selection.objects.filter(round=round_, kind=Selection.Kind.TOP)
-    covered = [pk for one in top for pk in one.parameters.get(COVERS, ())]
+    covered = [pk for selection in top for pk in selection.parameters.get(COVERS, ())]
     items = Item.objects.filter(Q(selection__in=top) | Q(pk__in=covered))
     m = items.count()
     ranked = Verdict.objects.filter(
         run=run, rank__isnull=False, example__in=frame_of(run.project, round_.frame_id)
     )
+    # Ranks also count examples outside of the frame, so the m-th one in it may be larger than m.
     last = list(ranked.order_by("rank").values_list("rank", flat=True)[max(m - 1, 0) : max(m, 1)])
     if not m or not last:
         return Reselection(round_, m, m)
@@ -202,7 +204,7 @@ _PICTURES = {"svg": "image/svg+xml", "png": "image/png"}
 
 
 EXPORT = "export"
-_TITLES = {one.name: one.title for one in CHAPTERS} | {EXPORT: "Export"}
+_TITLES = {chapter.name: chapter.title for chapter in CHAPTERS} | {EXPORT: "Export"}
 
 
 @dataclass(frozen=True)
@@ -247,8 +249,10 @@ def results_page(request: HttpRequest, slug: str, name: str) -> HttpResponse:
     if name == EXPORT:
         context |= _exporting(access)
     elif run is not None and run.ranked_at is not None:
+        # Not before: this puts on record that the person has seen the judge.
         project_for(request.user, slug, Role.OBSERVER, shows_judge=True)
         shown = shown_report(project, run, here="here" in request.GET)
+        # The part that waits asks for itself. Once the report is there, the whole page is new.
         if request.htmx and not shown.renewing:  # type: ignore[attr-defined]
             return HttpResponseClientRefresh()
         context |= _figures(run, shown, name)
@@ -257,37 +261,40 @@ def results_page(request: HttpRequest, slug: str, name: str) -> HttpResponse:
     return render(request, "results/results.html", context)
 
 
-_METHODS = tuple(one.name for one in CHAPTERS if one.method)
+_METHODS = tuple(chapter.name for chapter in CHAPTERS if chapter.method)
 
 
 def _runs_of_methods(project: Project) -> dict[str, list[Run]]:
     """Return the ranked runs that each page of a method can be about, the newest first."""
     ranked = list(project.runs.filter(ranked_at__isnull=False).order_by("-number"))
-    found = {
+    context = {
         "portia": [run for run in ranked if run.method == Method.PORTIA],
         "calibration": [run for run in ranked if run.form == Form.CHOICE],
         "likelihood": ranked if project.likelihoods.exists() else [],
     }
-    return {name: runs for name, runs in found.items() if runs}
+    return {name: runs for name, runs in context.items() if runs}
 
 
 def _rail(
     request: HttpRequest, project: Project, run: Run | None, methods: dict[str, list[Run]]
 ) -> list[RailPage]:
     pages = []
-    for one in CHAPTERS:
+    for chapter in CHAPTERS:
         theirs = run
-        if one.method:
-            runs = methods.get(one.name)
+        if chapter.method:
+            runs = methods.get(chapter.name)
             if runs is None:
                 continue
+            # A method's page is about a run of that method, also if another run is chosen.
             theirs = run if run in runs else runs[0]
-        asked = f"?run={theirs.number}" if theirs and (one.method or "run" in request.GET) else ""
-        places = " ".join((one.name, *(section.place for section in one.sections)))
-        url = reverse("results_page", args=[project.slug, one.name])
-        pages.append(RailPage(one.name, one.title, f"{url}{asked}", places))
+        names_run = theirs and (chapter.method or "run" in request.GET)
+        asked = f"?run={theirs.number}" if names_run else ""
+        places = " ".join((chapter.name, *(section.place for section in chapter.sections)))
+        url = reverse("results_page", args=[project.slug, chapter.name])
+        pages.append(RailPage(chapter.name, chapter.title, f"{url}{asked}", places))
     asked = f"?run={run.number}" if run and "run" in request.GET else ""
     url = reverse("results_page", args=[project.slug, EXPORT])
+    # Export comes after the pages that every run has, and before those of methods.
     seven = len([page for page in pages if page.name not in _METHODS])
     return [*pages[:seven], RailPage(EXPORT, "Export", f"{url}{asked}", EXPORT), *pages[seven:]]
 
@@ -297,9 +304,9 @@ def _exporting(access: Access) -> dict[str, Any]:
     made = project.exports.select_related("run", "created_by").order_by("-pk")
     left = files_of(project)[:_EXPORTS_SHOWN]
     files = [job for job in left if access.includes(role_of(job))]
-    said = "Download the labels, votes and samples as tables, or the whole report as one file."
+    text = "Download the labels, votes and samples as tables, or the whole report as one file."
     return {
-        "answer": Sentence(said, EXPORT),
+        "answer": Sentence(text, EXPORT),
         "exports": made[:_EXPORTS_SHOWN],
         "files": [
             (job, export_asked(job.asked) if job.kind == Job.Kind.TABLE else None) for job in files
@@ -312,33 +319,33 @@ def _exporting(access: Access) -> dict[str, Any]:
 
 def _figures(run: Run, shown: Shown, name: str) -> dict[str, Any]:
     """Return the chapter for the template, as far as the report is computed."""
-    found = {"renewing": shown.renewing, "shown": shown}
+    context = {"renewing": shown.renewing, "shown": shown}
     if shown.report is None:
-        return found | {"answer": Sentence("The figures are not there yet.", name)}
-    chapter = next(one for one in CHAPTERS if one.name == name)
+        return context | {"answer": Sentence("The figures are not there yet.", name)}
+    chapter = next(known for known in CHAPTERS if known.name == name)
     lead, *more = parts_of(chapter, shown.report)
-    found |= page_context(run, shown.report) | {
+    context |= page_context(run, shown.report) | {
         "answer": chapter.answer(shown.report),
         "lead": lead,
         "more": more,
         "can_draw": can_draw(),
         "needs_converter": NEEDS_CONVERTER,
     }
-    if found["no_people"]:
-        found["rounds"] = run.rounds.exists()
+    if context["no_people"]:
+        context["rounds"] = run.rounds.exists()
     if name == CHAPTERS[0].name:
-        found["citation"] = citation(shown.report)
-    return found
+        context["citation"] = citation(shown.report)
+    return context
 
 
 def _without_report(project: Project, run: Run | None, name: str) -> dict[str, Any]:
     """Say why there are no figures of a judge, with what people say alone."""
     if run is not None and run.form == Form.POINTWISE:
         url = reverse("run", args=[project.slug, run.number])
-        said = "This run scored single responses. Its results are on the run's own page."
-        return {"answer": Sentence(said, name), "action": {"url": url, "label": "See the run"}}
+        text = "This run scored single responses. Its results are on the run's own page."
+        return {"answer": Sentence(text, name), "action": {"url": url, "label": "See the run"}}
     alone = kept_people(project)
-    found: dict[str, Any] = {"report": alone, "alone": alone is not None}
+    context: dict[str, Any] = {"report": alone, "alone": alone is not None}
     if run is not None:
         waits = run.why_unranked
     else:
@@ -346,16 +353,17 @@ def _without_report(project: Project, run: Run | None, name: str) -> dict[str, A
         if not has_examples(project) and not project.point_items.exists():
             page, label, waits = "imports", "Import pairs", "This project has no pairs yet."
         waits += " Results compare a judge with people."
-        found["action"] = {"url": reverse(page, args=[project.slug]), "label": label}
+        context["action"] = {"url": reverse(page, args=[project.slug]), "label": label}
+    # Only these two pages have figures that need no judge.
     if alone is None or name not in ("verdict", "people"):
-        return found | {"answer": Sentence(waits, name), "report": None, "alone": False}
+        return context | {"answer": Sentence(waits, name), "report": None, "alone": False}
     people = kept_for(project, f"totals:{run.pk if run else 0}", lambda: run_totals(project, run))
-    found["costs"] = project_costs(project, run, people)
-    said = who_wins_alone(project, alone)
+    context["costs"] = project_costs(project, run, people)
+    text = who_wins_alone(project, alone)
     if name == "people":
-        return found | said | {"answer": people_answer(alone.people)}
-    answer = Sentence(f"{said['answer'].text} {waits}", name)
-    return found | said | {"answer": answer}
+        return context | text | {"answer": people_answer(alone.people)}
+    answer = Sentence(f"{text['answer'].text} {waits}", name)
+    return context | text | {"answer": answer}
 
 
 @require_safe
@@ -364,12 +372,13 @@ def plot(request: HttpRequest, slug: str, name: str, kind: str) -> HttpResponse:
     access = project_for(request.user, slug, Role.OBSERVER, shows_judge=True)
     run = chosen_run(request, access)
     report = shown_report(access.project, run).report if run and run.ranked_at else None
-    found = next((one for one in plots(report) if one.name == name), None) if report else None
-    if found is None:
+    chosen = next((row for row in plots(report) if row.name == name), None) if report else None
+    if chosen is None:
         raise Http404
+    # The request is right, and this server lacks an optional package: hence 501.
     if not can_draw():
         return HttpResponse(f"{NEEDS_CONVERTER}\n", content_type="text/plain", status=501)
-    drawn = as_svg(found).encode() if kind == "svg" else as_png(found)
+    drawn = as_svg(chosen).encode() if kind == "svg" else as_png(chosen)
     response = HttpResponse(drawn, content_type=_PICTURES[kind])
     file = f"{access.project.slug}-run{run.number}-{name}.{kind}"
     response["Content-Disposition"] = f'attachment; filename="{file}"'

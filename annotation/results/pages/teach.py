@@ -97,6 +97,7 @@ class TeachForm(forms.Form):
         ranked = access.project.runs.filter(ranked_at__isnull=False).exclude(form=Form.POINTWISE)
         field = self.fields["run"]
         assert isinstance(field, forms.ModelChoiceField)
+        # Single responses have no pairs to teach by, and an unranked run has no known errors.
         field.queryset = ranked.order_by("-number")
         shown = run_to_show(access.project)
         field.initial = shown.number if shown else None
@@ -111,13 +112,13 @@ class TeachForm(forms.Form):
         return values
 
     def plan(self, access: Access) -> LessonPlan:
-        given = self.cleaned_data
+        data = self.cleaned_data
         price = None
-        if given["price_in"] is not None:
-            price = Decimal(given["price_in"]), Decimal(given["price_out"])
+        if data["price_in"] is not None:
+            price = Decimal(data["price_in"]), Decimal(data["price_out"])
         names = ("shots", "annotators", "name", "endpoint", "model", "budget")
-        options = {name: given[name] for name in names}
-        return plan_lesson(access.project, given["run"], given["way"], price=price, **options)
+        options = {name: data[name] for name in names}
+        return plan_lesson(access.project, data["run"], data["way"], price=price, **options)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -125,6 +126,7 @@ def teach(request: HttpRequest, slug: str) -> HttpResponse:
     """Say what a lesson would teach and cost, or make it. Nothing is judged by this."""
     access = project_for(request.user, slug, Role.RESEARCHER, shows_judge=True)
     form = TeachForm(access, request.POST or None)
+    # Without the button that teaches, the form only asks what a lesson would be.
     plan, status = None, 200
     if request.method == "POST":
         status = 422
@@ -151,25 +153,27 @@ def teach(request: HttpRequest, slug: str) -> HttpResponse:
 
 def _answer(lesson: Lesson) -> str:
     """Say in a sentence how far a lesson is, or what its newest test decided."""
-    said = {
+    message = {
         Lesson.State.WAITING: "A model is drafting the rubric",
         Lesson.State.FAILED: "There is no rubric yet",
         Lesson.State.DRAFTED: "Read what will teach the judge, and approve it",
         Lesson.State.APPROVED: "The template is approved. Judge with it, then test it",
     }
     if lesson.annotators:
-        said[Lesson.State.APPROVED] = "The template is approved. Judge with it"
-    now = headline(lesson.tests[-1]["verdict"]) if lesson.tests else said[lesson.state]
+        message[Lesson.State.APPROVED] = "The template is approved. Judge with it"
+    now = headline(lesson.tests[-1]["verdict"]) if lesson.tests else message[lesson.state]
     return f"Lesson {lesson.number}: {now}."
 
 
 def _begun(access: Access, plan: LessonPlan, form: TeachForm) -> Lesson:
     if plan.request is not None and not access.may_start_runs:
+        # A draft is paid for, like a run.
         raise UserError(MAY_NOT_START)
     project, user = access.project, access.user
 
     def made(lesson: Lesson) -> None:
         if plan.request is not None:
+            # In the transaction that makes the lesson, so that none waits without a job.
             leave_to_worker(project, user, Job.Kind.LESSON, {"lesson": lesson.number})
 
     return begin_lesson(project, user, plan, form.cleaned_data["budget"], made)
@@ -178,31 +182,32 @@ def _begun(access: Access, plan: LessonPlan, form: TeachForm) -> Lesson:
 @require_GET
 def lesson(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     """Show a lesson to read and approve, and what its tests came to."""
-    access, found = _lesson_for(request, slug, number)
-    return _lesson_page(request, access, found)
+    access, record = _lesson_for(request, slug, number)
+    return _lesson_page(request, access, record)
 
 
 @require_POST
 def lesson_approve(request: HttpRequest, slug: str, number: int) -> HttpResponse:
-    access, found = _lesson_for(request, slug, number)
+    access, record = _lesson_for(request, slug, number)
     rubric = request.POST.get("rubric")
     try:
-        approve(found, access.user, rubric)
+        approve(record, access.user, rubric)
     except UserError as error:
-        return _lesson_page(request, access, found, str(error), rubric, status=422)
+        return _lesson_page(request, access, record, str(error), rubric, status=422)
     return redirect("lesson", slug, number)
 
 
 @require_POST
 def lesson_compare(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     """Compare the taught run with the old one. The version is retired unless it is better."""
-    access, found = _lesson_for(request, slug, number)
-    runs = {str(run.number): run for run in runs_of(found)}
+    access, record = _lesson_for(request, slug, number)
+    # Only runs with this lesson's version can be compared, whatever number is sent.
+    runs = {str(run.number): run for run in runs_of(record)}
     run = runs.get(request.POST.get("run", ""))
     try:
         if run is None:
-            raise UserError(f"Choose a run that judged with the template of {found}.")
-        compare_lesson(found, access.user, run)
+            raise UserError(f"Choose a run that judged with the template of {record}.")
+        compare_lesson(record, access.user, run)
     except UserError as error:
         messages.error(request, str(error))
     return redirect("lesson", slug, number)
@@ -217,35 +222,37 @@ def _lesson_for(request: HttpRequest, slug: str, number: int) -> tuple[Access, L
 def _lesson_page(
     request: HttpRequest,
     access: Access,
-    found: Lesson,
+    record: Lesson,
     problem: str = "",
     rubric: str | None = None,
     status: int = 200,
 ) -> HttpResponse:
-    keys = [key for own in (found.pairs, *found.annotators) for key, _ in own]
+    keys = [key for own in (record.pairs, *record.annotators) for key, _ in own]
     examples = Example.objects.in_bulk(keys)
-    said = dict(
-        Verdict.objects.filter(run=found.run, example__in=keys).values_list("example", "label")
+    judged = dict(
+        Verdict.objects.filter(run=record.run, example__in=keys).values_list("example", "label")
     )
     context = {
         **access.under("runs"),
-        "lesson": found,
+        "lesson": record,
         "sets": [
             [
-                {"example": examples[key], "people": label, "judge": said.get(key)}
+                {"example": examples[key], "people": label, "judge": judged.get(key)}
                 for key, label in own
+                # An example may have been deleted since it taught.
                 if key in examples
             ]
-            for own in found.annotators or [found.pairs]
+            for own in record.annotators or [record.pairs]
             if own
         ],
-        "spare": found.annotators or len(found.pairs) > found.shown,
-        "rubric": found.rubric if rubric is None else rubric,
+        "spare": record.annotators or len(record.pairs) > record.shown,
+        # What a person edited stays in the form when it was refused.
+        "rubric": record.rubric if rubric is None else rubric,
         "longest": LONGEST_RUBRIC,
         "problem": problem,
-        "runs": runs_of(found) if found.version_id else [],
-        "answer": _answer(found),
-        "figures": figures(found.tests[-1]) if found.tests else "",
-        "in_use": in_use(found),
+        "runs": runs_of(record) if record.version_id else [],
+        "answer": _answer(record),
+        "figures": figures(record.tests[-1]) if record.tests else "",
+        "in_use": in_use(record),
     }
     return render(request, "results/lesson.html", context, status=status)

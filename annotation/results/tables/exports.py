@@ -94,6 +94,7 @@ def label_rows(
         model = project.label_rule
     finals = merged(project, run, frame.pk if frame else None, model=model)
     while chunk := list(islice(finals, _ROWS_A_PIECE)):
+        # One query for a piece of rows, instead of one for each row.
         tags = tags_of_examples([final.example.pk for final in chunk]) if is_tagged else {}
         for final in chunk:
             row = _label_row(final, run, annotators, names=names)
@@ -120,6 +121,7 @@ def _label_row(
     counts = people.counts if people and people.votes else {}
     decider = people.adjudicator if people else ""
     if decider and not names:
+        # A manager decides without being an annotator, and then has no pseudonym.
         decider = annotators[decider].pseudonym if decider in annotators else "manager"
     row = {
         "external_id": example.external_id,
@@ -200,20 +202,20 @@ def vote_columns(project: Project) -> tuple[str, ...]:
     """
     criteria: dict[str, None] = {}
     asked = list(Protocol.objects.filter(project=project).order_by("number"))
-    for one in asked:
-        criteria |= dict.fromkeys(f"{CRITERION}{name}" for name in one.criteria)
-    rule = (OVERALL_RULE,) if any(one.criteria_rule for one in asked) else ()
+    for protocol in asked:
+        criteria |= dict.fromkeys(f"{CRITERION}{name}" for name in protocol.criteria)
+    rule = (OVERALL_RULE,) if any(protocol.criteria_rule for protocol in asked) else ()
     asks = {
-        "confidence": any(one.ask_confidence for one in asked),
-        "reasons": any(one.reason_tags for one in asked),
-        "spans": any(one.ask_spans for one in asked),
+        "confidence": any(protocol.ask_confidence for protocol in asked),
+        "reasons": any(protocol.reason_tags for protocol in asked),
+        "spans": any(protocol.ask_spans for protocol in asked),
     }
     votes = Vote.objects.filter(example__project=project, source=Vote.Source.IMPORT)
     more = [name for name in MORE if asks[name] or votes.filter(answer__has_key=name).exists()]
     # Imported votes may answer criteria that no protocol asks about. The different answers are few.
     answers = votes.filter(answer__has_key="criteria").order_by()
-    given = answers.values_list("answer__criteria", flat=True).distinct()
-    names = sorted({name for one in given.iterator(chunk_size=500) for name in one})
+    answered = answers.values_list("answer__criteria", flat=True).distinct()
+    names = sorted({name for keys in answered.iterator(chunk_size=500) for name in keys})
     criteria |= dict.fromkeys(f"{CRITERION}{name}" for name in names)
     return (*VOTE_COLUMNS, *criteria, *IDENTITY, *rule, *more, UNBLINDED, LANGUAGE)
 
@@ -489,6 +491,7 @@ def whole_file(path: Path) -> Iterator[Path]:
     try:
         if path.is_dir():
             raise UserError(f"{path} is a folder. Name the file too; nothing was written.")
+        # In the same folder, so that the file replaces the old one in a single step.
         partial = path.with_name(f"{path.name}.part")
         try:
             yield partial
@@ -607,6 +610,7 @@ def export(
         arrow_for_export(needs)
     if request.what == "preferences" or request.what in OTHER_TOOLS:
         access.need_texts(project, f"There are no {request.what} without them.")
+    # This is no generator, so that every refusal comes before an answer has begun.
     columns, rows, preferences = _table(project, run, request)
     if advance is not None:
         rows = _told(rows, advance)
@@ -755,6 +759,7 @@ def _packed(pieces: Iterator[tuple[bytes, int]], packing: str) -> Iterator[tuple
     if packing == "zst":
         stream = arrow_for_export("zstd").CompressedOutputStream(sink, "zstd")
     else:
+        # Without a time, the same table gives the same bytes.
         stream = gzip.GzipFile(fileobj=sink, mode="wb", mtime=0)
     with stream:
         for data, n in pieces:
@@ -812,4 +817,5 @@ def _recorded(
                 "The project was deleted during the export, which is incomplete."
             ) from None
 
+    # On PostgreSQL the snapshot of the rows is read-only, so what is recorded waits for its end.
     after_snapshot(put_on_record)

@@ -80,7 +80,7 @@ def people_columns(project: Project, *, background: bool) -> tuple[str, ...]:
     asked: dict[str, None] = {}
     links = CrowdLink.objects.filter(round__project=project).order_by("round__number")
     for stored in links.values_list("questions", flat=True):
-        asked |= dict.fromkeys(f"{BACKGROUND}{one.text}" for one in questions_of(stored))
+        asked |= dict.fromkeys(f"{BACKGROUND}{question.text}" for question in questions_of(stored))
     theirs = CrowdSubmission.objects.filter(link__round__project=project, annotator__isnull=False)
     # A question may have been changed after some people answered it.
     for answers in theirs.order_by("pk").values_list("answers", flat=True):
@@ -99,18 +99,18 @@ def people_rows(
     people, counts = _added_up(project, votes)
     bias = side_bias({str(key): _table(person.shown) for key, person in people.items()})
     came = CrowdSubmission.objects.filter(link__round__project=project, annotator__isnull=False)
-    submissions = {one.annotator_id: one for one in came}
+    submissions = {started.annotator_id: started for started in came}
     results: dict[int, list[PracticeResult]] = defaultdict(list)
     practised = PracticeResult.objects.filter(round__project=project).select_related("round")
     for result in practised.order_by("round__number", "number"):
         results[result.annotator_id].append(result)
     again: dict[int, list[bool]] = defaultdict(list)
-    for one in repeated_answers(project):
-        again[one.annotator_id].append(one.label == one.first_label)
+    for repeated in repeated_answers(project):
+        again[repeated.annotator_id].append(repeated.label == repeated.first_label)
     asked_again: dict[int, list[Repeat]] = defaultdict(list)
     answered = Repeat.objects.filter(round__project=project, submitted_at__isnull=False)
-    for one in answered.select_related("round").order_by("pk"):
-        asked_again[one.annotator_id].append(one)
+    for repeated in answered.select_related("round").order_by("pk"):
+        asked_again[repeated.annotator_id].append(repeated)
     annotators = Annotator.objects.filter(project=project, pk__in={*people, *submissions})
     for annotator in annotators.order_by("number"):
         person, submission = people.get(annotator.pk, _Person()), submissions.get(annotator.pk)
@@ -137,7 +137,7 @@ def people_rows(
         if submission is not None:
             row |= {"crowd_id": _hashed(submission, project), "crowd_state": submission.state}
         if submission is not None and background:
-            row |= {f"{BACKGROUND}{text}": said for text, said in submission.answers.items()}
+            row |= {f"{BACKGROUND}{text}": answer for text, answer in submission.answers.items()}
         yield row
 
 
@@ -162,6 +162,7 @@ def _added_up(project: Project, votes: QuerySet[Vote]) -> tuple[dict[int, _Perso
         vote = dict(zip(_READ, values, strict=True))
         person = people[vote["annotator"]]
         _pay(person, vote)
+        # Practice is paid, and says nothing about examples.
         if vote["is_practice"]:
             continue
         person.aside += vote["aside_at"] is not None
@@ -175,6 +176,7 @@ def _added_up(project: Project, votes: QuerySet[Vote]) -> tuple[dict[int, _Perso
         if vote["aside_at"] is not None:
             continue
         sign = _SIGNS[vote["label"]]
+        # Votes under another protocol answer another question, and are an item of their own.
         place = places.setdefault((vote["example"], vote["protocol"]), len(places))
         person.signs.append(sign)
         person.items.append(place)
@@ -183,7 +185,8 @@ def _added_up(project: Project, votes: QuerySet[Vote]) -> tuple[dict[int, _Perso
             person.shown.append((sign, vote["left_response"] == 1))
     counts = np.zeros((len(places), 3), dtype=np.int64)
     for person in people.values():
-        rows, signs = (np.array(one, dtype=np.intp) for one in (person.items, person.signs))
+        rows, signs = (np.array(column, dtype=np.intp) for column in (person.items, person.signs))
+        # Unlike `+=` with indices, this counts both votes of a person who voted on an item twice.
         np.add.at(counts, (rows, 1 - signs), 1)
     return dict(people), counts
 
@@ -215,14 +218,14 @@ def _pay(person: _Person, vote: Mapping[str, Any]) -> None:
 
 def _practice(results: Sequence[PracticeResult]) -> dict[str, Any]:
     """What came of a person's training and tries. qualified: by the last try; None without one."""
-    kinds = {kind: [one for one in results if one.round.kind == kind] for kind in Round.PRACTICE}
+    kinds = {kind: [row for row in results if row.round.kind == kind] for kind in Round.PRACTICE}
     trained, tried = (kinds[kind] for kind in Round.PRACTICE)
     return {
-        "training_n": sum(one.n for one in trained),
-        "training_right": sum(one.right for one in trained),
+        "training_n": sum(outcome.n for outcome in trained),
+        "training_right": sum(outcome.right for outcome in trained),
         "qualification_tries": len(tried),
-        "qualification_n": sum(one.n for one in tried),
-        "qualification_right": sum(one.right for one in tried),
+        "qualification_n": sum(outcome.n for outcome in tried),
+        "qualification_right": sum(outcome.right for outcome in tried),
         "qualified": tried[-1].passed if tried else None,
     }
 
@@ -239,6 +242,7 @@ def _agreement(person: _Person, counts: np.ndarray) -> dict[str, Any]:
         return {"agreement": None, "agreement_n": 0}
     signs = np.array(person.signs, dtype=np.intp)
     others = counts[person.items]
+    # Without the person's own vote, which would agree with itself. The rows are copies.
     others[np.arange(len(signs)), 1 - signs] -= 1
     label, has = VoteCounts(others).majority()
     n = int(has.sum())
@@ -301,17 +305,18 @@ def criterion_rows(
     chosen = frame_for(run, frame.pk if frame else None)
     everywhere, _ = human_labels(project, run, chosen)
     counting = {vote.pk: pk for pk, say in everywhere.items() for vote in say.votes}
-    given: dict[int, dict[str, list[int]]] = {}
-    for one in criterion_answers(project):
-        if one.vote in counting:
-            example = given.setdefault(counting[one.vote], {})
-            for name, strength in one.strengths.items():
+    strengths: dict[int, dict[str, list[int]]] = {}
+    for answer in criterion_answers(project):
+        if answer.vote in counting:
+            example = strengths.setdefault(counting[answer.vote], {})
+            for name, strength in answer.strengths.items():
                 example.setdefault(name, []).append(int(np.sign(strength)))
-    names = dict.fromkeys((*criteria_asked(project), *(n for one in given.values() for n in one)))
+    answered = (name for example in strengths.values() for name in example)
+    names = dict.fromkeys((*criteria_asked(project), *answered))
     examples = frame_of(project, chosen).values_list("pk", "external_id")
     for pk, external_id in examples.iterator(chunk_size=500):
-        for name in names if pk in given else ():
-            signs = given[pk].get(name, [])
+        for name in names if pk in strengths else ():
+            signs = strengths[pk].get(name, [])
             if signs:
                 counts = {label: signs.count(sign) for label, sign in _SIGNS.items()}
                 yield {

@@ -64,6 +64,7 @@ _IN_WORDS = {"parquet": "Parquet", "arrow": "Arrow", "dataset": "A data set", "z
 def arrow_for_export(named: str) -> Any:
     """Return pyarrow. Raises UserError if it is not installed."""
     try:
+        # Imported when it is needed, because the extra `arrow` is optional.
         import pyarrow.parquet
     except ImportError:
         raise UserError(
@@ -84,12 +85,13 @@ class Sink(io.RawIOBase):
         return True
 
     def write(self, data: Any) -> int:
+        # A copy, since the buffer belongs to the writer, which may fill it with what comes next.
         self._pieces.append(bytes(data))
         return len(self._pieces[-1])
 
     def taken(self) -> bytes:
-        found, self._pieces = b"".join(self._pieces), []
-        return found
+        written, self._pieces = b"".join(self._pieces), []
+        return written
 
 
 @dataclass
@@ -177,8 +179,8 @@ class Card:
                     f"{asked.rule}."
                 )
         if self.sources:
-            said = ", ".join(f"{name}: {count(n)}" for name, n in self.sources.most_common())
-            yield f"Rows by the source of their label: {said}."
+            counts = ", ".join(f"{name}: {count(n)}" for name, n in self.sources.most_common())
+            yield f"Rows by the source of their label: {counts}."
         if self.images().exists():
             yield "Images in texts are named by their SHA-256 and are under `images/`."
         for words in dict.fromkeys(design.words for design in designs_of(self.project)):
@@ -283,6 +285,7 @@ def _arrow_value(name: str, value: Any, as_text: Callable[[Any], str]) -> Any:
     if value is None:
         return None
     if name in _MONEY:
+        # Within the usual 28 digits, an amount with 18 decimal places would soon be refused.
         return Decimal(value).quantize(Decimal(1).scaleb(-_PLACES), context=_EXACT)
     if name in _REAL:
         return float(value)
@@ -345,6 +348,7 @@ def write_dataset(
     data.mkdir(parents=True)
     while True:
         n_before = card.n_rows
+        # The final names tell how many shards there are, which is known at the end.
         draft = data / f"{len(list(data.iterdir())):05d}"
         with _writer("parquet", str(draft), schema) as writer:
             shard = islice(left, _ROWS_A_SHARD)
@@ -363,6 +367,7 @@ def write_dataset(
     size = sum(shard.stat().st_size for shard in shards)
     text = card.text([shard.name for shard in shards], size)
     (folder / "README.md").write_text(text, encoding="utf-8")
+    # One image at a time, because each may be megabytes.
     for image in card.images().iterator(chunk_size=1):
         name = f"{image.pk}{suffix_of(image.content_type)}"
         (folder / "images").mkdir(exist_ok=True)
@@ -382,6 +387,8 @@ def _zipped_dataset(
             for path in sorted(path for path in folder.rglob("*") if path.is_file()):
                 # Without times, the same files are the same archive.
                 about = zipfile.ZipInfo(str(path.relative_to(folder)))
+                # A stream's size isn't known before, and only zip64 holds members of more than 2
+                # GiB.
                 with path.open("rb") as source, packed.open(about, "w", force_zip64=True) as target:
                     shutil.copyfileobj(source, target)
         yield from _pieces_of(archive.open("rb"), n_rows)

@@ -85,6 +85,7 @@ class Command(FairJudgeCommand):
             self.say(f"The local judge is not running: {error}")
 
     def wait_for_pages(self, supervisor: Supervisor) -> None:
+        # The address of all interfaces is none to connect to.
         address = settings.FAIRJUDGE_BIND.replace("0.0.0.0", "127.0.0.1")
         while supervisor.look_after() and not supervisor.gave_up("web"):
             if status_at(address, "/login/", timeout=5) is not None:
@@ -146,6 +147,7 @@ def check_free(address: str) -> None:
     host, _, port = address.rpartition(":")
     host = host.strip("[]")
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as trial:
+        # As the web server sets it: the port of a site that was just stopped is free.
         trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             trial.bind((host, int(port)))
@@ -161,6 +163,7 @@ def stopped_by_signals() -> Iterator[None]:
     """Let Ctrl-C, a closed terminal and SIGTERM end the block without an error."""
 
     def stop(number: int, frame: Any) -> NoReturn:
+        # A second Ctrl-C must not break off the stopping.
         for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(name, signal.SIG_IGN)
         raise StoppedBySignal

@@ -1,5 +1,7 @@
 """Projects by the interface, and what every operation shares: problems, ETags, keys."""
 
+import hashlib
+
 import pytest
 from django.test import Client
 
@@ -162,6 +164,13 @@ def test_the_schema_and_its_page_are_open_and_need_no_script(db):
         assert path in text
     assert "<script>" not in text
     assert "http://" not in text.replace("http://testserver", "")
+
+
+def test_the_etag_of_the_schema_is_the_same_in_every_process(db):
+    schema = Client().get("/api/v1/openapi.json")
+    assert schema["ETag"] == f'"{hashlib.sha256(schema.content).hexdigest()[:32]}"'
+    again = Client().get("/api/v1/openapi.json", headers={"if-none-match": schema["ETag"]})
+    assert again.status_code == 304
 
 
 def test_translations_are_sent_whole_and_read_back(token_for, owner, project):

@@ -49,24 +49,26 @@ class Command(FairJudgeCommand):
         run = find_run(project, options["run"])
         chosen = options["method"] or list(USUAL)
         methods = list(NAMES) if ALL in chosen else chosen
+        # Before anything is asked, so that a refusal costs nothing.
         content_free.check(run, methods, options["estimation_share"])
         self.ask(run, methods)
         content_free.keep_settings(run, methods, options["estimation_share"])
-        found = calibration(Analysis(project, run))
-        if isinstance(found, Undefined):
-            raise UserError(f"Run {run.name} can't be calibrated: {found.reason}.")
-        for line in lines(found):
+        figures = calibration(Analysis(project, run))
+        if isinstance(figures, Undefined):
+            raise UserError(f"Run {run.name} can't be calibrated: {figures.reason}.")
+        for line in lines(figures):
             self.stdout.write(line)
-        self.tell(to_json(found))
+        self.tell(to_json(figures))
 
     def ask(self, run: Any, methods: list[str]) -> None:
         before = run.spent_usd
+        # Answers are kept, so that only those that lack are asked for and paid.
         asked = len(content_free.answers(run))
         now = content_free.ask_about_nothing(run, methods, say=self.stderr.write)
         if now > asked:
             cost = run.spent_usd - before if run.price is not None else None
-            said = "unknown" if cost is None else f"{cost:.6f} USD"
-            self.stdout.write(f"{now - asked} answers about content-free texts. Cost: {said}.")
+            amount = "unknown" if cost is None else f"{cost:.6f} USD"
+            self.stdout.write(f"{now - asked} answers about content-free texts. Cost: {amount}.")
 
 
 def share(text: str) -> Decimal:
@@ -76,14 +78,14 @@ def share(text: str) -> Decimal:
     return value
 
 
-def lines(found: CalibrationFigures) -> Iterator[str]:
-    comparison, asked = found.comparison, found.asked
+def lines(figures: CalibrationFigures) -> Iterator[str]:
+    comparison, asked = figures.comparison, figures.asked
     yield (
         f"Run {asked.run}: {', '.join(asked.permutations)}; {comparison.n} examples, "
         f"{comparison.labelled} with a label; {comparison.split}."
     )
-    if isinstance(found.labels, Undefined):
-        yield f"Accuracy and RStd: – ({found.labels.reason})"
+    if isinstance(figures.labels, Undefined):
+        yield f"Accuracy and RStd: – ({figures.labels.reason})"
     for row in comparison.rows:
         yield ""
         yield row.title

@@ -77,6 +77,7 @@ class Command(FairJudgeCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         project = project_for_command(options["project"])
         wish = _wish(options)
+        # An answer takes long to compute, and is kept until the data changes.
         told = kept_answer(project, wish) or answer_here(project, None, wish)
         for line in _lines(told):
             self.stdout.write(line)
@@ -84,6 +85,7 @@ class Command(FairJudgeCommand):
             rows = who_labels(project, told, options["plan"])
             write_who_labels(options, rows, "people")
         opened = None
+        # After the plans are shown, so that a refusal leaves them readable.
         if options["open"]:
             opened = open_plan(project, None, told, options["plan"]).number
             self.stdout.write(f"Round {opened} is open.")
@@ -101,8 +103,9 @@ def _price(text: str) -> tuple[int, Decimal]:
 
 
 def _wish(options: Mapping[str, Any]) -> Wish:
+    # The options exclude each other, so at most one of them has a value.
     named = {Goal(name): options[str(name)] for name in Goal}
-    goal = next((one for one, value in named.items() if value is not None), Goal.ACCURACY)
+    goal = next((name for name, value in named.items() if value is not None), Goal.ACCURACY)
     value = DEFAULTS[goal] if named[goal] is None else named[goal]
     return checked(
         Wish(
@@ -127,7 +130,7 @@ def _lines(told: Mapping[str, Any]) -> Iterator[str]:
     for row in told["rows"]:
         figures = [row["value"], row["low"], row["high"]]
         value, low, high = (
-            percent(one, 1) if as_share else f"± {decimals(one)}" for one in figures
+            percent(figure, 1) if as_share else f"± {decimals(figure)}" for figure in figures
         )
         mark = f"  [{marks[row['number']]}]" if row["number"] in marks else ""
         cost = usd(Decimal(row["usd"]))

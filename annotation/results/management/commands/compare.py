@@ -40,6 +40,7 @@ class Command(FairJudgeCommand):
         project = project_for_command(options["project"])
         runs = [find_run(project, options[name]) for name in ("run_a", "run_b")]
         for run in runs:
+            # Both have to be finished: a run that still judges would differ by what it lacks.
             run.require_ranking("Nothing was decided.")
         drift = compare_runs(project, *runs, options["margin"], restart=options["restart"])
         for line in drift_lines(drift):

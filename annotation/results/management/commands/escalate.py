@@ -63,6 +63,7 @@ class Command(FairJudgeCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         project = project_for_command(options["project"])
         runs = _runs(project, options["run"])
+        # Subtracted as decimals: as floats, 1 - 0.9 is a little less than 0.1.
         asked, delta = float(options["agreement"]), float(1 - options["confidence"])
         plan, labelled = escalation_asked(project, runs, asked, delta, options["score"])
         for line in _lines(plan, float(options["confidence"])):
@@ -87,6 +88,7 @@ def _runs(project: Project, names: list[str] | None) -> list[Run]:
 
 
 def _lines(plan: EscalationPlan, confidence: float) -> Iterator[str]:
+    # One agreement was asked for, and the report has a row for each of several.
     (row,) = plan.rows
     use = "are shown in prompts" if plan.score == BY_SIMULATED else "were used to learn the score"
     taught = f", and {count(plan.taught)} others {use}" if plan.taught else ""
@@ -103,5 +105,6 @@ def _lines(plan: EscalationPlan, confidence: float) -> Iterator[str]:
     for name, kept, price in zip(plan.judges, row.kept, row.usd, strict=True):
         cost = "an unknown cost" if price is None else usd(price)
         yield f"  kept by {name}: {count(kept)} of {count(asked)}, for {cost}"
+        # The next judge is only asked about what this one didn't keep.
         asked -= kept
     yield f"  left to people: {count(row.people)}, for {usd(row.people_usd)}"

@@ -91,6 +91,7 @@ class Command(FairJudgeCommand):
         run = find_run(project, options["run"]) if options["run"] else project.primary_run
         frame = run.frame if run else None
         if names_subset(options):
+            # Frozen before its rows are read, so that the record of the export names its examples.
             frame = freeze(project, subset_from(options), within=frame)
         tables = [options["what"]]
         if options["what"] == ALL:
@@ -124,6 +125,7 @@ class Command(FairJudgeCommand):
             return
         with whole_file(path) as partial, open(partial, "wb") as stream:
             stream.writelines(pieces)
+        # The last piece of the file has put the export and its hash on record.
         sha256 = project.exports.latest("pk").sha256
         self._tell_contradictory(project, wanted)
         self._tell_written(project, run, wanted.what, wanted.format, path, sha256)
@@ -140,11 +142,12 @@ class Command(FairJudgeCommand):
         hashes = {}
         with whole_folder(path) as folder:
             for what in tables:
-                one = replace(wanted, what=what)
+                table = replace(wanted, what=what)
                 inside = folder / what if tables[1:] else folder
-                unpack(export(project, run, None, one), inside)
+                unpack(export(project, run, None, table), inside)
                 done = project.exports.latest("pk")
-                self._tell_contradictory(project, one)
+                self._tell_contradictory(project, table)
+                # The first table stays also without rows, so that the folder is never empty.
                 if done.n_rows or what == tables[0]:
                     hashes[what] = done.sha256
                     continue
@@ -204,11 +207,13 @@ def whole_folder(folder: Path) -> Iterator[Path]:
     """Give an empty folder to fill, which gets its name at the end."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
+        # In the same parent, so that a rename is enough and nobody sees a folder that is half full.
         with TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as temporary:
             filled = Path(temporary, "dataset")
             filled.mkdir()
             yield filled
             if folder.exists():
+                # Only an empty folder can be removed: files that came meanwhile are never lost.
                 folder.rmdir()
             filled.rename(folder)
     except OSError as error:
@@ -217,6 +222,7 @@ def whole_folder(folder: Path) -> Iterator[Path]:
 
 def unpack(pieces: Iterable[bytes], folder: Path) -> None:
     """Write the ZIP of a data set, and leave what it holds."""
+    # A ZIP lists its members at its end, so that it is read once it is whole.
     with TemporaryFile(dir=folder.parent) as archive:
         archive.writelines(pieces)
         with ZipFile(archive) as packed:

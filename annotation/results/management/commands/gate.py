@@ -73,12 +73,15 @@ class Command(FairJudgeCommand):
         decision = decide_gate(project, run, requirements, **asked)
         if decision.verdict is Ruling.INCONCLUSIVE and options["open_round"]:
             assert decision.needed is not None
+            # A round that asks for these votes already is not opened again.
             if decision.needed.round is None:
                 round_ = open_needed(project, run, decision.needed)
                 self.stderr.write(f"Round {round_.number} is open. {decision.needed.sentence}")
                 decision = decide_gate(project, run, requirements, **asked)
+        # A round that was opened above is waited for as well.
         if decision.verdict is Ruling.INCONCLUSIVE and options["wait"]:
             wait_for_votes(self, run, options["timeout"])
+            # Not with `restart`, which would begin another series of looks.
             decision = decide_gate(project, run, requirements, votes=options["votes"])
         for line in text_lines(decision):
             self.stdout.write(line)

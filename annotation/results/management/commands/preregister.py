@@ -109,16 +109,16 @@ class Command(FairJudgeCommand):
         self.tell({"project": project.slug, "number": made.number} | as_file(made))
 
     def _chosen(self, project: Project, number: int | None) -> Preregistration:
-        found = versions(project)
-        if not found:
+        made = versions(project)
+        if not made:
             raise UserError(f"{project.slug} has no registered plan. Make one with --goal.")
-        for one in found:
-            existing = json.loads(one.text)["existing"]
+        for version in made:
+            existing = json.loads(version.text)["existing"]
             self.stdout.write(
-                f"version {one.number}, {one.made_at:%Y-%m-%d %H:%M} UTC, "
-                f"{number_of(existing['votes'], 'vote')} existed: {one.sha256}"
+                f"version {version.number}, {version.made_at:%Y-%m-%d %H:%M} UTC, "
+                f"{number_of(existing['votes'], 'vote')} existed: {version.sha256}"
             )
-        chosen = next((one for one in found if number in (None, one.number)), None)
+        chosen = next((version for version in made if number in (None, version.number)), None)
         if chosen is None:
             raise UserError(f"{project.slug} has no version {number} of its plan.")
         return chosen
@@ -131,23 +131,25 @@ class Command(FairJudgeCommand):
 
     def _verify(self, project: Project, path: Path) -> None:
         with path.open("rb") as file:
-            found = check_file(file.read(LARGEST_FILE + 1), project)
-        stored = found.stored.number if found.stored else None
-        self.tell({"project": project.slug, "holds": found.holds, "sha256": found.sha256,
+            # One byte too many is enough to tell that a file is too large.
+            check = check_file(file.read(LARGEST_FILE + 1), project)
+        stored = check.stored.number if check.stored else None
+        # Before the error: a program reads the outcome also for a file that doesn't hold.
+        self.tell({"project": project.slug, "holds": check.holds, "sha256": check.sha256,
                    "number": stored})  # fmt: skip
-        if found.stored is None:
-            raise UserError(found.sentence)
-        self.stdout.write(found.sentence)
+        if check.stored is None:
+            raise UserError(check.sentence)
+        self.stdout.write(check.sentence)
 
 
 def _plan(project: Project, options: dict[str, Any]) -> Plan:
-    given = {name: float(options[name]) for name in _STUDY if options[name] is not None}
-    if given and options["aim"] is None:
+    figures = {name: float(options[name]) for name in _STUDY if options[name] is not None}
+    if figures and options["aim"] is None:
         raise Misuse("Say with --aim what the number of labels is for. Nothing was registered.")
     study = None
     if options["aim"] is not None:
         study = Study(
-            **given, epsilon=float(options["epsilon"]), examples=options["examples"],
+            **figures, epsilon=float(options["epsilon"]), examples=options["examples"],
             votes=options["votes"], rate=rate_in(project),
         )  # fmt: skip
     same = ("goal", "examples", "beta", "budget", "everything", "audit", "votes", "route", "learn",

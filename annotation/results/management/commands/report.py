@@ -51,7 +51,7 @@ class Command(FairJudgeCommand):
         )
         parser.add_argument(
             "--format",
-            choices=[*(one.removeprefix(".") for one in WRITTEN), *_NAMES],
+            choices=[*(ending.removeprefix(".") for ending in WRITTEN), *_NAMES],
             help="default: as the file's name says; standard output (-o -): json",
         )
 
@@ -73,6 +73,7 @@ class Command(FairJudgeCommand):
         if path is not None and path.suffix not in WRITTEN:
             as_one = f"{', '.join(WRITTEN[:-1])} or {WRITTEN[-1]}"
             raise UserError(f"A report is written as {as_one}, not as {path.name}.")
+        # These are written in a snapshot of the data, and not from the analysis below.
         if path is not None and path.suffix != ".json":
             deliver(project, run, None, path, frame)
             self.stdout.write(
@@ -82,8 +83,8 @@ class Command(FairJudgeCommand):
             return
         analysis = Analysis(project, run, frame)
         if not self.as_json and path is None:
-            for one in in_short(report(analysis)):
-                self.stdout.write(f"* {one.text}")
+            for sentence in in_short(report(analysis)):
+                self.stdout.write(f"* {sentence.text}")
             self.stdout.write("")
             for line in report_lines(analysis):
                 self.stdout.write(line)
@@ -92,8 +93,8 @@ class Command(FairJudgeCommand):
 
     def people_alone(self, project: Project, path: Path | None, frame: Frame | None) -> None:
         """Tell what people say, which needs no judge."""
-        found = people_alone(project, frame)
-        if found is None:
+        alone = people_alone(project, frame)
+        if alone is None:
             raise UserError(
                 f"{project.slug} has no finished run and no votes that count. Let a judge or "
                 f"people label first: manage.py judge {project.slug}, or manage.py import_votes "
@@ -102,9 +103,9 @@ class Command(FairJudgeCommand):
         if path is not None and path.suffix != ".json":
             raise UserError("Without a finished run, the report is written as .json.")
         if self.as_json or path is not None:
-            self.print_or_write(to_json(found), path)
+            self.print_or_write(to_json(alone), path)
             return
-        for line in people_lines(found):
+        for line in people_lines(alone):
             self.stdout.write(line)
 
     def pointwise(self, run: Run, path: Path | None) -> None:

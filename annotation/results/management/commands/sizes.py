@@ -61,17 +61,17 @@ class Command(FairJudgeCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         pilot = self._pilot(options)
         study = pilot.study if pilot else Study()
-        given = {
+        values = {
             name: float(options[name]) if name in _HELP else options[name]
             for name in (*_HELP, "examples", "votes")
             if options[name] is not None
         }
-        asked = replace(study, **given, rate=_rate(study.rate, options))
-        found = needs(asked, pilot)
-        self.stdout.write(answer(found, asked))
-        for need in found:
+        asked = replace(study, **values, rate=_rate(study.rate, options))
+        needed = needs(asked, pilot)
+        self.stdout.write(answer(needed, asked))
+        for need in needed:
             self.stdout.write(_line(need))
-        self.tell(to_json(as_document(asked, found, pilot)))
+        self.tell(to_json(as_document(asked, needed, pilot)))
 
     def _pilot(self, options: dict[str, Any]) -> Pilot | None:
         if not options["project"]:
@@ -80,6 +80,7 @@ class Command(FairJudgeCommand):
             return None
         project = project_for_command(options["project"])
         run = find_run(project, options["run"]) if options["run"] else run_to_show(project)
+        # A pilot has to have ranks, because its values come from its report.
         if run is None or run.ranked_at is None:
             raise UserError(f"{project.slug} has no finished run that could be the pilot.")
         usual = Study(rate=rate_in(project), votes=options["votes"])
@@ -89,10 +90,10 @@ class Command(FairJudgeCommand):
 
 
 def _rate(usual: HumanRate, options: dict[str, Any]) -> HumanRate:
-    given = {name: options[name] for name in ("minutes", "wage") if options[name] is not None}
-    if any(value <= 0 for value in given.values()):
+    values = {name: options[name] for name in ("minutes", "wage") if options[name] is not None}
+    if any(value <= 0 for value in values.values()):
         raise UserError("Minutes and wage are more than 0.")
-    return replace(usual, **given)
+    return replace(usual, **values)
 
 
 def _line(need: Need) -> str:

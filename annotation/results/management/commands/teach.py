@@ -112,6 +112,7 @@ class Command(FairJudgeCommand):
         project = project_for_command(options["project"])
         if options["rubric"] and not options["approve"]:
             raise Misuse("--rubric goes with --approve.")
+        # An option that does nothing is refused, so that nobody believes it did something.
         if options["run"] and not (options["by"] or options["compare"]):
             raise Misuse("--run goes with --by or --compare.")
         if options["by"]:
@@ -140,8 +141,8 @@ class Command(FairJudgeCommand):
         if run is None:
             raise UserError(f"{project.slug} has no run yet. Judge first.")
         names = ("shots", "annotators", "name", "endpoint", "model", "price", "budget")
-        given = {name: options[name] for name in names if options[name] is not None}
-        plan = plan_lesson(project, run, options["by"], **given)
+        settings = {name: options[name] for name in names if options[name] is not None}
+        plan = plan_lesson(project, run, options["by"], **settings)
         for line in plan_lines(plan):
             self.stdout.write(line)
         if options["estimate"]:
@@ -149,6 +150,7 @@ class Command(FairJudgeCommand):
             return
         lesson = begin_lesson(project, None, plan, options["budget"])
         if plan.request is not None:
+            # Here and not by a worker, because the command shows the draft.
             lesson = draft(lesson)
         self._show(lesson)
         self.stdout.write(f"Read it: manage.py teach {project.slug} --approve {lesson.number}")
@@ -160,7 +162,8 @@ class Command(FairJudgeCommand):
             raise UserError(f"No run has judged with the template of lesson {lesson.number} yet.")
         run = find_run(project, name) if name else runs[0]
         lesson = compare_lesson(lesson, None, run)
-        test = next(one for one in reversed(lesson.tests) if one["run"] == run.number)
+        # The same data is no new test, so the last one of this run may be an earlier one.
+        test = next(earlier for earlier in reversed(lesson.tests) if earlier["run"] == run.number)
         self.stdout.write(told(test))
         self.tell(document(lesson))
         end_with(Ruling(test["verdict"]))
@@ -173,7 +176,7 @@ class Command(FairJudgeCommand):
         for pair in pairs:
             self.stdout.write(f"  solved example {pair['external_id']}: {pair['label']}")
         for number, own in enumerate(annotators, start=1):
-            shown = ", ".join(f"{one['external_id']} {one['label']}" for one in own)
+            shown = ", ".join(f"{solved['external_id']} {solved['label']}" for solved in own)
             self.stdout.write(f"  simulated annotator {number}: {shown}")
         if lesson.rubric:
             self.stdout.write(lesson.rubric)

@@ -31,8 +31,10 @@ class Command(FairJudgeCommand):
         if options["time_limit"] < 1:
             raise UserError("--time-limit must be at least 1 second. Nothing was verified.")
         problems = verify_within(options["file"], options["time_limit"])
+        # Before the error below, so that a program reads the outcome of a file that doesn't hold.
         self.tell({"holds": not problems, "problems": problems})
         for problem in problems:
+            # Standard output is for the document alone.
             self.stderr.write(problem)
         if problems:
             raise UserError(

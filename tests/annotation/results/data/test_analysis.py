@@ -109,8 +109,8 @@ def test_after_a_review_an_audited_label_speaks_for_the_labels_that_nobody_check
     # The two selected and the four audited have people's labels. One of the four found the judge
     # wrong, and so he is on 1 of the 4 that nobody saw: (2 + 4 + 4·3/4) / 10.
     assert found.after().accuracy.value == pytest.approx(0.9, abs=1e-12)
-    # Of the four that nobody saw all may be wrong, since 5 of 70 audits find one wrong at most then,
-    # or right. What people reviewed is no chance.
+    # Of the four that nobody saw all may be wrong, since 5 of 70 audits find one wrong at most
+    # then, or right. What people reviewed is no chance.
     assert (found.after().accuracy.low, found.after().accuracy.high) == pytest.approx((0.6, 1.0))
     shown = report_json(found)
     as_done = shown["methods"][-1]

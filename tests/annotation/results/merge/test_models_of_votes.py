@@ -11,8 +11,7 @@ from django.core.management import call_command
 from annotation.models import Item, Round
 from annotation.pages.forms import SettingsForm
 from annotation.pages.settings import change_settings
-from annotation.results.delivery.comparing import compare_labels
-from annotation.results.delivery.verify import verify
+from annotation.results.delivery.verify import compare_labels, verify
 from annotation.results.merge.final_labels import human_labels, merged, merged_page
 from annotation.results.merge.posteriors import posteriors
 from annotation.results.report.cache import fingerprint
