@@ -112,11 +112,11 @@ def cancel(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     except UserError as error:
         messages.error(request, str(error))
     else:
-        said = "What was written so far is removed."
+        outcome = "What was written so far is removed."
         if was_closed:
             state = shown_round.get_state_display()
-            said = f"The round is {state} again. All its votes are there."
-        messages.success(request, f"Cancelled. {said}")
+            outcome = f"The round is {state} again. All its votes are there."
+        messages.success(request, f"Cancelled. {outcome}")
     if shown_round.state == Round.State.OPENING:
         return redirect("rounds", slug)
     return redirect("round", slug, number)

@@ -344,8 +344,8 @@ def questions_of(project_id: int, examples: NDArray[np.int64]) -> NDArray[np.int
     """Return the question codes of these examples, which are in the order of their keys."""
     rows = Example.objects.filter(project=project_id).order_by("pk")
     digests = rows.annotate(md5=MD5(F("question"))).values_list("pk", "md5")
-    found = np.fromiter(digests.iterator(chunk_size=5000), dtype=[("pk", "i8"), ("md5", "S32")])
-    return question_codes(found["md5"][np.isin(found["pk"], examples)])
+    digested = np.fromiter(digests.iterator(chunk_size=5000), dtype=[("pk", "i8"), ("md5", "S32")])
+    return question_codes(digested["md5"][np.isin(digested["pk"], examples)])
 
 
 def alike_questions(examples: QuerySet[Example]) -> tuple[float, int]:

@@ -670,7 +670,7 @@ def recognise(names: Iterable[str], mapping: Mapping[str, str] | None = None) ->
     for column, target in mapping.items():
         if target != IGNORE and column in names:
             sources[target] = (*sources.get(target, ()), column)
-    # Of names that are the same but for case and punctuation, the first one stays.
+    # Names may be the same but for case and punctuation. Then the first one stays.
     free = {plain(name): name for name in reversed(names) if name and name not in mapping}
     for target, aliases in ALIASES.items():
         for alias in aliases:

@@ -216,7 +216,7 @@ def freeze(project: Project, subset: Subset, within: Frame | None = None) -> Fra
     text = json.dumps([kept, keys], sort_keys=True, ensure_ascii=False)
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
     with transaction.atomic():
-        # Of two that freeze the same choice at once, the second one waits here and finds the frame.
+        # If two freeze the same choice at once, the second one waits here and finds the frame.
         Project.objects.select_for_update(no_key=True).get(pk=project.pk)
         frame, made = Frame.objects.get_or_create(
             project=project, digest=digest, defaults={"subset": kept}
@@ -347,8 +347,8 @@ def categories_of(project: Project, most: int) -> list[str]:
     def one_after_the_other() -> Iterator[str]:
         # An index leads from each to the next. Together they would be looked for in all examples.
         name = ""
-        while found := rows.filter(category__gt=name).values_list("category", flat=True)[:1]:
-            (name,) = found
+        while following := rows.filter(category__gt=name).values_list("category", flat=True)[:1]:
+            (name,) = following
             yield name
 
     return _kept(project, "categories", most, islice(one_after_the_other(), most))

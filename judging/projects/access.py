@@ -371,7 +371,7 @@ def create_project(
                 Membership.objects.create(project=project, user=user, role=Role.OWNER)
                 end_password_links([user.pk])
             record_event(project, user, "project created", slug)
-    # Of two that choose the same slug at once, the database lets one have it.
+    # If two choose the same slug at once, the database lets one have it.
     except IntegrityError:
         raise UserError(f"A project “{slug}” exists already. Choose another name.") from None
     return project

@@ -193,7 +193,7 @@ def new_codes(user: AbstractUser) -> list[str]:
 def _use_recovery(user: AbstractUser, code: str) -> bool:
     mine = RecoveryCode.objects.filter(user=user.pk, digest=_digest(user, code))
     with transaction.atomic():
-        # Of two that use the code at once, one deletes it.
+        # If two use the code at once, one of them deletes it.
         if not mine.delete()[0]:
             return False
         record_event(None, user, "recovery code used", user.get_username())

@@ -128,13 +128,13 @@ def key_of(endpoint: Endpoint) -> str | None:
 
 
 def find_price_of(
-    endpoint: Endpoint, model: str, given: tuple[Decimal, Decimal] | None = None
+    endpoint: Endpoint, model: str, run_price: tuple[Decimal, Decimal] | None = None
 ) -> PriceSnapshot | None:
     """Return the given price, the operator's or the package's; None if unknown, and never 0."""
     try:
         file = settings.FAIRJUDGE_PRICES
         overrides = read_overrides(file) if file else {}
-        return find_price(endpoint, model, run_price=given, overrides=overrides)
+        return find_price(endpoint, model, run_price=run_price, overrides=overrides)
     except PriceError as error:
         raise UserError(str(error)) from None
 

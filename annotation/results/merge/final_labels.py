@@ -121,8 +121,8 @@ class HumanLabel:
     @property
     def counts(self) -> dict[str, int]:
         """How many of the votes say win, tie and lose."""
-        given = [vote.label for vote in self.votes]
-        return {name: given.count(name) for name in Label.values}
+        labels = [vote.label for vote in self.votes]
+        return {name: labels.count(name) for name in Label.values}
 
     @property
     def settled(self) -> bool:
@@ -482,8 +482,8 @@ def _label_of(
         counts_in = enters_results(vote.label, unblinded=vote.unblinded, leave_out=leave_out)
         parts[counts_in].append(vote)
     votes, left_out = tuple(parts[True]), tuple(parts[False])
-    given = [vote.label for vote in votes]
-    counts = tuple(map(given.count, Label.values))
+    labels = [vote.label for vote in votes]
+    counts = tuple(map(labels.count, Label.values))
     not_counted = len(left_out) + cannot
     label, source, rule = _decide(item, counts, not_counted, decision)
     if posterior is not None and source in _BY_VOTES and item.state != Item.State.ADJUDICATE:

@@ -398,14 +398,14 @@ def _learned(
     for votes in _votes_that_teach(sample, asked.goal):
         labels = labels_by(sample, votes, rng)
         wrong = wrongness(sheet.judge[places], labels)
-        found = lessons(
+        taught = lessons(
             columns, recorded, sheet.level, sheet.judged, places, wrong, size, rng, among
         )
-        if found.used:
+        if taught.used:
             chain = by_rank(
-                found.place, np.searchsorted(among, places),
-                np.broadcast_to(loss, found.taught.shape), judge.price.whole,
-                drawn=size / asked.examples, taught=found.taught,
+                taught.place, np.searchsorted(among, places),
+                np.broadcast_to(loss, taught.taught.shape), judge.price.whole,
+                drawn=size / asked.examples, taught=taught.taught,
             )  # fmt: skip
             yield Way((run,), "learned", replace(chain, votes=votes), **shape)
 
@@ -416,8 +416,8 @@ def _votes_that_teach(sample: LearningSample, goal: Goal) -> list[int]:
         return [sample.votes]
     if sample.analysis.sheet.basis == "gold":
         return [max(sample.right)]
-    given = sample.analysis.sheet.ballots.counts.counts[sample.places].sum(axis=1)
-    return [votes for votes in sample.right if votes == sample.votes or votes <= given.min()]
+    n_votes = sample.analysis.sheet.ballots.counts.counts[sample.places].sum(axis=1)
+    return [votes for votes in sample.right if votes == sample.votes or votes <= n_votes.min()]
 
 
 def labels_by(sample: LearningSample, votes: int, rng: np.random.Generator) -> Signs:

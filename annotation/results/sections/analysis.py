@@ -284,9 +284,9 @@ def _measured(row: tuple[int, str, str, str, str, str, str]) -> tuple[Any, ...]:
 
     Of a million texts, two have the same 60 bits with a probability of one in two million.
     """
-    pk, asked, asked_md5, one, one_md5, two, two_md5 = row
-    question, first, second = (int(md5[:15], 16) for md5 in (asked_md5, one_md5, two_md5))
-    return pk, question, (first, second), (len(one), len(two)), len(asked.split())
+    pk, asked, asked_md5, text_1, md5_1, text_2, md5_2 = row
+    question, first, second = (int(md5[:15], 16) for md5 in (asked_md5, md5_1, md5_2))
+    return pk, question, (first, second), (len(text_1), len(text_2)), len(asked.split())
 
 
 # Bold text, items of a list and headings, by the characters that only they have.
