@@ -335,6 +335,11 @@ MANY: dict[Statistic, Callable[[Floats, Floats], Floats]] = {
 }
 
 
+# Ordinal disagreements weigh up to the square of the scale, and the heaviest are rare: with half of
+# one, the interval of near agreement covers 91 %, with a whole one 97 % (make simulate).
+HALF, WHOLE = 0.5, 1.0
+
+
 def agreement_interval(
     statistic: Statistic,
     counts: Floats,
@@ -346,8 +351,9 @@ def agreement_interval(
 
     Rows are drawn from Dirichlet weights with one pseudo-observation, half of it an agreement and
     half a disagreement of one rater, as `kappa` does for two raters: without it, votes that all
-    agree have no width. If questions repeat, the rows count as many examples as they are worth for
-    this statistic; resampled questions cover too little.
+    agree have no width. For `ordinal_alpha` the disagreement is a whole one. If questions repeat,
+    the rows count as many examples as they are worth for this statistic; resampled questions cover
+    too little.
 
     Args:
         statistic: one of `MANY`, for example `gwet_ac1`.
@@ -369,7 +375,8 @@ def agreement_interval(
     if questions < 2:
         return Estimate(float(value), n, note=ONE_QUESTION)
     effect *= (scipy.stats.t.ppf(0.975, questions - 1) / scipy.stats.norm.ppf(0.975)) ** 2
-    rows, drawn = _likely(rows, often / effect, rng)
+    differing = WHOLE if statistic is ordinal_alpha else HALF
+    rows, drawn = _likely(rows, often / effect, differing, rng)
     # Alpha corrects for the number of votes, so that each resample has as many as there are.
     drawn *= n / drawn[:, rows.sum(axis=1) >= 2].sum(axis=1, keepdims=True)
     low, high, lacking = interval(MANY[statistic](rows, drawn), confidence)
@@ -382,8 +389,12 @@ def _moved(statistic: Statistic, rows: Floats, often: Floats, value: float) -> F
     return np.nan_to_num(MANY[statistic](rows, often - np.eye(len(often))) - value)
 
 
-def _likely(rows: Floats, often: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Return the rows with those of the pseudo-observation, and (R, rows) Dirichlet weights."""
+def _likely(
+    rows: Floats, often: Floats, differing: float, rng: np.random.Generator
+) -> tuple[Floats, Floats]:
+    """Return the rows with those of the pseudo-observation, and (R, rows) Dirichlet weights.
+
+    differing: how much of an observation is a disagreement."""
     # As many votes as most examples have, since Fleiss' kappa needs the same number everywhere.
     raters = max(2, int(np.bincount(rows.sum(axis=1).astype(int), often).argmax()))
     each_label = np.eye(rows.shape[1])
@@ -399,8 +410,8 @@ def _likely(rows: Floats, often: Floats, rng: np.random.Generator) -> tuple[Floa
     prior = np.concatenate(
         (
             often,
-            np.full(len(agree), 0.5 / len(agree)),
-            np.full(len(differ), 0.5 / max(len(differ), 1)),
+            np.full(len(agree), HALF / len(agree)),
+            np.full(len(differ), differing / max(len(differ), 1)),
         )
     )
     drawn = rng.standard_gamma(prior, size=(DRAWS, len(prior)))
