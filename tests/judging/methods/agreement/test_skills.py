@@ -82,6 +82,11 @@ def test_the_same_votes_give_the_same_labels_and_few_votes_tell_little(rng):
     # Pooled with the others, four wrong votes don't make a person hopeless.
     assert skills[3].value > 0.3
     assert skills[3].high - skills[3].low > 1.3 * (skills[0].high - skills[0].low)
+    # The interval is that of the draws, six fifths as wide around their mean.
+    draws = first.skills[:, 1]
+    inside = np.quantile(draws, [0.025, 0.975])
+    wide = draws.mean() + 1.2 * (inside - draws.mean())
+    assert (skills[1].low, skills[1].high) == pytest.approx(np.clip(wide, 0, 1), abs=0.005)
 
 
 def test_without_meetings_or_a_third_person_nothing_tells_who_errs():

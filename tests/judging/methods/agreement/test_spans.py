@@ -11,6 +11,7 @@ from judging.methods.agreement.spans import NOBODY_MARKED, overlap, span_overlap
 from judging.methods.agreement.votes import (
     agreement_interval,
     category_counts,
+    krippendorff_alpha,
     ordinal_alpha,
 )
 
@@ -124,6 +125,17 @@ def coincidences(votes):
     observed = sum(table[c, k] * distance(c, k) for c in values for k in values) / n
     expected = sum(total[c] * total[k] * distance(c, k) for c in values for k in values)
     return 1 - observed / (expected / (n * (n - 1)))
+
+
+def test_near_agreement_in_order_has_a_wider_interval_than_without():
+    """With two columns both alphas are one, and only the pseudo-observation differs."""
+    counts = np.array([[2, 0]] * 40 + [[0, 2]] * 39 + [[1, 1]])
+    nominal, ordinal = (
+        agreement_interval(statistic, counts, np.arange(80), np.random.default_rng(0))
+        for statistic in (krippendorff_alpha, ordinal_alpha)
+    )
+    assert ordinal.value == pytest.approx(nominal.value)
+    assert ordinal.high - ordinal.low > 1.03 * (nominal.high - nominal.low)
 
 
 def test_ordinal_alpha_is_that_of_its_definition_and_inside_its_interval():
