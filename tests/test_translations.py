@@ -154,7 +154,7 @@ MOST_IN_ENGLISH = 17
 MODULES = {
     "annotation/letters.py": 2,
     "annotation/people/annotators.py": 2,
-    "annotation/people/crowds.py": 8,
+    "annotation/people/crowds.py": 9,
     "annotation/people/invitations.py": 2,
     "annotation/people/personal_data.py": 0,
     "annotation/queue/drafts.py": 0,
