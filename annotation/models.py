@@ -459,7 +459,7 @@ class RoundWork(Leased):
     If that process is killed, a worker goes on. What is written is seen only once all of it is.
 
     plan: settings of the work, fixed at its start. Its rows are in `WorkPart`.
-    n_done, n_total: rows of the plan.
+    n_done, n_total: rows of the plan, or items to settle if the round is closed or reopened.
     """
 
     class Kind(models.TextChoices):

@@ -43,6 +43,7 @@ _CHANGES = {
     "votes raised": "asked for more votes",
     "cut extended": "extended the cut",
     "assigned": "chose who labels",
+    "change cancelled": "cancelled a change of this round",
 }
 
 

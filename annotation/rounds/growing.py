@@ -207,7 +207,7 @@ def cancel(round_: Round, user: AbstractUser | None, *, background: bool = False
     with transaction.atomic():
         if work.kind == Kind.CLOSE:
             access.need_texts(round_.project, "People can't label pairs without them.")
-            # Locked before the work, as by every change of a round.
+            # Locked before the work, as `close` and `reopen` do.
             before = {"state": work.plan.get("before", Round.State.OPEN), "closed_at": None}
             Round.objects.filter(pk=round_.pk, state=Round.State.CLOSED).update(**before)
             round_.refresh_from_db(fields=list(before))
@@ -370,7 +370,9 @@ def _settle(ours: _Ours) -> None:
     if work.kind == Kind.CLOSE and work.state == State.SETTLING:
         _settle_counted(ours, items.exclude(state=Item.State.COMPLETE))
         # Last, so that people keep what they have in hand if the closing is cancelled.
-        hand_back(Slot.objects.filter(round=round_))
+        with transaction.atomic():
+            ours.renew()
+            hand_back(Slot.objects.filter(round=round_))
         count_earlier_votes(round_, advance=still_ours)
     elif work.kind == Kind.VOTES:
         # What was complete opens again.

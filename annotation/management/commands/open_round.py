@@ -191,15 +191,16 @@ class Command(FairJudgeCommand):
     def _tell(self, round_: Round) -> None:
         items = Item.objects.filter(round=round_).count()
         complete = Item.objects.filter(round=round_, state=Item.State.COMPLETE).count()
+        state = round_.get_state_display()
         if round_.is_practice:
             named = f"Round {round_.number} ({round_.get_kind_display()})"
-            self.stdout.write(f"{named} is open: {number_of(items, 'pair')} with known labels.")
+            self.stdout.write(f"{named} is {state}: {number_of(items, 'pair')} with known labels.")
             opened = {"project": round_.project.slug, "round": round_.number, "kind": round_.kind}
             self.tell(opened | {"items": items, "seed": round_.seed, **round_.parameters})
             return
         votes = number_of(round_.votes_per_item, "vote")
         self.stdout.write(
-            f"Round {round_.number} is open: {number_of(items, 'item')}, {votes} each"
+            f"Round {round_.number} is {state}: {number_of(items, 'item')}, {votes} each"
             + (f"; earlier votes complete {count(complete)} of them." if complete else ".")
         )
         if round_.stage == Round.Stage.LEARN:
