@@ -86,8 +86,8 @@ class PairDesign:
         if kind == "all" and not value:
             return cls(kind)
         low, high = SIZES.get(kind, (1, 0))
-        # Python refuses to convert thousands of digits, and nine tell that a number is too large.
-        if value.isascii() and value.isdecimal() and low <= int(value[:9]) <= high:
+        # Python refuses to convert thousands of digits, and no size has as many as nine.
+        if value.isascii() and value.isdecimal() and len(value) < 9 and low <= int(value) <= high:
             return cls(kind, seed, size=int(value))
         advice = f"{kind}=NUMBER needs a number from {low} to {high}." if high else HOW
         raise UserError(f"There is no design {quoted(text)}. {advice} Nothing was imported.")

@@ -175,8 +175,8 @@ def _count(asked: Filter) -> int:
     imports = import_states(asked.project)
     if run is None or run.state == Run.State.DONE:
         state = (imports, run and state_of(run))
-        # While a run judges, its verdicts change all the time: the count may then be a moment old.
         return int(cached(name, asked.project, state, matching.count))
+    # While a run judges, its verdicts change all the time: the count may then be a moment old.
     return int(kept_a_while(name, asked.project, imports, matching.count, is_large=True))
 
 

@@ -156,10 +156,10 @@ def _slot(run: Run) -> Combinable:
 
 
 def _scale(values: NDArray[np.float64], most: int) -> int:
-    # Decimals may come from the database as floats, which are whole but for their rounding.
     """The smallest power of ten that makes all of them whole."""
     for places in range(most):
         scaled = values * 10**places
+        # Decimals may come from the database as floats, which are whole but for their rounding.
         if np.allclose(scaled, np.rint(scaled), rtol=0, atol=1e-6):
             return 10**places
     return 10**most

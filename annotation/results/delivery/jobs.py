@@ -291,6 +291,8 @@ def work_on(key: int) -> None:
         return LEASE.held_by(rows, holder).update(**ended)
 
     def keep(document: dict[str, Any]) -> None:
+        # The file is whole, so that a worker that has to stop keeps it.
+        leaves.set()
         if not end(Job.State.DONE, result=document):
             raise leases.TakenOver
 

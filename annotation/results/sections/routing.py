@@ -201,7 +201,7 @@ def read_routing(analysis: Analysis) -> Data | Undefined:
     items = Item.objects.filter(round=newest, selection__kind=Selection.Kind.LEARN)
     sample = np.zeros(len(sheet), dtype=bool)
     learned = places_of(sheet.ids, list(items.values_list("example_id", flat=True)))
-    # An example that was deleted since then has no row.
+    # An example that the sheet leaves out has no row.
     sample[learned[learned >= 0]] = True
     stored: Json = {"round": newest.number, "m": newest.parameters["m"]}
     arrays = {"sample": sample}

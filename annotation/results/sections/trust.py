@@ -206,7 +206,7 @@ def audit_of(sheet: Sheet, run: Run, frame: Frame | None = None) -> Audit | Unde
     newest = planned_first[0]
     drawn = items.filter(round=newest).order_by("audit_order", "pk")
     in_order = places_of(sheet.ids, list(drawn.values_list("example", flat=True)))
-    # An audited example that was deleted or left out since then has no row.
+    # An audited example that the sheet leaves out has no row.
     in_order = in_order[in_order >= 0]
     waiting = np.flatnonzero(~sheet.answered[in_order])
     closed = newest.state == Round.State.CLOSED

@@ -138,7 +138,7 @@ def details_in(project: Project, sheet: Sheet) -> Data | Undefined:
         return NOT_ASKED
     offered = [name for *_, protocol, _ in votes for name in protocol.reason_tags]
     chosen = [name for *_, answer in votes for name in answer.get("reasons", ())]
-    # In the order of the protocols. Imported votes may give reasons that no protocol offers.
+    # In the order of the votes. Imported votes may give reasons that no protocol offers.
     names = list(dict.fromkeys((*offered, *chosen)))
     spans = [
         (vote, span["response"], span["start"], span["end"])
@@ -152,10 +152,9 @@ def details_in(project: Project, sheet: Sheet) -> Data | Undefined:
         "confidence": np.array(
             [_LEVELS.get(answer.get("confidence"), MISSING) for *_, answer in votes], dtype=np.int8
         ),
-        # Without a reason, an array of empty lists would have one dimension only.
         "reasons": np.array(
             [_reasons(protocol, answer, names) for *_, protocol, answer in votes], dtype=np.int8
-        ).reshape(len(votes), len(names)),
+        ),
         "marks": np.array(
             [protocol.ask_spans or "spans" in answer for *_, protocol, answer in votes], dtype=bool
         ),

@@ -186,8 +186,8 @@ def _added_up(project: Project, votes: QuerySet[Vote]) -> tuple[dict[int, _Perso
     counts = np.zeros((len(places), 3), dtype=np.int64)
     for person in people.values():
         rows, signs = (np.array(column, dtype=np.intp) for column in (person.items, person.signs))
-        # Unlike `+=` with indices, this counts both votes of a person who voted on an item twice.
-        np.add.at(counts, (rows, 1 - signs), 1)
+        # Nobody votes twice on an example under a protocol, so no cell is named twice.
+        counts[rows, 1 - signs] += 1
     return dict(people), counts
 
 

@@ -177,7 +177,8 @@ class Hierarchical:
         Returns: the posterior mean between the limits."""
         drawn = self.skills[:, rater]
         mean = drawn.mean()
-        return _summed(np.clip(mean + WIDER * (drawn - mean), 0, 1), n, confidence)
+        low, high, _ = interval(np.clip(mean + WIDER * (drawn - mean), 0, 1), confidence)
+        return Estimate(float(mean), n, low, high)
 
     def mean_difficulty(self, confidence: float = 0.95) -> Figure:
         """Return how often a vote is a guess, with its posterior interval.

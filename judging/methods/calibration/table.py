@@ -284,8 +284,8 @@ def _without_limits(figure: Figure) -> Figure:
 def _decided_by_permutation(sums: Floats) -> float:
     """The share of the variance that permutations explain, of the sums of `icc_columns`."""
     n, squares, columns = sums[0], sums[1], sums[3:]
-    middle = columns.sum() ** 2 / (n * len(columns))
-    return float(ratio((columns**2).sum() / n - middle, squares - middle))
+    middle = ratio(columns.sum() ** 2, n * len(columns))
+    return float(ratio(ratio((columns**2).sum(), n) - middle, squares - middle))
 
 
 def _jackknifed(value: float, left: Floats, n: int) -> Figure:

@@ -54,17 +54,17 @@ def correlations(problem: Swaps, swapped: Booleans) -> Floats:
     spread = _spreads(problem, swapped)
     order = np.argsort(spread, kind="stable")
     swapped = swapped[order]
-    likelihoods = np.empty(len(spread))
+    coefficients = np.empty(len(spread))
     values, starts = np.unique(spread[order], return_index=True)
     for value, start, end in zip(values, starts, [*starts[1:], len(spread)], strict=True):
         scale = value if value else 1.0
-        likelihoods[order[start:end]] = _of_one_scale(
+        coefficients[order[start:end]] = _of_one_scale(
             problem.target,
             problem.before / scale - problem.human,
             problem.after / scale - problem.human,
             swapped[start:end],
         )
-    return likelihoods
+    return coefficients
 
 
 def correlations_by_sorting(problem: Swaps, swapped: Booleans) -> Floats:

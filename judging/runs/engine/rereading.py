@@ -208,10 +208,18 @@ def _end_early(run: Run, token: str) -> None:
 
 
 def _ranks_on(run: Run, reading: Rereading, done: int, total: int) -> bool:
-    """Note how far the verdicts are, and that their worker lives. False if another one has it."""
+    """Note how far the verdicts are, and that their worker lives. False if nobody wants them.
+
+    Raises TakenOver if another worker has the reading.
+    """
     try:
         note(run, replace(reading, ranked=done, to_rank=total), before=reading.state)
     except leases.TakenOver:
+        run.refresh_from_db()
+        now = rereading_of(run)
+        if now is not None and now.token != reading.token:
+            # That worker's verdicts must not be deleted.
+            raise
         return False
     return True
 

@@ -731,8 +731,11 @@ class RunStore:
         Args:
             state: the state of the run when the ranking began.
         """
-        ours = Run.objects.filter(pk=self.run.pk, holder=self.holder, state=state)
+        held = Run.objects.filter(pk=self.run.pk, holder=self.holder)
         self.ranking = f"{done} of {total} examples ranked"
         self.tell()
-        is_ours = bool(ours.update(progress={"ranked": done, "to_rank": total}))
-        return is_ours and not (state == State.RUNNING and stop_requested.is_set())
+        if not held.update(progress={"ranked": done, "to_rank": total}):
+            # Another worker ranks the run, and its verdicts must not be deleted.
+            raise RankingStopped
+        is_wanted = held.filter(state=state).exists()
+        return is_wanted and not (state == State.RUNNING and stop_requested.is_set())

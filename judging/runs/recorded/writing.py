@@ -51,7 +51,7 @@ Advance = Callable[[int], None]
 _NOWHERE = Place("", 0)
 
 
-# Slots above this one are rare, and kept apart from the bits of the others.
+# Slots from this one on are rare, and kept apart from the bits of the others.
 _MOST_BITS = 63
 
 
@@ -74,7 +74,9 @@ class _Examples:
 
 @dataclass
 class Survey:
-    """What the first pass found, without writing. Per row it needs a few bytes at most.
+    """What the first pass found, without writing.
+
+    It needs 8 bytes for each part of each example, and more only for the rows in `others`.
 
     n: how many examples the project has.
     slots: for each part and the place of each example, the slots with a first attempt, as bits.

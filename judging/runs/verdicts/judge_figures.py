@@ -193,7 +193,7 @@ def state_of(run: Run) -> tuple[object, ...]:
     """Return what changes when a call ends, and with a new ranking, which readings lead to."""
     if run.state == Run.State.DONE and run.finished_at:
         return run.ranked_at, run.finished_at, run.spent_usd, run.price
-    # The largest time of an index is read at once, however many calls there are.
+    # While the run is at work, a call that ends changes the last time.
     last = run.calls.aggregate(last=Max("finished_at"))["last"]
     return run.ranked_at, last, run.spent_usd, run.price
 

@@ -8,7 +8,7 @@ from django.urls import reverse
 
 from annotation.models import Flag, RoundWork
 from annotation.rounds import growing
-from annotation.rounds.opening import RoundSettings, open_round
+from annotation.rounds.opening import Practice, RoundSettings, open_round
 from annotation.votes.imports import import_votes
 from judging.projects.models import AuditEvent, Role
 from tests.factories import (
@@ -66,6 +66,21 @@ def test_the_page_follows_the_work_until_the_round_is_closed(as_researcher, roun
     assert standing in as_researcher.get(standing).text
     press(as_researcher, round_, "round_close")
     assert standing not in as_researcher.get(standing).text
+
+
+def test_a_round_of_practice_says_how_far_its_closing_is(as_researcher, project, monkeypatch):
+    make_examples(project, 2, is_check=True, check_for="training", gold_label="win")
+    round_ = open_round(project, None, None, RoundSettings(practice=Practice("training")))
+    monkeypatch.setattr(growing, "AT_ONCE", 0)
+    press(as_researcher, round_, "round_close")
+    standing = address(round_, "round_standing")
+    for page in (address(round_), standing):
+        text = as_researcher.get(page).text
+        assert "0 of 2 items settled" in text
+        assert address(round_, "round_cancel") in text
+        assert f'hx-get="{standing}"' in text
+    said = as_researcher.post(address(round_, "round_cancel"), follow=True).text
+    assert "Cancelled. The round is open again." in said
 
 
 def test_it_warns_while_too_few_people_can_vote(as_researcher, round_, project):

@@ -224,7 +224,19 @@ def test_nothing_is_written_before_somebody_chose_a_design(project, wide):
 
 
 @pytest.mark.parametrize(
-    "said", ["", "some", "all=1", "random", "random=0", "blocks=1", "blocks=5", "baseline="]
+    "said",
+    [
+        "",
+        "some",
+        "all=1",
+        "random",
+        "random=0",
+        "blocks=1",
+        "blocks=5",
+        "baseline=",
+        "random=000000000" + 5_000 * "9",
+        "random=0000000015000",
+    ],
 )
 def test_an_unknown_design_is_refused(said):
     with pytest.raises(UserError, match="Nothing was imported"):

@@ -34,7 +34,7 @@ class Command(FairJudgeCommand):
         # Before the error below, so that a program reads the outcome of a file that doesn't hold.
         self.tell({"holds": not problems, "problems": problems})
         for problem in problems:
-            # Standard output is for the document alone.
+            # Where the error below is written, too.
             self.stderr.write(problem)
         if problems:
             raise UserError(

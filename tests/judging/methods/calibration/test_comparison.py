@@ -16,6 +16,7 @@ from judging.methods.calibration.probabilities import PERMUTATIONS, THREE, choic
 from judging.methods.calibration.table import (
     FEW_QUESTIONS,
     NO_RECALL,
+    NO_SPREAD,
     PERMUTATION_DECIDES,
     credit,
     icc,
@@ -77,6 +78,11 @@ def test_where_the_permutation_decides_nearly_all_consistency_has_no_interval(rn
     agreeing, consistent = figures(0.2)
     assert agreeing.low is not None
     assert (consistent.low, consistent.note) == (None, PERMUTATION_DECIDES)
+
+
+def test_without_a_whole_example_there_is_no_icc():
+    p, there = np.full((3, 2), 0.5), np.array([[True, False]] * 3)
+    assert icc_figures(icc_columns(p, there), None) == (Undefined(NO_SPREAD),) * 2
 
 
 def test_an_icc_that_few_examples_carry_has_no_interval(rng):

@@ -204,3 +204,23 @@ def test_a_call_that_was_cut_off_before_it_waited_for_its_turn_may_have_been_bil
     run.refresh_from_db()
     assert states_of(run) == {"done": 1, "lost": 1}
     assert run.reserved_usd > 0
+
+
+def test_who_has_lost_a_run_leaves_the_verdicts_of_its_new_holder(settings, monkeypatch):
+    rebuild = store.rebuild_verdicts
+
+    def taken_over(run, advance):
+        def told(done, total):
+            if done * 2 > total:
+                Run.objects.filter(pk=run.pk).update(holder="another:1:x")
+            return advance(done, total)
+
+        rebuild(run, told)
+
+    with loopback(settings):
+        project = make_judged_project(4)
+        monkeypatch.setattr(store, "rebuild_verdicts", taken_over)
+        run = judged(project)
+    run.refresh_from_db()
+    assert (run.holder, run.ranked_at) == ("another:1:x", None)
+    assert run.verdicts.exists()
