@@ -136,3 +136,9 @@ def test_every_study_has_sizes_or_reasons(share, within, ties, power, epsilon, r
     ]
     for size in sizes:
         assert size.reason if isinstance(size, Undefined) else 1 <= size.n <= MOST
+
+
+@pytest.mark.parametrize(("kappa", "within"), [(0.3, 0.15), (0.5, 0.05), (0.8, 0.1)])
+def test_the_width_that_was_asked_for_is_reached(kappa, within):
+    size = size_for_kappa(kappa, within)
+    assert 0.97 * within < size.reached <= within
