@@ -193,9 +193,6 @@ class ById(Mapping[str, ID]):
     def __getitem__(self, name: str) -> ID:
         return self._values[name if name in self._values else self._ids[canonical(name)]]
 
-    def __contains__(self, name: object) -> bool:
-        return name in self._values or canonical(str(name)) in self._ids
-
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)
 

@@ -302,9 +302,10 @@ class ColumnPlaces:
                     cells[place] = convert(cells[place])
             yield cells
 
-    def values_list(self, objects: Objects) -> tuple[str, list[Any]]:
-        cells = [cell for row in self.values(objects) for cell in row]
-        return f"VALUES {', '.join([self.places] * len(objects))}", cells
+    def values_list(self, rows: Iterable[Sequence[Any]]) -> tuple[str, list[Any]]:
+        """Return rows of converted cells as a table expression, and all cells in their order."""
+        listed = list(rows)
+        return f"VALUES {', '.join([self.places] * len(listed))}", list(chain.from_iterable(listed))
 
     def recordset(self, objects: Objects) -> tuple[str, list[Any]]:
         """Return the rows as a table expression of PostgreSQL, called `given`.
@@ -391,23 +392,33 @@ def insert_columns(model: type[Row], n: int, /, **filled: Any) -> list[int]:
     if connection.vendor == "postgresql" and n >= COPIED:
         return _copy(model, cells)
     for place, convert in columns.converted:
-        cells[place] = by_identity(cells[place], convert)
+        ids, made = converted_once(cells[place], partial(_unless_none, convert))
+        cells[place] = list(map(made.__getitem__, ids))
     rows, keys = list(zip(*cells, strict=True)), []
     with connection.cursor() as cursor:
         for part in parts(columns, rows):
-            places = f"VALUES {', '.join([columns.places] * len(part))}"
-            statement = insertion(model, columns, places, returning_key(model))
-            cursor.execute(statement, list(chain.from_iterable(part)))
+            table, listed = columns.values_list(part)
+            cursor.execute(insertion(model, columns, table, returning_key(model)), listed)
             keys += [key for (key,) in cursor.fetchall()]
     return keys
 
 
-def by_identity(values: Cells, convert: Callable[[Any], Any]) -> list[Any]:
-    """Convert an object that many rows share only once. None stays."""
+def _unless_none(convert: Callable[[Any], Any], value: Any) -> Any:
+    return None if value is None else convert(value)
+
+
+def converted_once(
+    values: Cells, convert: Callable[[Any], Any]
+) -> tuple[list[int], dict[int, Any]]:
+    """Convert an object that many rows share only once.
+
+    By identity: 1, True and Decimal(1) are equal and have other texts, and lists can't be keys.
+
+    Returns the identity of each value in order, and by identity what it becomes.
+    """
     ids = list(map(id, values))
     objects = dict(zip(ids, values, strict=True))
-    made = {place: None if value is None else convert(value) for place, value in objects.items()}
-    return list(map(made.__getitem__, ids))
+    return ids, {place: convert(value) for place, value in objects.items()}
 
 
 COPIED = 100
@@ -433,11 +444,7 @@ def _copy(model: Model, cells: Sequence[Cells]) -> list[int]:
         for field, name, column in zip(columns.fields, columns.names, cells, strict=True):
             is_json = isinstance(field, models.JSONField)
             as_json = partial(json.dumps, cls=field.encoder) if is_json else None
-            # By identity: 1, True and Decimal(1) are equal and have other texts, and lists can't be
-            # keys.
-            ids = list(map(id, column))
-            objects = dict(zip(ids, column, strict=True))
-            texts = {place: _copied(value, as_json) for place, value in objects.items()}
+            ids, texts = converted_once(column, partial(_copied, as_json=as_json))
             if len(texts) == 1:
                 shared[name] = texts[ids[0]]
             else:
@@ -500,7 +507,7 @@ def execute_insert(
         table, cells = columns.recordset(objects)
         rows = f"SELECT {', '.join(columns.names)} FROM {table}"
     else:
-        rows, cells = columns.values_list(objects)
+        rows, cells = columns.values_list(columns.values(objects))
     cursor.execute(insertion(model, columns, rows, ending), cells)
 
 
