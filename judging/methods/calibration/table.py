@@ -270,15 +270,14 @@ def icc_figures(columns: Floats, question: ArrayLike | None) -> tuple[Figure, Fi
         _jackknifed(float(figure), moved, n) for figure, moved in zip(whole, left, strict=True)
     )
     if _decided_by_permutation(total) > MOST_DECIDED:
-        consistent = _without_limits(consistent)
-        agreeing = _without_limits(agreeing) if len(without) < FEWEST_IF_DECIDED else agreeing
+        consistent = _without_limits(consistent, PERMUTATION_DECIDES)
+        if len(without) < FEWEST_IF_DECIDED:
+            agreeing = _without_limits(agreeing, PERMUTATION_DECIDES)
     return agreeing, consistent
 
 
-def _without_limits(figure: Figure) -> Figure:
-    if isinstance(figure, Undefined):
-        return figure
-    return Estimate(figure.value, figure.n, note=PERMUTATION_DECIDES)
+def _without_limits(figure: Figure, note: str) -> Figure:
+    return figure if isinstance(figure, Undefined) else Estimate(figure.value, figure.n, note=note)
 
 
 def _decided_by_permutation(sums: Floats) -> float:
@@ -390,7 +389,7 @@ class ComparisonTable:
         if isinstance(kappa, Undefined):
             kappa = Undefined(NO_VARIATION)
         elif len(np.unique(question)) < FEWEST_FOR_KAPPA:
-            kappa = Estimate(kappa.value, kappa.n, note=FEW_QUESTIONS)
+            kappa = _without_limits(kappa, FEW_QUESTIONS)
         return kappa, *icc_figures(icc_columns(p, calibrated.present), self._question)
 
     def _quality(self, earned: Floats) -> Quality:
