@@ -32,7 +32,14 @@ from judging.core.errors import UserError
 from judging.projects.access import projects_of
 from judging.projects.logins import is_proved, proving
 from judging.projects.models import Project
-from judging.projects.tokens import MOST_DAYS, SCOPES, issue_token, revoke, tokens_of
+from judging.projects.tokens import (
+    LONGEST_NAME,
+    MOST_DAYS,
+    SCOPES,
+    issue_token,
+    revoke,
+    tokens_of,
+)
 
 VERSION = "1.0"
 DESCRIPTION = (
@@ -211,7 +218,6 @@ def _schemas(made: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-LONGEST_NAME = 100
 _MOST_FIELDS = 20
 
 

@@ -35,7 +35,7 @@ SCOPES = {
     "spend": "start and resume judge runs, which cost money",
 }
 MOST_DAYS = 3660
-_LONGEST_NAME = ApiToken._meta.get_field("name").max_length
+LONGEST_NAME = ApiToken._meta.get_field("name").max_length
 _MARK = "fj_"
 _VISIBLE = 8
 _ALPHABET = string.ascii_lowercase + string.digits
@@ -61,8 +61,8 @@ def issue_token(
         by: who makes it; None for a command.
     """
     name = " ".join(name.split())
-    if not name or len(name) > _LONGEST_NAME or unstorable(name):
-        raise UserError(f"Give the token a name of 1 to {_LONGEST_NAME} characters.")
+    if not name or len(name) > LONGEST_NAME or unstorable(name):
+        raise UserError(f"Give the token a name of 1 to {LONGEST_NAME} characters.")
     unknown = set(scopes) - SCOPES.keys()
     if unknown or not scopes:
         raise UserError(f"Choose at least one scope: {', '.join(SCOPES)}. No token was made.")
