@@ -3,6 +3,7 @@
 import io
 import threading
 import zipfile
+from contextlib import contextmanager
 from datetime import timedelta
 
 import pytest
@@ -45,6 +46,23 @@ def large(monkeypatch, ranked):
 
 def listed(client):
     return client.get(reverse("results_page", args=PAGE)).content.decode()
+
+
+@contextmanager
+def worked_on_meanwhile(job, let_go_on):
+    """Have a worker do the job in a thread of its own, which at the end may go on and ends."""
+
+    def work():
+        jobs.work_on(job.pk)
+        connection.close()
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    try:
+        yield
+    finally:
+        let_go_on.set()
+        worker.join()
 
 
 def table(client, **asked):
@@ -114,18 +132,9 @@ def test_a_report_that_somebody_cancels_is_given_up_before_its_tables_are_writte
     client.post(reverse("report_file", args=["vicuna", "zip"]))
     job = Job.objects.get()
 
-    def work():
-        jobs.work_on(job.pk)
-        connection.close()
-
-    worker = threading.Thread(target=work)
-    worker.start()
-    try:
+    with worked_on_meanwhile(job, cancelled):
         assert halfway.wait(20)
         client.post(reverse("cancel_made_file", args=["vicuna", job.pk]))
-    finally:
-        cancelled.set()
-        worker.join()
     job.refresh_from_db()
     assert (job.state, job.result, job.holder) == ("stopped", None, "")
     assert not begun, "the worker went on for nobody"
@@ -160,13 +169,7 @@ def test_a_file_that_somebody_cancels_is_broken_off_and_leaves_nothing(
     table(client, format=kind)
     job = Job.objects.get()
 
-    def work():
-        jobs.work_on(job.pk)
-        connection.close()
-
-    worker = threading.Thread(target=work)
-    worker.start()
-    try:
+    with worked_on_meanwhile(job, cancelled):
         assert halfway.wait(20)
         for _ in range(100):
             if "2 rows written" in (page := listed(client)):
@@ -174,9 +177,6 @@ def test_a_file_that_somebody_cancels_is_broken_off_and_leaves_nothing(
             threading.Event().wait(0.1)
         assert "2 rows written" in page
         client.post(reverse("cancel_made_file", args=["vicuna", job.pk]))
-    finally:
-        cancelled.set()
-        worker.join()
     assert "cancelled" in listed(client)
     job.refresh_from_db()
     assert (job.state, job.result, job.holder) == ("stopped", None, "")
