@@ -325,6 +325,26 @@ def test_a_closing_that_is_cancelled_leaves_the_round_as_it_was(
         assert not Item.objects.filter(state=Item.State.OPEN).exists()
 
 
+@pytest.mark.django_db
+def test_a_closing_that_is_cancelled_after_its_last_item_frees_nothing_in_hand(
+    project, run, monkeypatch
+):
+    round_ = open_round(project, None, run, WHOLE)
+    in_hand = claim_next(round_, make_annotator(project, "ben"))
+    real = growing.settle_all
+
+    def cancelled_meanwhile(*arguments):
+        real(*arguments)
+        monkeypatch.setattr(growing, "settle_all", real)
+        growing.cancel(Round.objects.get(), None)
+
+    monkeypatch.setattr(growing, "settle_all", cancelled_meanwhile)
+    with pytest.raises(UserError, match="cancelled this meanwhile"):
+        changes.close(round_, None)
+    assert Round.objects.get().state == "open"
+    assert Slot.objects.filter(item=in_hand.item, annotator=in_hand.annotator).exists()
+
+
 @pytest.mark.parametrize(
     ("option", "said"), [("resume", "is closed"), ("cancel", "as it was before")]
 )

@@ -75,6 +75,14 @@ def test_texts_and_what_is_missing_are_kept_as_they_are(calls, times):
     assert Sample.objects.filter(logprobs__isnull=True).count() == 3 * times
 
 
+def test_equal_values_of_other_types_are_converted_each_and_shared_ones_once():
+    shared, seen = [1], []
+    values = (1, True, Decimal(1), shared, shared)
+    ids, made = statements.converted_once(values, lambda value: seen.append(value) or str(value))
+    assert [made[place] for place in ids] == ["1", "True", "1", "[1]", "[1]"]
+    assert seen == [1, True, Decimal(1), shared]
+
+
 @pytest.mark.parametrize("times", [1, statements.COPIED // len(AWKWARD) + 1])
 def test_rows_given_by_column_are_what_the_same_objects_would_be(calls, times):
     texts, now = tuple(AWKWARD * times), timezone.now()
