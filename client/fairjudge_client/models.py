@@ -1042,9 +1042,9 @@ class ProgressOut:
     expected: int
     settled: int
     examples_ranked: int
-    """While they are, once all samples are there."""
+    """How many examples the ranking has done."""
     examples_to_rank: int
-    """0 while no ranking is under way."""
+    """How many it ranks; 0 if no ranking is under way."""
     statuses: dict[str, int]
     in_flight: int
     eta_seconds: float | None

@@ -195,8 +195,8 @@ class ProgressOut(RunOut):
     examples: int
     expected: int
     settled: int
-    examples_ranked: int = Field(description="While they are, once all samples are there.")
-    examples_to_rank: int = Field(description="0 while no ranking is under way.")
+    examples_ranked: int = Field(description="How many examples the ranking has done.")
+    examples_to_rank: int = Field(description="How many it ranks; 0 if no ranking is under way.")
     statuses: dict[str, int]
     in_flight: int
     eta_seconds: float | None
